@@ -30,27 +30,27 @@ class BlockOptions:
     Parameters
     ----------
     most_paths : int
-        Paths of the polynomials of one block; where there are more, Newton's method has random starts.
+        Largest number of paths for the polynomials of one block; above it, Newton's method has random starts.
     few_paths : int
-        Paths below which starting worker processes takes longer than following them.
+        Number of paths below which starting worker processes takes longer than following the paths.
     random_starts : int
-        Random starts of a block that is no polynomial.
+        Number of random starts of Newton's method for a block that is not polynomial.
     most_found : int
-        Solutions of such a block that are looked for.
+        Largest number of solutions of such a block that are sought.
     residual_tolerance : float
-        Residual of the solution of a polynomial in the equations as they were written, where it is theirs.
+        Largest residual, in the original equations, at which a solution of the polynomials is accepted.
     most_polishing_steps : int
-        Steps of Newton's method after the homotopy.
+        Largest number of steps of Newton's method after the homotopy.
     same : float
-        Difference of two polished solutions, in units of the sizes of the values, that makes them two.
+        Difference of two polished solutions, in units of the sizes of the values, up to which they are one.
     nearly_singular : float
-        Singular value of scaled derivatives below which there may be several solutions in the same place.
+        Singular value of the scaled Jacobian below which there may be several solutions close together.
     beside : float
-        Distance of such solutions from each other, in units of the sizes of the values.
+        Largest distance of such solutions from each other, in units of the sizes of the values.
     probe_distances : tuple of float
-        Distances of the points from which such solutions are looked for.
+        Distances of the points from which such solutions are sought.
     most_values_with_digits : int
-        Values up to which they are looked for.
+        Largest number of values of a block for which they are sought.
     """
 
     most_paths: int = 4000
@@ -72,20 +72,20 @@ Vectors = list[Vector]
 
 
 class BlockSolver:
-    """Finds all solutions of blocks.
+    """Search for all solutions of blocks of equations.
 
     Parameters
     ----------
     plan : Plan
         The equations and their parts.
     options : BlockOptions
-        Settings.
+        Settings of the search.
     random : numpy.random.Generator
-        Source of random starts.
+        Generator of random starts.
     seed : int
-        Seed of homotopies.
+        Seed of the homotopies.
     workers : int
-        Processes that follow paths.
+        Number of processes that follow paths.
     comm : mpi4py.MPI.Comm, optional
         Communicator whose processes follow paths.
     """
@@ -106,18 +106,18 @@ class BlockSolver:
     def solve(
         self, block: Block, x: Vector, stage: int, chosen: Sequence[str]
     ) -> tuple[SolvedBlock, Vectors]:
-        """All solutions of a block with the values x of the blocks before, and what is told of them.
+        """A report on a block, and all its solutions for given values of the blocks before.
 
         Parameters
         ----------
         block : Block
             The block.
         x : ndarray, shape (jets,)
-            All values.
+            All values; those of the blocks before are solved.
         stage : int
-            The stage that it belongs to.
+            Stage of the block.
         chosen : sequence of str
-            Guesses that its equations contain and that were taken as they are.
+            Names of values in its equations that were taken from the guesses.
         """
         counts: Counter[str] = Counter()
         kind, reason = "linear" if block.linear else "polynomial", ""
@@ -141,7 +141,7 @@ class BlockSolver:
         return told, found
 
     def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
-        """Whether the equations of a block have not their full rank at a solution."""
+        """Whether the equations of a block are rank-deficient at a solution."""
         whole = _with(block, x, values)
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
@@ -178,7 +178,7 @@ class BlockSolver:
             if branch.constant is not None:
                 continue
             workers = self._workers if branch.paths >= self.options.few_paths else 1
-            # In units of their scales, in which solutions near each other are told apart, however small.
+            # Scaled, so that solutions near each other are told apart even if their values are small.
             system, scales = branch.scaled
             roots = solve_polynomials(system, seed=self._seed, workers=workers, comm=self._comm)
             solutions = roots.solutions * scales
@@ -199,12 +199,12 @@ class BlockSolver:
                     if not any(self._is_one(block, x, one, other, sizes) for other in found):
                         found.append(one)
         if not found and doubtful:
-            # Solutions that fill a curve: any real point of it will do.
+            # The solutions fill a curve, of which any real point is taken.
             found = self._by_newton(block, x, starts=0)
         return found
 
     def _polished(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vector | None:
-        """A solution of the equations as they are written near one of the polynomials, or None."""
+        """A solution of the original equations near a solution of the polynomials; None if there is none."""
         part, whole = block.part, _with(block, x, values)
         best, least = values, self.plan.violation(part, whole)
         if least > self.options.residual_tolerance:
@@ -225,7 +225,7 @@ class BlockSolver:
         return best if least <= 10.0 * self.system.tolerance else None
 
     def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vectors:
-        """The solutions near a nearly singular one that arithmetic with many digits distinguishes."""
+        """The solutions near a nearly singular one, told apart by arithmetic with many digits."""
         whole = _with(block, x, values)
         matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
         if len(values) > self.options.most_values_with_digits or not np.isfinite(matrix).all():
@@ -248,7 +248,7 @@ class BlockSolver:
         return found if len(found) > 1 else [values]
 
     def _is_one(self, block: Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
-        """Whether two solutions are one: between them the equations hold but for rounding errors."""
+        """Whether two solutions are one, because the equations hold up to round-off between them."""
         apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
         if not TERM_ROUND_OFF < apart <= self.options.same:
             return apart <= self.options.same
@@ -297,21 +297,21 @@ class BlockSolver:
 
 
 def _with(block: Block, x: Vector, values: Vector) -> Vector:
-    """All values, with those of a block replaced."""
+    """All values, after those of a block were replaced."""
     whole = x.copy()
     whole[block.cols] = values
     return whole
 
 
 def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> None:
-    """Add a solution to a list unless the list has one within this distance."""
+    """Add a solution to a list unless the list contains one within the distance ``apart``."""
     size = sizes + np.abs(values)
     if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
         found.append(values)
 
 
 def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:
-    """The shortest solution of linear equations, in units of the largest entries of rows and columns."""
+    """The minimum-norm solution of linear equations after equilibration of rows and columns."""
     rows = np.abs(matrix).max(axis=1, initial=0.0)
     rows[rows == 0.0] = 1.0
     scaled = matrix / rows[:, None]

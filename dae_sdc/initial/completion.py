@@ -1,4 +1,4 @@
-"""What follows from the differential unknowns at index 1: their derivatives, and the algebraic unknowns."""
+"""Derivatives and algebraic unknowns from the differential unknowns of equations of index 1."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class CompletionOptions:
     Parameters
     ----------
     most_iterations : int
-        Steps of Newton's method.
+        Largest number of steps of Newton's method.
     most_halvings : int
-        Times that a step is halved until it brings enough.
+        Largest number of times that a step is halved.
     newton_correction_tolerance : float
-        Change, relative to 1 + the value, after which the iteration has converged.
+        Correction, relative to 1 + the value, at which the iteration has converged.
     sufficient_decrease : float
-        Part of the foretold decrease that a step must bring.
+        Part of the predicted decrease of the residual that a step must achieve.
     """
 
     most_iterations: int = 25
@@ -83,7 +83,7 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
                 break
             part *= 0.5
         else:
-            # Round-off is as much a reason not to improve as divergence is.
+            # No improvement means divergence or round-off: with small corrections it is round-off.
             small = np.abs(change) <= np.sqrt(COMPLETION.newton_correction_tolerance) * (
                 1.0 + np.abs(unknown)
             )

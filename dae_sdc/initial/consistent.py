@@ -1,4 +1,4 @@
-"""What is found of consistent initial values, and how it is printed."""
+"""Records of consistent initial values, and their text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.structure.signature import brief
 
 REPORTED_CHANGE = 1e-9
-"""Change of a value, in units of its size, that is reported."""
+"""Smallest change of a value, in units of its size, that is reported."""
 
 MOST_BLOCK_LINES = 12
-"""Blocks up to which each has a line."""
+"""Largest number of blocks that are printed with a line each."""
 
 MOST_LINES = 60
-"""Lines of one kind that are printed."""
+"""Largest number of lines of one kind that are printed."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Change:
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the unknown or derivative.
     before, after : float
-        The value that was given, and the one that was found.
+        The given value and the new one.
     """
 
     name: str
@@ -40,16 +40,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Violation:
-    """An equation that the given values violate, by how much, and the size of its terms.
+    """An equation that the given values violate.
 
     Parameters
     ----------
     equation : str
-        Its name.
+        Name of the equation.
     residual, scale : float
-        What is left of it, and the size of its terms.
+        Its residual, and the size of its terms.
     order : int
-        How often it was differentiated; 0 for an equation as it is written.
+        Number of its differentiations; 0 for an equation of the user.
     """
 
     equation: str
@@ -65,21 +65,21 @@ class SolvedBlock:
     Parameters
     ----------
     stage : int
-        k of the block :math:`B_k` of the solution scheme that it belongs to.
+        k of the block :math:`B_k` of the solution scheme to which it belongs.
     equations, values : tuple of str
-        Names of equations, and of what they were solved for.
+        Names of the equations, and of the values for which they were solved.
     chosen : tuple of str
-        Guesses that the equations contain and that were taken as they are.
+        Names of values in the equations that were taken from the guesses.
     kind : str
         "linear"; "polynomial", solved by homotopy continuation for all isolated solutions; or "newton",
         solved from random starts, which may miss some.
     reason : str
-        Why a block is no polynomial.
+        Why the block is not polynomial.
     times : int
         Number of solutions of the blocks before for which it was solved.
     paths, complex, real, singular, lost : int
-        Paths of the homotopy, solutions that are not real, real ones, real ones at which the Jacobian has no
-        inverse, and paths that were lost; for all times together.
+        Numbers of paths of the homotopy, of solutions that are not real, of real ones, of real ones with a
+        singular Jacobian, and of lost paths; sums over all times.
     """
 
     stage: int
@@ -96,7 +96,7 @@ class SolvedBlock:
     lost: int = 0
 
     def and_again(self, other: SolvedBlock) -> SolvedBlock:
-        """The block after it has been solved once more."""
+        """The record after the block was solved once more, with the sums of both records."""
         counts = {
             name: getattr(self, name) + getattr(other, name)
             for name in ("times", "paths", "complex", "real", "singular", "lost")
@@ -119,21 +119,21 @@ class SolvedBlock:
 
 @dataclass(frozen=True)
 class SingularStart:
-    """Values at which the equations of a block have not their full rank.
+    """Values at which the equations of a block are rank-deficient.
 
     Parameters
     ----------
     stage : int
         k of the block :math:`B_k`.
     equations : tuple of str
-        Its equations.
+        Names of its equations.
     rank, size : int
-        Rank of their derivatives with respect to the values of the block, and number of equations.
+        Rank of their Jacobian with respect to the values of the block, and number of equations.
     values : mapping of str to float
-        The values in them, as far as they are known.
+        The known values in the equations, by name.
     ended : str
-        Why there is no start with these values; empty if there is one, in which derivatives of the
-        values above may not be determined.
+        Why there is no start with these values; empty if there is one, of which derivatives may not be
+        determined.
     """
 
     stage: int
@@ -151,12 +151,12 @@ class SingularStart:
 
 @dataclass(frozen=True, eq=False)
 class Initial:
-    """Consistent initial values.
+    """Consistent initial values, and how they were found.
 
     Parameters
     ----------
     title : str
-        Name of the equations.
+        Name of the model or problem.
     t : float
         Time.
     names, units : tuple of str
@@ -164,30 +164,30 @@ class Initial:
     u, du : ndarray, shape (n,)
         State and its derivative; NaN where a derivative is not determined.
     values : mapping of str to float
-        All values that were found: unknowns and derivatives.
+        All values that were found, of unknowns and derivatives, by name.
     fixed : tuple of str
-        Values that the user fixed.
+        Names of values that the user fixed.
     changed : tuple of Change
         Given values that were changed.
     violated : tuple of Violation
-        Equations that the given values violate whatever the others are, hidden ones too.
+        Equations, hidden constraints included, that the given values violate for all other values.
     free : tuple of str
-        Values that may be chosen, besides those that are fixed: all others follow from them.
+        Names of values that, with the fixed ones, determine all others.
     guessed : tuple of str
         Those of ``free`` for which nothing was given.
     solutions : tuple of mapping of str to float
-        All solutions found with the same free values, the one above first.
+        All solutions found with the same free values, beginning with ``values``.
     remarks : tuple of str
         Further remarks, a sentence each.
     blocks : tuple of SolvedBlock
-        Blocks in the order in which they were solved, where every solution was looked for.
+        Blocks in the order in which they were solved, if every solution was sought.
     singular : tuple of SingularStart
-        Where every solution was looked for: values at which a block has not its full rank.
+        Values at which a block is rank-deficient, if every solution was sought.
     unique : bool
         Whether all given values were kept, and all others follow from them by linear equations.
     complete : bool or None
-        Where every solution was looked for: whether there are certainly no more than ``solutions``, besides
-        whole turns of angles; ``remarks`` say why not. None where it was not asked for.
+        If every solution was sought, whether there are certainly no more than ``solutions``, up to whole
+        turns of angles; ``remarks`` say why not. None otherwise.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Whether values contradict equations or what is hidden in them, by one pass through the stages."""
+"""A check whether values contradict equations or hidden constraints, by one pass through the stages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class FollowingOptions:
     Parameters
     ----------
     most_iterations : int
-        Most steps of the Gauss-Newton method in a stage.
+        Largest number of Gauss-Newton steps in a stage.
     settled : float
-        Step, in units of the sizes of the values, after which equations that are left are contradicted.
+        Relative step at which the iteration has converged; residuals that remain are contradictions.
     most_dense_entries : int
-        Entries of a matrix above which it is factorised as a sparse one.
+        Largest number of entries of a matrix that is factorised as a dense one.
     diagonal_shift : float
-        Taken from zeros on the diagonal of sparse systems, so that dependent rows have factors.
+        Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
     agreement : float
-        Difference of what two passes find, relative to its size, up to which it is no error of differences.
+        Relative difference of two passes up to which their results count as equal.
     """
 
     most_iterations: int = 8
@@ -46,18 +46,19 @@ FOLLOWING = FollowingOptions()
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What follows from known values.
+    """Result of :func:`follow`: the values that follow from known ones, or a contradiction.
 
     Parameters
     ----------
     x : ndarray, shape (jets,)
-        All values, up to the stage at which the pass has ended.
+        All values; those of stages after the last one of the pass are guesses.
     stage : int or None
-        The stage whose equations cannot be met; None where all hold.
+        Number of the stage whose equations cannot be satisfied; None if all hold.
     left : ndarray
-        What is left of its equations, in units of the sizes of their terms.
+        Residuals of the equations of this stage, relative to the sizes of their terms.
     certain : bool
-        Whether no values meet these equations; False where none were found, or equations have no values.
+        Whether it is certain that no values satisfy these equations; False if the iteration has not
+        converged, or equations have no value.
     """
 
     x: Vector
@@ -67,7 +68,7 @@ class Followed:
 
 
 def follow(system: JetSystem, x: Vector, known: Booleans, sizes: Vector, tolerance: float) -> Followed:
-    """Find, stage by stage, the values that follow from known ones, which are not changed.
+    """Compute, stage by stage, the values that follow from known ones, which are not changed.
 
     Parameters
     ----------
@@ -76,11 +77,11 @@ def follow(system: JetSystem, x: Vector, known: Booleans, sizes: Vector, toleran
     x : ndarray, shape (jets,)
         Known values, and guesses of the others.
     known : ndarray of bool, shape (jets,)
-        Which are known.
+        Mask of the known values.
     sizes : ndarray, shape (jets,)
         Typical sizes of all values.
     tolerance : float
-        Largest part of an equation, in units of its terms, that may be left of it.
+        Largest residual of an equation, relative to its terms, that is not a contradiction.
     """
     x = x.copy()
     with np.errstate(all="ignore"):
@@ -115,7 +116,7 @@ def _follow_stage(
         own = matrix[:, columns]
         if not np.isfinite(own.data if sparse.issparse(own) else own).all():
             break
-        # Other units would give another compromise between equations that contradict each other.
+        # The units are kept, since the least-squares solution of a contradiction depends on them.
         units = _units(own) if units is None else units
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
@@ -135,7 +136,7 @@ def _dense(matrix: Any) -> Vector:
 
 
 def _units(matrix: Any) -> tuple[Vector, Vector]:
-    """Factors of rows and columns without which entries are of one size."""
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes."""
     if not _is_large(matrix):
         return balanced(_dense(matrix))
     columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
@@ -143,7 +144,7 @@ def _units(matrix: Any) -> tuple[Vector, Vector]:
 
 
 def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: float) -> Vector | None:
-    """The step that meets linearised equations as well as possible; None where it has no numbers."""
+    """The least-squares solution of the linearised equations; None if it is not finite."""
     factors, columns = units
     try:
         if _is_large(matrix):
@@ -151,7 +152,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
             step = -LinearRows(rows, dependent, FOLLOWING.diagonal_shift, scales=1.0 / columns).solve(values)
         else:
             scaled = _dense(matrix) / factors[:, None] / columns
-            # By orthogonal factors, which are cheaper than singular values.
+            # A QR factorisation is cheaper than singular values.
             found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
             step = -found / columns
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
@@ -160,7 +161,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
 
 
 def alike(first: Vector | None, second: Vector | None) -> bool:
-    """Whether two passes, by differences of different steps, have found the same."""
+    """Whether the results of two passes, with different steps of differences, agree."""
     if first is None or second is None or first.shape != second.shape:
         return False
     return float(np.linalg.norm(second - first)) <= FOLLOWING.agreement * float(np.linalg.norm(first))

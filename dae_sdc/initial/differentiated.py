@@ -1,4 +1,4 @@
-"""Equations of a problem that are functions, differentiated along a curve by differences."""
+"""Equations of a problem given as functions, differentiated along a curve by finite differences."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from dae_sdc.structure.signature import Signature
 
 
 class Difference(NamedTuple):
-    """How a derivative along a curve is found from differences.
+    """Settings of a finite difference for a derivative along a curve.
 
     Parameters
     ----------
     step : float
-        Distance of the points, in units of a time over which little changes.
+        Distance of the points, in units of a time over which the curve changes little.
     pairs : int
-        Number of points on either side.
+        Number of points on each side.
     error : float
-        Error of the derivative, relative to the terms: round-off over powers of the step, and truncation.
+        Error of the derivative by round-off and truncation, relative to the terms.
     dependent : float
-        Singular value of its Jacobian, relative to the largest, that is such an error and counts as 0.
+        Singular value of the Jacobian, relative to the largest, that may be such an error and counts as 0.
     """
 
     step: float
@@ -56,21 +56,21 @@ DIFFERENCES = (
 """Differences for derivatives of order 0, 1, ..."""
 
 POINTS_OF_PATTERN = 3
-"""Points beside the given one at which entries of the Jacobian are looked for."""
+"""Number of points near the given one at which entries of the Jacobian are sought."""
 
 NEGLIGIBLE_ENTRY = 1e-13
-"""Entry, in units of the largest of its equation, that counts as 0."""
+"""Entry, relative to the largest of its equation, up to which it counts as 0."""
 
 
 def _places(order: int, forward: bool) -> Vector:
-    """The points of a difference: -p, ..., p or, where it looks ahead, 0, ..., 2 p."""
+    """Points of a difference, shape (2 p + 1,): -p, ..., p, or 0, ..., 2 p of a forward one."""
     p = DIFFERENCES[order].pairs
     return np.arange(-p, p + 1, dtype=np.float64) + (p if forward else 0)
 
 
 @cache
 def weights_of(order: int, forward: bool = False) -> Vector:
-    """Weights of the values at :func:`_places` in the difference for a derivative at 0."""
+    """Weights, shape (2 p + 1,), of the values at :func:`_places` in the difference for a derivative at 0."""
     p, points = DIFFERENCES[order].pairs, _places(order, forward)
     powers = points[None] ** np.arange(2 * p + 1)[:, None]
     rhs = np.zeros(2 * p + 1)
@@ -79,7 +79,7 @@ def weights_of(order: int, forward: bool = False) -> Vector:
     if forward:
         solved[0] -= solved.sum() if order else 0.0
         return solved
-    # Symmetric to the last bit, and without an effect on constants.
+    # Exactly symmetric, and exactly 0 for constants.
     found: Vector = 0.5 * (solved + (-1.0) ** order * solved[::-1])
     if order:
         found[p] = -(found[:p].sum() + found[p + 1 :].sum()) if order % 2 == 0 else 0.0
@@ -87,14 +87,14 @@ def weights_of(order: int, forward: bool = False) -> Vector:
 
 
 def beside(problem: ProblemDAE, u: Vector, number: int) -> Vector:
-    """A small change of a state, different in every entry and for every number."""
+    """A small displacement of a state, shape (n,), different in every entry and for every ``number``."""
     size = np.asarray(problem.nominal, dtype=np.float64) + np.abs(u)
     found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
     return found
 
 
 def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Entries of dF/du' and dF/du near a state and time, in units of the largest of each equation.
+    """Entries of dF/du' and dF/du near a state and time, relative to the largest of each equation.
 
     Parameters
     ----------
@@ -103,14 +103,14 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
     t : float
         Time.
     u : ndarray, shape (n,)
-        State; entries are looked for at :data:`POINTS_OF_PATTERN` points beside it.
+        State; entries are sought at :data:`POINTS_OF_PATTERN` points near it.
 
     Returns
     -------
     mass, stiffness : csr_matrix, shape (n, n)
         Entries that are not 0 at one of the points.
     here : tuple of csr_matrix
-        Both at the time itself, where some that matter for derivatives may vanish.
+        Both matrices at the given time, where entries that matter for derivatives may vanish.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
     sizes = [abs(mass) + abs(stiffness) for mass, stiffness in found]
     largest = sum(sizes).max(axis=1).toarray().ravel()
     largest[largest == 0.0] = 1.0
-    # An entry may vanish at one of the points by chance.
+    # All points count, because an entry may vanish at one of them by chance.
     pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
     here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in found[0])
     return pair[0], pair[1], (here[0], here[1])
@@ -144,9 +144,9 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
 class ProblemJets:
     r"""The equations F(t, u, u') = 0 of a problem, differentiated along a curve.
 
-    Which equations are differentiated, and how often, follows from where the Jacobian has entries, by the
-    offsets of :func:`dae_sdc.structure.analysis.structure`. If the system Jacobian is singular there, all are
-    differentiated one time less than the index of the problem says. Invariants of the problem are added.
+    The pattern of the Jacobian gives offsets, see :func:`dae_sdc.structure.analysis.structure`, and these the
+    number of differentiations of each equation. If the system Jacobian is singular, all equations are
+    differentiated one time less than the index of the problem. Invariants of the problem are added.
 
     .. math::
         F^{(m)} = \frac{d^m}{ds^m} F\Big(t + s, \sum_k u^{(k)} \frac{s^k}{k!}, \sum_k u^{(k+1)}
@@ -159,16 +159,17 @@ class ProblemJets:
     t : float
         Time.
     u : ndarray, shape (n,)
-        State near which the structure is looked at.
+        State near which the structure is determined.
     forward : bool
-        Whether differences look ahead alone: equations may change, or begin to have values, at the state.
+        Whether to use forward differences only, because the equations may change, or begin to have values,
+        at ``t``.
 
     Attributes
     ----------
     algebraic : ndarray of bool, shape (n,)
         Unknowns whose derivatives are in no equation.
     whole : bool
-        Whether all equations are differentiated, because the structure does not say which must be.
+        Whether all equations are differentiated, because the structure does not tell which must be.
     differentiated : bool
         Whether any equation is differentiated.
     """
@@ -217,7 +218,7 @@ class ProblemJets:
         self.stages = tuple(self._with_invariants(stages, len(extra), d, u))
 
     def _not_among(self, stiffness: Any, mass: Any, u: Vector) -> Integers:
-        """Invariants that are not equations of the problem, by their gradients beside a state."""
+        """Numbers of the invariants that are no equations of the problem, by their gradients near a state."""
         assert self.invariants is not None
         problem: Any = self.problem
         own = problem.invariants_jacobian(attach(u + beside(self.problem, u, 0), problem.n_diff), self.t)
@@ -229,7 +230,7 @@ class ProblemJets:
         return np.flatnonzero(~parallel.any(axis=1))
 
     def _with_invariants(self, stages: list[Stage], count: int, d: Integers, u: Vector) -> list[Stage]:
-        """Invariants belong to the stage from which on all their unknowns are known."""
+        """The stages after adding each invariant to the first stage at which all its unknowns are known."""
         if not count:
             return stages
         pattern = sparse.csr_matrix(
@@ -248,7 +249,7 @@ class ProblemJets:
                 own = [row for _, rows in groups for row in rows]
                 found.append(Stage(np.append(stage.rows, np.array(own, dtype=np.int64)), stage.jets))
                 continue
-            # Positions before velocities: those of the first invariants are not moved for the next.
+            # Positions before velocities: the unknowns of earlier invariants are kept for later ones.
             before: frozenset[int] = frozenset()
             for unknowns_of, own in groups:
                 jets = [at for at in stage.jets.tolist() if self.jets[at][0] in unknowns_of - before]
@@ -259,14 +260,14 @@ class ProblemJets:
     # --- equations ------------------------------------------------------------------------------------------
 
     def _curve(self, x: Vector) -> Vector:
-        """u and its derivatives, one row each, 0 where they are not among the values."""
+        """u and its derivatives, one row for each order, 0 for derivatives that are not among the values."""
         rows = np.zeros((self._highest + 1, self.problem.n))
         for value, (j, k) in zip(x, self.jets, strict=True):
             rows[k, j] = value
         return rows
 
     def _time(self, curve: Vector) -> float:
-        """A time over which the curve changes little."""
+        """A time over which the curve changes little, the unit of differences."""
         size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(curve[0])
         least = 10.0 * float(self.problem.dt)
         for k in range(1, len(curve)):
@@ -279,13 +280,13 @@ class ProblemJets:
         return least
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
-        """Distances along the curve of the points of a difference, and the weights of their values."""
+        """Times of the points of a difference, relative to that of the curve, and weights of their values."""
         step = DIFFERENCES[order].step * self._shortened * self._time(curve)
         distances: Vector = step * _places(order, self._forward)
         return distances, weights_of(order, self._forward) / max(step, 1e-300) ** order
 
     def with_steps(self, factor: float) -> ProblemJets:
-        """The equations with differences whose steps are shorter by a factor."""
+        """A copy of the system with steps of differences multiplied by ``factor``."""
         other = copy.copy(self)
         other._shortened = factor * self._shortened
         return other
@@ -321,7 +322,7 @@ class ProblemJets:
         return found
 
     def terms(self, x: Vector, stage: int | None = None) -> None:
-        """None, as the terms of a function are not known; see :class:`JetSystem`."""
+        """None, because the terms of a function are not known; see :class:`JetSystem`."""
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -351,7 +352,7 @@ class ProblemJets:
                     term = comb(m, order) * part[equations]
                     parts[k] = term if k not in parts else parts[k] + term
             blocks.append(self._columns(parts, len(equations)))
-        # Rows come by their orders; they are wanted in the order of the stage.
+        # Rows are computed by their orders, and returned in the order of the stage.
         orders = np.array([k for _, k in rows], dtype=np.int64)
         place = np.argsort(np.argsort(orders, kind="stable"), kind="stable")
         pieces = [_stacked(blocks)[place]] if blocks else []
@@ -392,7 +393,7 @@ class ProblemJets:
         return matrix, np.array(scale)
 
     def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
-        """A derivative of dF/du' and dF/du along the curve."""
+        """The derivatives of an order of dF/du' and dF/du along the curve."""
         problem, first = self.problem, self.problem.n_diff
         parts: list[tuple[Any, Any]] = []
         for s, weight in zip(*self._points(curve, order), strict=True):
@@ -411,7 +412,7 @@ class ProblemJets:
         return mass, stiffness
 
     def _columns(self, parts: dict[int, Any], count: int) -> Any:
-        """Blocks by the order of the derivative as one matrix with a column for each value."""
+        """One matrix with a column for each value, from blocks by the order of the derivative."""
         if not any(map(sparse.issparse, parts.values())):
             dense = np.zeros((count, len(self.jets)))
             for k, part in parts.items():
@@ -427,14 +428,14 @@ class ProblemJets:
 
 
 def _stacked(blocks: list[Any]) -> Any:
-    """One matrix from blocks that stand one below the other."""
+    """One matrix from blocks stacked below each other."""
     if any(map(sparse.issparse, blocks)):
         return sparse.vstack(blocks, format="csr")
     return np.vstack(blocks)
 
 
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
-    """Entries in units of the rows: those of the first matrix and, where they vanish, of the next ones."""
+    """Entries relative to ``rows``: of the first matrix and, where they vanish, of the next ones."""
     scaled = [sparse.diags(1.0 / rows) @ matrix for matrix in matrices]
     found = sparse.csr_matrix(scaled[0])
     for matrix in scaled[1:]:
@@ -449,7 +450,7 @@ def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
 def offsets_of(
     problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]
 ) -> tuple[Integers, Integers] | None:
-    """Offsets by the entries of the Jacobian; None where the system Jacobian is not regular at the start."""
+    """Offsets by the pattern of the Jacobian; None if the system Jacobian is singular at the start."""
     orders = {(int(i), int(j)): 0 for i, j in zip(*stiffness.nonzero(), strict=True)}
     orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}
     entries = np.array([(i, j, k) for (i, j), k in sorted(orders.items())], dtype=np.int64).reshape(-1, 3)

@@ -15,21 +15,21 @@ from dae_sdc.structure.curves import Tape
 from dae_sdc.structure.real_series import RealArithmetic, many_digits
 
 MOST_NEWTON_STEPS = 80
-"""Steps of Newton's method."""
+"""Largest number of steps of Newton's method."""
 
-SOLVED = 1e-45
-"""Last step, relative to 1 + the values, after which Newton's method has converged quadratically."""
+CONVERGED_STEP = 1e-45
+"""Step, relative to 1 + the values, at which Newton's method has converged quadratically."""
 
 
 class ManyDigits:
-    """Equations for some values, whose coefficients count as exact, solved with many decimal digits.
+    """Equations with exact coefficients, solved for some values with many decimal digits.
 
     Parameters
     ----------
     part : Part
         The equations.
     cols : sequence of int
-        Numbers of the values that they are solved for, as many.
+        Numbers of the values for which they are solved, as many as equations.
     x : ndarray, shape (jets,)
         All values.
     """
@@ -45,7 +45,7 @@ class ManyDigits:
         self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.pattern) if j in place]
 
     def solve(self, start: Vector) -> Vector | None:
-        """The solution that Newton's method finds, rounded; None if it does not converge quadratically."""
+        """The solution by Newton's method, rounded; None if that does not converge quadratically."""
         mp, n, ring = self._context, len(self._place), RealArithmetic(0, self._context)
         y = [mp.mpf(float(value)) for value in start]
 
@@ -65,6 +65,6 @@ class ManyDigits:
             except (ZeroDivisionError, ValueError, TypeError):  # singular
                 return None
             y = [a - b for a, b in zip(y, step, strict=True)]
-            if max(abs(b) for b in step) <= SOLVED * (1 + max(abs(a) for a in y)):
+            if max(abs(b) for b in step) <= CONVERGED_STEP * (1 + max(abs(a) for a in y)):
                 return np.array([float(a) for a in y])
         return None

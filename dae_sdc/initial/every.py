@@ -1,4 +1,4 @@
-"""All consistent initial values of a model: block by block, each for all of its solutions."""
+"""All consistent initial values of a model: blocks are solved in order, each for all of its solutions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from dae_sdc.initial.solver import SEARCH, Distance, Given
 from dae_sdc.initial.turns import Turn, TurnError
 
 MOST_STARTS = 128
-"""Number of solutions that are carried on from block to block; those nearest to the guesses are kept."""
+"""Largest number of solutions kept from block to block: those nearest to the guesses."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Values that satisfy the blocks solved so far, the chosen ones among them, and singular blocks."""
+    """Values that satisfy the blocks solved so far; numbers of those taken from guesses; singular blocks."""
 
     x: Vector
     chosen: tuple[int, ...] = ()
@@ -32,35 +32,35 @@ class _Start:
 
 
 class EveryStart:
-    """Finds all values at which the equations of a model and what is hidden in them hold.
+    """Search for all values at which the equations of a model and its hidden constraints hold.
 
     Parameters
     ----------
     system : ModelJets
         The equations.
     given : Given
-        What is known.
+        Given values.
     preference : sequence of int
-        All values, in the order in which they are given rather than solved for.
+        Numbers of all values, those first that are taken as given rather than solved for.
     seed : int
         Seed of homotopies and random starts.
     starts : int, optional
-        Random starts of a block that is no polynomial.
+        Number of random starts for a block that is not polynomial.
     workers : int
-        Processes that follow paths.
+        Number of processes that follow paths.
     comm : mpi4py.MPI.Comm, optional
-        Communicator whose processes follow paths, all of which must call this.
-    most_paths : int
-        Paths of the polynomials of one block; where there are more, Newton's method has random starts.
+        Communicator whose processes follow paths; all of them have to call this.
+    most_paths : int, optional
+        Largest number of paths for one block; above it, Newton's method has random starts.
 
     Attributes
     ----------
     missing : list of str
         Why there may be more solutions than were found.
     singular : list of SingularStart
-        What is singular of starts that end where a block has no solution because of it.
+        Singular blocks because of which a start could not be completed.
     remarks : list of str
-        Sentences for the user about what was left out.
+        Sentences for the user about solutions that were left out.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class EveryStart:
         self._moving: dict[int, tuple[int, str]] = {}
 
     def solve(self) -> list[_Start]:
-        """All values, those nearest to the given ones first.
+        """All solutions, those nearest to the given values first.
 
         Raises
         ------
         InconsistentStateError
-            If there are none, with the number of complex ones.
+            If there are no real solutions, with the number of complex ones.
         """
         starts = [_Start(self.given.point.copy())]
         for group in self._plan.groups():
@@ -111,7 +111,7 @@ class EveryStart:
         return sorted(starts, key=lambda start: self.distance(start.x))
 
     def _turn_back(self, x: Vector) -> None:
-        """Turn angles, and what follows them, by whole turns until they are nearest to their guesses."""
+        """Shift angles, and values that depend on them, by whole turns to be nearest to their guesses."""
         for shift in self._symmetries.values():
             jets, by = list(shift), np.array(list(shift.values())) * self.given.weights[list(shift)]
             away = (x[jets] - self.given.point[jets]) * self.given.weights[jets]
@@ -120,17 +120,17 @@ class EveryStart:
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
-        """The blocks that were solved, in this order."""
+        """The blocks that were solved, in order."""
         return tuple(self._records.values())
 
     @property
     def complete(self) -> bool:
-        """Whether there are certainly no more solutions than were found, besides whole turns of angles."""
+        """Whether certainly all solutions were found, up to whole turns of angles."""
         certain = (block.kind != "newton" and not block.lost for block in self.blocks)
         return not self.missing and all(certain)
 
     def distance(self, x: Vector) -> Distance:
-        """How far values are from those given: those of the first stage count first."""
+        """Distance of values from the given ones, compared stage by stage."""
         return self.given.distance(x, self.system.stages)
 
     def _kept(self, starts: list[_Start]) -> list[_Start]:
@@ -142,7 +142,7 @@ class EveryStart:
         return sorted(starts, key=lambda start: self.distance(start.x))[:MOST_STARTS]
 
     def _expand(self, group: Group, start: _Start) -> list[_Start]:
-        """The starts that follow from one by the equations of a group."""
+        """All starts that extend one by solutions of the equations of a group."""
         own = self._plan.open(group)
         known = np.setdiff1d(self._plan.part(group.rows).depends, own)
         key = tuple(group.jets), start.x[known].tobytes()
@@ -230,7 +230,7 @@ class EveryStart:
     # --- one block ------------------------------------------------------------------------------------------
 
     def _solutions(self, block: Block, x: Vector, group: Group, chosen: Sequence[int]) -> list[Vector]:
-        """All values x with those of a block replaced by a solution of it."""
+        """Copies of all values x, each with a solution of a block."""
         known = np.setdiff1d(block.part.depends, block.cols)
         key = x[known].tobytes()
         if key not in block.known:
@@ -254,7 +254,7 @@ class EveryStart:
         return found
 
     def _all_turns(self, block: Block, found: list[Vector], chosen: set[int]) -> list[Vector]:
-        """Solutions of a block, with those that turns of its angles lead to."""
+        """Solutions of a block, with those that differ by turns of its angles."""
         for j, (rates, period) in block.moves.items():
             jet = int(block.cols[j])
             if jet not in self._moving:
@@ -275,7 +275,7 @@ class EveryStart:
     def _turns(
         self, jet: int, moving: dict[int, float], period: float, rows: set[int], held: set[int]
     ) -> tuple[int, str]:
-        """How many turns of an angle are different starts, or why that is not known."""
+        """Number of turns of an angle that are different starts, and why it is not known, if so."""
         system, name = self.system, self.system.jet_names[jet]
         held = held | set(np.flatnonzero(self.given.fixed).tolist())
         try:
@@ -310,7 +310,7 @@ class EveryStart:
         )
 
     def _short_of_rank(self, group: Group, part: Part, own: list[int], start: _Start) -> list[_Start]:
-        """The starts after a linear group of too low a rank: fewer values follow from it, or none exist."""
+        """The starts after a rank-deficient linear group, which has many solutions or none."""
         whole = start.x.copy()
         order = self._plan.least_wanted(own)
         matrix, rhs = self._plan.scaled(part, order, whole), -part.values(whole)
@@ -321,7 +321,7 @@ class EveryStart:
             whole[cols] += np.linalg.lstsq(matrix, rhs, rcond=None)[0] * self.given.sizes[cols]
         chosen = tuple(j for j in own if j not in cols)
         rank = self._plan.rank(part, group.jets, whole)
-        if rank == len(group.rows):  # only the values that are fixed make it short
+        if rank == len(group.rows):  # only fixed values make it rank-deficient
             return [_Start(whole, chosen)] if self._holds(part, whole) else []
         fits = self._plan.violation(part, whole) <= BLOCKS.residual_tolerance
         told = self._told(group, whole, rank, "" if fits else "no solution there")

@@ -1,4 +1,4 @@
-"""Velocities and multipliers at single times, from the hidden constraints of known equations."""
+"""Correction of velocities and multipliers at single times by the hidden constraints of known equations."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from dae_sdc.initial.jets import ModelJets
 
 @dataclass(frozen=True)
 class HiddenOptions:
-    """How values are made to satisfy hidden constraints.
+    """Settings of :class:`HiddenConstraints`.
 
     Parameters
     ----------
     max_iterations : int
-        Newton iterations of a stage.
+        Largest number of Newton iterations of a stage.
     round_off : float
-        Change of a value, relative to its largest size, at which the iteration of its time ends.
+        Relative change of the values up to which the iteration at a time ends.
     accepted_change : float
         Largest relative change in the last iteration; a larger one counts as a failure.
     largest_shift : float
-        Change of a value that is not fully determined by its stage, relative to the size of the unknown, at
-        which the solution of the constraints is taken to be another one.
+        Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
+        beyond it the iteration counts as converged to another solution.
     weight_of_derivatives : float
-        How much further derivatives may move than unknowns, which the method computed.
+        Factor of W for derivatives: they may change more than unknowns, which the method computed.
     most_values : int
-        Number of values, unknowns and derivatives, up to which they are solved for by default.
+        Largest number of values, unknowns and derivatives, for which the correction is used by default.
     most_numbers : int
-        Numbers that the matrices of the times solved at once may have.
+        Largest number of entries of all matrices of the times that are solved at once.
     """
 
     max_iterations: int = 10
@@ -55,9 +55,9 @@ HIDDEN = HiddenOptions()
 class HiddenConstraints:
     r"""The equations of a model, differentiated as its offsets say, as a correction of computed values.
 
-    Stage by stage, as consistent start values are found, the unknowns and derivatives of a stage change as
-    little as its equations allow; what the stage determines, multipliers for instance, has the accuracy of
-    what it is determined from:
+    Stage by stage, as in the computation of consistent start values, the unknowns and derivatives x of a
+    stage change as little as its equations allow. Values that the stage determines, for example multipliers,
+    become as accurate as those from which they follow:
 
     .. math::
         \min \| W^{-1} \delta \|^2 \quad\text{subject to}\quad f_i^{(c_i + k)}(t, x + \delta) = 0,
@@ -68,7 +68,7 @@ class HiddenConstraints:
     problem : ProblemDAE
         The problem whose values are corrected.
     system : ModelJets
-        Its equations and their derivatives.
+        The equations of the problem and their derivatives.
     sizes : ndarray, shape (n,)
         Size of each unknown in the run.
 
@@ -83,7 +83,7 @@ class HiddenConstraints:
         self.system, self.states = system, problem.form.states
         self.between = PointwiseEquations(problem, sizes)
         place, count = system.place, len(system.jets)
-        # Numbers of values by unknowns of the problem: those that are in the state, and their derivatives.
+        # Numbers of the values in the state, and of their derivatives, for the unknowns of the problem.
         self.columns = np.array([place[state] for state in self.states])
         rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(self.states) if (j, k + 1) in place]
         self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
@@ -124,7 +124,7 @@ class HiddenConstraints:
         return done
 
     def _solve(self, number: int, t: Vector, x: Vector) -> NDArray[np.bool_]:
-        """Solve the equations of a stage at all times, in place; returns where they hold near the start."""
+        """Solve the equations of a stage at all times, in place; returns a mask of the times of success."""
         stage = self.system.stages[number]
         part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
         if not len(stage.rows):
@@ -178,21 +178,21 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 def hidden_constraints(
     problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
 ) -> HiddenConstraints | None:
-    """What makes values of a problem satisfy its hidden constraints; None where these are not known.
+    """The correction of values of a problem by its hidden constraints; None if these are not known.
 
     Parameters
     ----------
     problem : ProblemDAE
-        A problem, of a model or of equations that were read from its function.
+        A problem made of a model, or one whose function was traced.
     t : float
         Time at which the structure of the equations is analysed.
     sizes : ndarray, shape (n,)
         Size of each unknown in the run.
     any_size : bool
-        Whether systems are solved that are larger than pays.
+        Whether to correct systems with more than ``most_values`` values too.
     """
     form, model = getattr(problem, "form", None), _model(problem)
-    # On which side of a jump a time lies that a step ended at, values do not tell.
+    # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.borders is not None:
         return None
     system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
@@ -202,13 +202,13 @@ def hidden_constraints(
 
 
 def _model(problem: Any) -> Any:
-    """The model that the state of a problem belongs to."""
+    """The model of a problem, with the same state."""
     traced, origin = getattr(problem, "traced", None), getattr(problem, "origin", None)
     return getattr(traced or origin, "model", None)
 
 
 def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
-    """The equations with values of their parameters; None where their structure is not that of the user's."""
+    """The differentiated equations with values of the parameters; None if their structure needs a repair."""
     if (None, parameters) in form.systems:
         return None
     known = [one for one in form.systems.values() if one is not None and one.parameters == parameters]

@@ -1,4 +1,4 @@
-"""Equations in the unknowns and their derivatives at one time, as far as they are differentiated."""
+"""Differentiated equations in the values of the unknowns and their derivatives (jets) at one time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _PREFIXES = {0: "", 1: "derivative of ", 2: "second derivative of ", 3: "third d
 
 @dataclass(frozen=True)
 class Stage:
-    """Equations that are solved together, and what they are solved for.
+    """Equations that are solved together, and the values for which they are solved.
 
     Parameters
     ----------
     rows, jets : ndarray of int
-        Numbers of equations, and of unknowns or derivatives.
+        Numbers of the equations, and of the values.
     """
 
     rows: Integers
@@ -45,12 +45,12 @@ class Stage:
 
 
 class JetSystem(Protocol):
-    """Equations and their derivatives, whose unknowns are the values of unknowns and their derivatives.
+    """Equations and their derivatives as algebraic equations in values of unknowns and derivatives.
 
     Attributes
     ----------
     title : str
-        What the equations are, for messages.
+        Name of the equations in messages.
     t : float
         Time.
     jets : tuple of (int, int)
@@ -60,15 +60,15 @@ class JetSystem(Protocol):
     stages : tuple of Stage
         Equations and values in the order in which they can be solved.
     unknowns : int
-        Number of unknowns of the user; others were added to theirs.
+        Number of unknowns of the user, which come before those of a repair.
     usually_free : tuple of int
-        Values that all others follow from by the structure, where nothing is fixed.
+        Numbers of values that by the structure determine all others, if nothing is fixed.
     tolerance : float
-        Largest violation of an equation that holds, relative to the size of its terms.
+        Largest residual of an equation that holds, relative to the size of its terms.
     accuracy : Accuracy
-        How well the equations and their Jacobian are known.
+        Accuracy of the equations and their Jacobian.
     row_orders : tuple of int
-        How often each equation was differentiated.
+        Number of differentiations of each equation.
     """
 
     unknowns: int
@@ -84,18 +84,19 @@ class JetSystem(Protocol):
     accuracy: Accuracy
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
-        """The equations, all or those of a stage, at values x of shape (jets,)."""
+        """Residuals of all equations, or of those of a stage, at values x of shape (jets,)."""
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
-        """Derivatives of the equations with respect to all values, dense or CSC."""
+        """Jacobian of the equations with respect to all values, dense or CSC."""
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
-        """Sizes of the terms of the equations; None where they are not known."""
+        """Sizes of the terms of the equations; None if they are not known."""
 
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         """Derivatives of the equations of a stage with respect to its values, and sizes of their terms.
 
-        These are what an equation changes by when each value changes by its size and its typical size.
+        The size of a term is the change of the equation when each value changes by its size plus its typical
+        size in ``sizes``.
         """
 
 
@@ -114,9 +115,9 @@ def offsets_stages(
     Returns
     -------
     rows, jets : list of (int, int)
-        Equation or unknown, and order.
+        Number of an equation or unknown, and order of its derivative.
     stages : list of Stage
-        Their numbers.
+        The stages, with numbers of rows and jets.
 
     References
     ----------
@@ -151,7 +152,7 @@ class ModelJets:
     Parameters
     ----------
     model : Model
-        Equations with values of all parameters.
+        A model with values of all parameters.
     t : float
         Time.
 
@@ -160,7 +161,7 @@ class ModelJets:
     analysis : Structure
         Structure of the equations, after repair.
     repairs : tuple of str
-        What had to be changed for their structure to be right.
+        Changes of the equations by the repair.
     place : dict of (int, int) to int
         Number of each value, by unknown and order.
     roots : list of int
@@ -181,8 +182,8 @@ class ModelJets:
             repaired = repair(model, start=begin)
             model, found = repaired.model, repaired.structure
             self.repairs = tuple(str(step) for step in repaired.steps)
-        # Derivatives go into a graph of its own: what others build finds no expression that is written with
-        # derivatives that cancel.
+        # Derivatives are built in a copy of the graph, so that expressions with derivatives that cancel are
+        # not reused elsewhere.
         model, graph = copy.copy(model), model.graph.copy()
         model.graph = graph
         self.model, self.t, self.title = model, t, f"model {model.name}"
@@ -200,9 +201,9 @@ class ModelJets:
         self._stages: dict[int | None, Part] = {}
 
     def input_of(self, leaf: Leaf) -> Input:
-        """The input that a leaf becomes in a program that :meth:`run` evaluates."""
+        """The program input of a leaf, for :meth:`run`."""
         if leaf.kind == "u":
-            # A derivative beyond the last is written, but cancels.
+            # A derivative of higher order than all values cancels in the equations.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
 
@@ -227,7 +228,7 @@ class ModelJets:
         return found
 
     def sizes(self, program: Program, x: Vector) -> Vector:
-        """Sizes of the terms that the outputs of a program add up, at values x."""
+        """Sizes of the terms of the outputs of a program, at values x."""
         return magnitudes(program, self.inputs(program, x))
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
@@ -248,19 +249,19 @@ class ModelJets:
 
 
 class Part:
-    """Some equations, and their derivatives with respect to all values in them.
+    """Some of the equations of a system, and their derivatives with respect to all values.
 
     Parameters
     ----------
     system : ModelJets
         All equations.
     rows : sequence of int
-        Which of them.
+        Numbers of the equations.
 
     Attributes
     ----------
     roots : list of int
-        Their nodes in the graph.
+        Nodes of the equations.
     """
 
     def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
@@ -271,7 +272,7 @@ class Part:
 
     @cached_property
     def slopes(self) -> dict[tuple[int, int], int]:
-        """The nodes of the derivatives, by position of the equation and number of the value."""
+        """Nodes of the partial derivatives, by position of the equation and number of the value."""
         graph, place = self.system.model.graph, self.system.place
         return {
             (i, place[graph.leaves[leaf][1:]]): slope
@@ -282,12 +283,12 @@ class Part:
 
     @cached_property
     def pattern(self) -> list[tuple[int, int]]:
-        """Position of an equation and number of a value in it."""
+        """Pairs of the position of an equation and the number of a value on which it depends."""
         return list(self.slopes)
 
     @cached_property
     def switches(self) -> list[tuple[int, int]]:
-        """Position of an equation and number of a value that decides which branch of it is taken."""
+        """Pairs of the position of an equation and the number of a value that selects its branch."""
         place = self.system.place
         return [
             (i, place[leaf.index, leaf.order])
@@ -298,7 +299,7 @@ class Part:
 
     @cached_property
     def depends(self) -> Integers:
-        """Numbers of all values in the equations."""
+        """Numbers of all values on which the equations depend."""
         return np.unique(np.array([j for _, j in self.pattern + self.switches], dtype=np.int64))
 
     def _deciding(self, root: int) -> list[Leaf]:
@@ -319,7 +320,7 @@ class Part:
         return found
 
     def values(self, x: Vector, t: Vector | None = None) -> Vector:
-        """The equations at all values x, of shape (jets,) or (jets, points), and at times t of the points."""
+        """Residuals at all values x, of shape (jets,) or (jets, points), and at times t of the points."""
         return self.system.run(self._equations, x, t)
 
     def terms(self, x: Vector) -> Vector:
@@ -327,20 +328,20 @@ class Part:
         return self.system.sizes(self._equations, x)
 
     def jacobian(self, x: Vector) -> Any:
-        """Derivatives of the equations with respect to all values, CSC."""
+        """Jacobian of the equations with respect to all values, CSC."""
         entries = self.system.run(self._derivatives, x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
     def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
-        """Derivatives of the equations with respect to some values, shape (points, rows, columns).
+        """Jacobian of the equations with respect to some values, shape (points, rows, columns).
 
         Parameters
         ----------
         x : ndarray, shape (jets,) or (jets, points)
             All values, at one or several points; for one, the result has shape (rows, columns).
         columns : sequence of int
-            Numbers of some of them.
+            Numbers of the values.
         t : ndarray, shape (points,), optional
             Time of each point; that of the system if not given.
         """
@@ -355,7 +356,7 @@ class Part:
         return found
 
     def is_linear(self, columns: Iterable[int]) -> bool:
-        """Whether no derivative with respect to some values depends on one of them."""
+        """Whether the equations are linear in some values together."""
         own = frozenset(columns)
         if own not in self._linear:
             self._linear[own] = self._found_linear(own)
@@ -368,7 +369,7 @@ class Part:
         leaves = {graph.variable(*jets[j]) for j in own}
         for (_, j), slope in self.slopes.items():
             if j in own and leaves.intersection(graph.below([slope])):
-                # What is written may cancel.
+                # Derivatives without the values that cancel in them.
                 inner = {place.get(jet) for jet in graph.depends(slope)}
                 if own & inner:
                     return False

@@ -12,12 +12,12 @@ from dae_sdc.initial.jets import ModelJets, offsets_stages
 
 @dataclass(eq=False)
 class Group:
-    """The equations of a part of a stage, and the values that they are for.
+    """Equations of a part of a stage, and the values of that part.
 
     Parameters
     ----------
     rows, jets : list of int
-        Numbers of equations, and of values, at least as many.
+        Numbers of the equations, and of the values, which are at least as many.
     stage : int
         k of the block :math:`B_k`.
     """
@@ -44,7 +44,7 @@ def groups_of(system: ModelJets) -> list[Group]:
 
 
 def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
-    """A function for the values of the leaves of a model at x of shape (jets,); 0 for higher derivatives."""
+    """A function that gives the values of leaves at x of shape (jets,); 0 for higher derivatives."""
     model = system.model
     parameters = [float(entry.required(model.name)) for entry in model.parameters_by_name.values()]
 

@@ -1,4 +1,4 @@
-"""What is solved for what: groups of equations that depend on each other, and their blocks."""
+"""Plan of a solution: groups of equations that depend on each other, and their blocks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.structure.rank import Span
 
 SURROUNDING_DISTANCE = 0.1
-"""Distance, in units of the sizes of values, of points at which derivatives have their usual size."""
+"""Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives."""
 
 PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
-"""Sizes of what a value adds to those before it, in units of its equations, for which it is solved."""
+"""Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot."""
 
 
 @dataclass(eq=False)
 class Block:
-    """A block of equations and the values that they are solved for.
+    """A block of equations and the values for which they are solved.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class Block:
     linear : bool
         Whether the equations are linear in them.
     moves : dict of int to (dict of int to float, float)
-        Of each angle the rates at which values move with it, and its period.
+        For each angle the rates at which values change with it, and its period.
     known : dict of bytes to list of ndarray
-        Solutions that were found, by the values that were known before.
+        Cache of the solutions, by the known values on which the equations depend.
     """
 
     part: Part
@@ -51,18 +51,18 @@ class Block:
 
 
 class Plan:
-    """Groups and blocks of the equations of a model, and the ranks by which they are found.
+    """Groups and blocks of the equations of a model, determined by ranks of their Jacobian.
 
     Parameters
     ----------
     system : ModelJets
         The equations.
     given : Given
-        What is known.
+        Given values.
     preference : sequence of int
-        All values, in the order in which they are given rather than solved for.
+        Numbers of all values, those first that are taken as given rather than solved for.
     random : numpy.random.Generator
-        Source of general points.
+        Generator of general points.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Plan:
         self._blocks: dict[tuple[int, ...], tuple[list[Block], list[int]]] = {}
 
     def part(self, rows: Sequence[int]) -> Part:
-        """The part with some of the equations, which is made once."""
+        """The part with some of the equations, cached."""
         key = tuple(rows)
         if key not in self._parts:
             self._parts[key] = Part(self.system, rows)
         return self._parts[key]
 
     def groups(self) -> list[Group]:
-        """The parts of the stages, joined where too many values are fixed or a later one decides a branch."""
+        """The parts of the stages, merged if too many values are fixed or a later one selects a branch."""
         found = groups_of(self.system)
         seen: set[int] = set()
         for group in found:
@@ -107,7 +107,7 @@ class Plan:
         return [j for j in sorted(group.jets) if not self.given.fixed[j]]
 
     def _group_with_surplus(self, groups: list[Group], at: int) -> int | None:
-        """A group with more values than equations, found through the groups that one with too few uses."""
+        """A group with more values than equations on which group ``at``, with too few values, depends."""
         if not self.given.fixed[groups[at].jets].any():
             return None
         lacking = self._unmatched(groups[at].rows, self.open(groups[at]))[0]
@@ -123,7 +123,7 @@ class Plan:
         return None
 
     def _joined(self, groups: list[Group], edges: list[tuple[int, int]]) -> list[Group]:
-        """The groups after those that depend on each other, by these edges too, have been merged."""
+        """The groups after merging those that depend on each other, with the edges as more dependences."""
         owner = np.full(len(self.system.jets), -1, dtype=np.int64)
         for number, group in enumerate(groups):
             owner[group.jets] = number
@@ -146,7 +146,7 @@ class Plan:
         return made
 
     def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
-        """Equations without a value of their own, and for every equation the position of its value, or -1."""
+        """Equations that a maximum matching leaves alone, and the position of the value of each, or -1."""
         if not rows or not cols:
             return list(rows), np.full(len(rows), -1, dtype=np.int64)
         place = {j: at for at, j in enumerate(cols)}
@@ -161,7 +161,7 @@ class Plan:
     # --- values and ranks
 
     def violation(self, part: Part, x: Vector) -> float:
-        """Largest violation of an equation, in units of its terms; infinite where it has no value."""
+        """Largest residual of an equation, in units of its terms; infinite where one is not finite."""
         found, used = part.values(x), part.depends.tolist()
         slopes = abs(
             part.dense(x, used) if len(part.rows) < SEARCH.most_values else part.jacobian(x)[:, used]
@@ -172,7 +172,7 @@ class Plan:
         return worst if np.isfinite(worst) else np.inf
 
     def scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
-        """Derivatives with respect to some values, in units of their sizes at points around x.
+        """Jacobian with respect to some values, relative to the sizes of its entries at points around x.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class Plan:
         sizes = np.abs(found[1:])
         usual = np.min(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
         usual[~np.isfinite(usual)] = 0.0
-        # Rows first, in units of the values, then columns: what is small everywhere is no loss of rank.
+        # Rows are scaled first, then columns: entries that are small everywhere are no loss of rank.
         rows = (usual * self.given.sizes[columns]).max(axis=1, initial=0.0)
         rows[rows == 0.0] = 1.0
         width = (usual / rows[:, None]).max(axis=0, initial=0.0)
@@ -198,7 +198,7 @@ class Plan:
         return scaled
 
     def rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
-        """Rank of the derivatives with respect to some values, in units of those at a general point.
+        """Rank of the Jacobian with respect to some values, scaled by its entries at general points.
 
         Parameters
         ----------
@@ -219,11 +219,11 @@ class Plan:
         return int((np.linalg.svd(matrix, compute_uv=False) > SEARCH.vanishing_singular_value).sum())
 
     def least_wanted(self, values: Sequence[int]) -> list[int]:
-        """Values in the order in which they are solved for rather than given."""
+        """Values sorted such that those come first that are preferably solved for."""
         return sorted(values, key=lambda j: -int(self._place_in_preference[j]))
 
     def solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
-        """Values that equations are solved for: as many as equations, the last ones in the preference.
+        """Values for which equations are solved: as many as equations, the last ones in the preference.
 
         Parameters
         ----------
@@ -254,7 +254,7 @@ class Plan:
         return sorted(order[at] for at in found)
 
     def split(self, group: Group, cols: list[int]) -> tuple[list[Block], list[int]]:
-        """Blocks that are solved one after the other, and redundant equations that are checked afterwards."""
+        """Blocks in the order of solution, and numbers of redundant equations to be checked afterwards."""
         key = (*group.rows, -1, *cols)
         if key in self._blocks:
             return self._blocks[key]
@@ -281,7 +281,7 @@ class Plan:
 
 
 def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
-    """Numbers of columns that are a basis of all columns, the first ones where possible."""
+    """Numbers of columns that form a basis of all columns, early ones by preference."""
     span = Span(matrix.shape[0])
     found: list[int] = []
     for size in least:

@@ -1,4 +1,4 @@
-"""The nearest point at which equations hold: a KKT iteration with step control."""
+"""The nearest point at which equations hold, by an iteration for the KKT conditions with step control."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.structure.linear_rows import LinearRows
 
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
-"""Violation of an equation, relative to the size of its terms, below which nothing is left to improve."""
+"""Residual of an equation, relative to the size of its terms, that is round-off."""
 
 
 @dataclass(frozen=True)
@@ -24,29 +24,30 @@ class ProjectionOptions:
     Parameters
     ----------
     tolerance : float
-        Largest violation, relative to the size of its terms, of an equation that holds.
+        Largest residual of an equation that holds, relative to the size of its terms.
     most_iterations : int
-        Most linear systems to be solved.
+        Largest number of linear systems that are solved.
     most_polishing_steps : int
-        Steps of Newton's method by which a point gets its last digits.
+        Largest number of steps of Newton's method at the end.
     polishing_factor : float
-        Part of its violations that such a step must leave at most.
+        Largest ratio of the residuals after and before such a step at which it is accepted.
     shortest_step : float
-        Last step, in units of the distance from the given point, at which that is the smallest.
+        Step, relative to the distance from the given point, at which that distance is minimal.
     near : float
-        Relative distance from the given point up to which the equations are as good as linear.
+        Relative distance from the given point up to which the equations are treated as linear.
     most_dense_entries : int
-        Entries of a Jacobian above which a sparse one is factorised as such.
+        Number of entries of a Jacobian above which a sparse one is not made dense.
     diagonal_shift : float
-        Taken from zeros on the diagonal of the optimality conditions, so that dependent rows have factors.
+        Subtracted from zeros on the diagonal of the optimality conditions, so that dependent rows do not make
+        them singular.
     largest_curvature : float
         Largest curvature of the Lagrangian in units of that of the distance.
     most_step_halvings : int
-        Times that a step is halved until it brings enough.
+        Largest number of times that a step is halved.
     sufficient_decrease : float
-        Part of the foretold decrease that a step must bring.
+        Part of the predicted decrease that a step must achieve.
     contradiction_share : float
-        Part of the largest entry that a violation must have to belong to those that contradict each other.
+        Entry of a contradiction, relative to the largest, from which on its equation is named.
     """
 
     tolerance: float = 1e-9
@@ -68,14 +69,14 @@ PROJECTION = ProjectionOptions()
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How well equations and their Jacobian are known.
+    """Accuracy of equations and their Jacobian.
 
     Parameters
     ----------
     values : float
-        Error of an equation, relative to its terms, below which nothing is left to improve.
+        Error of an equation, relative to its terms.
     dependent : float
-        Singular value of the Jacobian, relative to the largest, of rows of size 1 that counts as 0.
+        Singular value of the Jacobian with rows of norm 1, relative to the largest, that counts as 0.
     """
 
     values: float = TERM_ROUND_OFF
@@ -120,7 +121,7 @@ class Projection:
     before, after : ndarray, shape (k,)
         Values of the equations at the given point and at ``x``.
     scale : ndarray, shape (k,)
-        Sizes of the equations at ``x``: a violation counts in units of the tolerance times these.
+        Sizes of the equations at ``x``, to which residuals are relative.
     contradictory : tuple of int
         Equations that cannot hold together near ``x``; empty where they hold.
     """
@@ -151,26 +152,26 @@ def project(
         \min_x \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad h(x) = 0
 
     Each step solves the optimality conditions with h linearised, by the pseudoinverse of its Jacobian, so
-    that equations which follow from others are allowed. Second derivatives of h are left out. A step is
-    shortened until the distance and the violations, weighted by multipliers, have decreased together. At the
-    end Newton's method goes on as long as it improves a point whose violations are not rounding errors.
+    redundant equations are allowed. The curvature of the Lagrangian along the last step replaces second
+    derivatives of h. A step is halved until a merit function of distance and residuals decreases. At the end
+    Newton's method for h alone is continued while it reduces residuals above round-off.
 
     Parameters
     ----------
     point : array_like, shape (n,)
         The given point.
     equations : EquationFunctions
-        h.
+        The equations h.
     weights : array_like, shape (n,)
         Diagonal of W, positive.
     fixed : array_like of bool, shape (n,)
-        Entries that stay as they are.
+        Entries that are not changed.
     tolerance : float
-        Largest violation of an equation that holds, relative to the size of its terms.
+        Largest residual of an equation that holds, relative to the size of its terms.
     start : array_like, shape (n,), optional
-        Where the iteration begins; at the given point if not given.
+        Point at which the iteration begins; by default the given point.
     most_iterations : int
-        Most linear systems to be solved.
+        Largest number of linear systems that are solved.
     sizes : array_like, shape (n,), optional
         Typical sizes of the unknowns, positive; 1 / W if not given.
 
@@ -195,11 +196,11 @@ def project(
     usual = 1.0 / weights if sizes is None else np.broadcast_to(np.asarray(sizes), given.shape)
 
     def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector]:
-        """Sizes of the terms, and those that a violation is measured by."""
+        """Sizes of the terms, and the sizes to which residuals are relative."""
         here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
         if equations.terms is None:
             return here, here + typical
-        # Where the terms are rounding errors of larger unknowns, they are no measure.
+        # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
         found = equations.terms(x)
         return found, found + TERM_ROUND_OFF / tolerance * typical
 
@@ -210,7 +211,7 @@ def project(
         size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
-            # Beside the given point the first step is the shortest one already.
+            # Near the given point the first step already leads to the nearest solution.
             beside = np.linalg.norm(offset) <= PROJECTION.near * (1.0 + np.linalg.norm(weight * x[free]))
             exact = bool(iteration) and not np.any(np.abs(h) > error * size)
             if exact and beside:
@@ -260,7 +261,7 @@ def _finite(matrix: Any) -> bool:
 
 
 def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
-    """Equations in a combination that no step reduces or, if there is none, those that are violated."""
+    """Equations in a combination that no step reduces or, if there is none, all violated ones."""
     size = np.abs(left)
     chosen = (
         size > PROJECTION.contradiction_share * size.max(initial=0.0)
@@ -286,26 +287,26 @@ class _Search:
         self._last: tuple[Vector, Vector, Vector] | None = None
 
     def offset(self, x: Vector) -> Vector:
-        """Weighted distance from the given point in the free entries."""
+        """Weighted difference from the given point in the free entries."""
         found: Vector = self._weight * (x - self._given)[self._free]
         return found
 
     def linearize(self, matrix: Any, offset: Vector, h: Vector) -> bool:
-        """Find the direction of the next step; False where numbers are beyond what a factorisation takes."""
+        """Compute the direction of the next step; False if the factorisation fails."""
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
         dependent, shift = self._equations.accuracy.dependent, PROJECTION.diagonal_shift
         try:
-            # A row without a derivative stays as it is.
+            # Rows of a vanishing gradient are not scaled.
             self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
         except (np.linalg.LinAlgError, RuntimeError):
             return False
         if self._last is not None:
-            # How much the Lagrangian bends along the last step stands for its second derivatives.
+            # The curvature of the Lagrangian along the last step replaces its second derivatives.
             step, multipliers, gradient = self._last
-            # The multipliers belong to rows in units of their sizes at that time.
+            # The multipliers belong to rows scaled by their norms in the last step.
             multipliers = multipliers * (system.sizes / self._sizes)
             change = offset + system.rows.T @ multipliers - gradient
             self._bend = float(
@@ -323,7 +324,7 @@ class _Search:
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:
-        """The next point and the equations there; None where no step along the direction is of use."""
+        """The next point and the residuals there; None if no step along the direction is accepted."""
         system, step = self.system, self.step
         assert system is not None
         multipliers = -system.multipliers(offset + self._bend * step)
@@ -331,7 +332,7 @@ class _Search:
         self._last = step, multipliers, offset + system.rows.T @ multipliers
         self._sizes = system.sizes
         violation = np.abs(h / system.sizes)
-        # What the linearised equations cannot remove is no reason to expect more.
+        # The predicted decrease excludes residuals that the linearised equations cannot remove.
         left = np.abs(h / system.sizes + system.rows @ self._normal)
         slope = min(0.0, float(offset @ step) - self._penalty * float((violation - left).sum()))
         now = self._merit(offset, h)
@@ -344,7 +345,7 @@ class _Search:
                 self._last = part * step, *self._last[1:]
                 return (place, values) if then < now - noise or slope < -noise else None
             if halving == 0 and np.isfinite(then):
-                # The curvature of the equations may spoil a step that is a good one but for that.
+                # Second-order correction: curvature of the equations may spoil a good step.
                 bent = step - system.least(values / system.sizes)
                 place, values = self._moved(x, bent)
                 if self._merit(self.offset(place), values) <= now + PROJECTION.sufficient_decrease * slope:
@@ -354,7 +355,7 @@ class _Search:
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
-        """The point after a step of Newton's method and the equations there; None if that is no better."""
+        """The point after a step of Newton's method and its residuals; None if these are not smaller."""
         place, values = self._moved(x, self._normal)
         scale = np.where(scale > 0.0, scale, 1.0)
         now, then = np.max(np.abs(h) / scale), np.max(np.abs(values) / scale)

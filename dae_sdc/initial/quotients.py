@@ -1,4 +1,4 @@
-"""Arithmetic of polynomials and of their quotients, with sines and cosines as pairs of variables."""
+"""Arithmetic of polynomials and their quotients, with sines and cosines as pairs of variables."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from dae_sdc.errors import DAEError
 
 MOST_TERMS = 5000
-"""Terms of a polynomial beyond which equations are not multiplied out."""
+"""Largest number of terms of a polynomial up to which equations are multiplied out."""
 
 CANCELLED_SUM = 1e-14
-"""Size of a sum, relative to its terms, that is round-off."""
+"""Size of a sum, relative to its terms, up to which it is round-off."""
 
 Monomial = tuple[tuple[int, int], ...]
-"""Numbers of variables and their powers."""
+"""Pairs of the number of a variable and its power."""
 
 Polynomial = dict[Monomial, complex]
-"""Coefficients by monomials."""
+"""Coefficients by monomial."""
 
 UNIT: Polynomial = {(): 1.0}
 """The polynomial 1."""
 
 
 class NotPolynomialError(DAEError):
-    """Equations cannot be written as polynomials; caught where they are solved in another way."""
+    """Equations cannot be written as polynomials; caught internally, to solve them in another way."""
 
 
 def _accumulate(total: Polynomial, monomial: Monomial, value: complex) -> None:
@@ -51,14 +51,14 @@ def variables_of(rows: Sequence[Polynomial]) -> set[int]:
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """A polynomial over a product of factors, which are given by number and power."""
+    """A polynomial over a product of factors, given as a mapping of their numbers to powers."""
 
     over: Polynomial
     under: Mapping[int, int]
 
 
 class Quotients:
-    """Quotients whose denominators are products of factors, each of which is kept once.
+    """Arithmetic of quotients whose denominators are products of factors from a common list.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Quotients:
     Attributes
     ----------
     factors : list of Polynomial
-        The factors, by their numbers.
+        The list of factors.
     """
 
     def __init__(self, n: int) -> None:
@@ -128,14 +128,14 @@ class Quotients:
         return Quotient(self.times(a.over, b.over), under)
 
     def repeated(self, a: Quotient, times: int) -> Quotient:
-        """The product of so many equal quotients, at least 1."""
+        """The power of a quotient with an exponent ``times`` of at least 1."""
         found = a
         for _ in range(times - 1):
             found = self.product(found, a)
         return found
 
     def denominator(self, a: Quotient) -> Polynomial:
-        """The product of the factors under a."""
+        """The denominator of a, multiplied out."""
         found: Polynomial = dict(UNIT)
         for k, power in a.under.items():
             found = self.times(found, self.power(self.factors[k], power))
@@ -148,7 +148,7 @@ class Quotients:
         over = self.denominator(a)
         if set(a.over) == {()}:
             return Quotient({monomial: value / a.over[()] for monomial, value in over.items()}, {})
-        # The same divisor up to a factor is one divisor.
+        # Denominators that differ by a constant factor are one.
         first = min(a.over)
         scale = a.over[first]
         factor = {monomial: value / scale for monomial, value in a.over.items()}
@@ -162,7 +162,7 @@ class Quotients:
         return Quotient(over, {len(self.factors) - 1: 1})
 
     def put(self, row: Polynomial, variable: int, line: Polynomial) -> Polynomial:
-        """A polynomial after a variable has been replaced by another polynomial."""
+        """A polynomial in which a variable is replaced by another polynomial."""
         if variable not in variables_of([row]):
             return row
         total: Polynomial = {}

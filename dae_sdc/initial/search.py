@@ -25,7 +25,7 @@ from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
 
 MOST_VALUES_OF_EVERY_START = 200
-"""Number of values up to which all solutions are looked for to find the nearest one."""
+"""Largest number of values for which all solutions are sought in order to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -43,7 +43,7 @@ def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _time(interval: Sequence[float], t0: Any) -> float:
-    """The time that is given, or the start of an interval."""
+    """The given time, or the start of an interval."""
     found = float(interval[0]) if t0 is None else require_number("t0", t0)
     if not np.isfinite(found):
         raise InputError(f"t0 must be finite; got {found}")
@@ -51,7 +51,7 @@ def _time(interval: Sequence[float], t0: Any) -> float:
 
 
 def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Fixed values by name, and names of values that are fixed at their guesses."""
+    """Fixed values by name, and names of those that are fixed at their guesses."""
     if fixed is None:
         return {}, []
     if isinstance(fixed, Mapping):
@@ -63,22 +63,22 @@ def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Which start is looked for, and how.
+    """Equations and settings of a search for consistent values.
 
     Parameters
     ----------
     system : JetSystem
         The equations and their derivatives.
     given : Given
-        What is known of the values.
+        The given values.
     names, units : tuple of str
         Names and units of the unknowns of the state.
     seed, restarts
         Arguments of :func:`dae_sdc.run.initial.initial`.
     preference : sequence of int
-        Values in the order in which they are taken as they are given, where all solutions are looked for.
+        Order in which values are kept as given in a search for all solutions.
     whole : bool
-        Whether all equations were differentiated alike.
+        Whether all equations were differentiated equally often.
     hidden : bool
         See :func:`violations`.
     kept_is_enough : bool
@@ -121,7 +121,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
         found = [x, *(() if unique and task.kept_is_enough else solver.others(x, free, known))]
-        # With the same free values the nearest may be one of the others.
+        # Another solution with the same free values may be nearer.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
         solutions = [x, *(one for one in found if one is not nearest)]
@@ -136,7 +136,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
     u, du = _state(task, x)
     left = [j for j in free.tolist() if not given.fixed[j]]
     if task.whole:
-        # Derivatives that are not determined would be so if the equations were differentiated once more.
+        # Some derivatives are determined only by equations that are differentiated once more.
         place = {name: number for number, name in enumerate(system.jet_names)}
         determined = solver.determined(x)
         du[[not determined[place[_rate(name)]] for name in task.names]] = np.nan
@@ -146,7 +146,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
-    """Whether all given values were kept, and the equations are linear in those that were not given."""
+    """Whether all given values were kept, and the equations are linear in the others."""
     system = solver.system
     if not isinstance(system, ModelJets) or not solver.small or solver.changes(x):
         return False
@@ -158,20 +158,20 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
 
 
 def _every_known(task: _Task) -> tuple[list[Vector], bool]:
-    """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
+    """All solutions, if homotopies find them quickly, the nearest first, and whether there are no others."""
     system: Any = task.system
     if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
     search = EveryStart(system, task.given, task.preference, task.seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
-    except DAEError:  # there is none with as many guesses as they are
+    except DAEError:  # there is no solution with all values that are taken from guesses
         return [], False
     return [start.x for start in starts], search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
-    """Say for which free values nothing was given."""
+    """Add a remark on free values for which nothing was given."""
     guessed = _guessed(given, system, free)
     if guessed:
         remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
@@ -190,7 +190,7 @@ def _told(
     remarks: Iterable[str],
     **more: Any,
 ) -> Initial:
-    """The result from solutions, of which the first was taken."""
+    """The result from solutions, of which the first is taken."""
     system, given, x = task.system, task.given, solutions[0]
     return Initial(
         title=system.title,
@@ -212,7 +212,7 @@ def _told(
 
 
 def _state(task: _Task, x: Vector) -> tuple[Vector, Vector]:
-    """State and its derivative, NaN where nothing determines it."""
+    """State and its derivative, NaN where it is not determined."""
     names, place = task.names, {name: number for number, name in enumerate(task.system.jet_names)}
     u = np.array([x[place[name]] if name in place else np.nan for name in names])
     du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
@@ -220,7 +220,7 @@ def _state(task: _Task, x: Vector) -> tuple[Vector, Vector]:
 
 
 def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
-    """All solutions, the one nearest to what was given first."""
+    """The result of a search for all solutions, the one nearest to the given values first."""
     starts = search.solve()
     x = starts[0].x
     solver = Solver(task.system, task.given, restarts=0)
@@ -255,7 +255,7 @@ def _rate(name: str) -> str:
 
 
 def jets_of(model: Any, t0: float | None) -> ModelJets:
-    """The equations of a model and their derivatives, as :func:`initial_of_model` needs them."""
+    """The equations of a model and their derivatives, as an argument of :func:`initial_of_model`."""
     return ModelJets(model, _time(model.interval, t0))
 
 
@@ -279,16 +279,23 @@ def initial_of_model(
     Parameters
     ----------
     model : Model
-        Equations; its start values are guesses, or fixed where it says so.
+        The model; its start values are guesses, or fixed where the model fixes them.
     fixed, guesses, t0, seed, restarts, every, workers, comm
         Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str, optional
-        Names of values that are no better known than if nothing was given for them: the search begins there.
+        Names of given values at which the search begins, but which count like values that were not given.
         Derivatives of equations are then blamed for violations rather than equations as they are written.
     system : ModelJets, optional
-        What :func:`jets_of` has made of the same model at the same time.
+        Result of :func:`jets_of` for this model and time.
     kept_is_enough : bool
-        Whether no others are looked for if there is one solution with all values that are given.
+        Whether a solution with all given values ends the search for others.
+
+    Raises
+    ------
+    InputError
+        If a value that is to be fixed has no value, or follows from lower derivatives.
+    InconsistentStateError
+        If there are no consistent values.
     """
     system = jets_of(model, t0) if system is None else system
     own = system.model
@@ -340,7 +347,7 @@ def initial_of_model(
 
 
 def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
-    """Number of an unknown in a system, and order of the derivative, of a name in the model."""
+    """A function from a name in the model to the number of an unknown in a system and an order."""
     index = {name: j for j, name in enumerate(system.model.names)}
 
     def jet(name: str) -> tuple[int, int]:
@@ -351,9 +358,9 @@ def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, i
 
 
 def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
-    """Give auxiliary unknowns the values that follow from those of the others; a mask of these unknowns.
+    """Set auxiliary unknowns from the values of the others; returns a mask of these unknowns.
 
-    Unless it is fixed, a start value of such an unknown is not one that the user has given.
+    Start values of auxiliary unknowns do not count as given by the user unless they are fixed.
     """
     auxiliary = np.zeros(len(system.jets), dtype=bool)
     for definition in system.model.definitions:
@@ -381,7 +388,7 @@ def sets_of_model(
     Parameters
     ----------
     model : Model
-        Equations.
+        The model.
     fixed, t0, seed, workers
         Arguments of :func:`dae_sdc.run.initial.solution_sets`.
     """
@@ -413,13 +420,13 @@ def initial_of_problem(
     Parameters
     ----------
     problem : ProblemDAE
-        Equations as functions.
+        The problem, with its equations as functions.
     u0 : array_like, shape (n,), optional
-        Guesses of all unknowns; those of the problem, as far as it has any, if not given.
+        Guesses of all unknowns; by default those of the problem, as far as it has any.
     fixed, guesses, t0, seed, restarts
         Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str, optional
-        As for :func:`initial_of_model`.
+        As in :func:`initial_of_model`.
     system : ProblemJets, optional
         The equations of this problem at this time, near its start.
     """
@@ -474,7 +481,7 @@ def initial_of_problem(
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
-    """Guesses of the state, and which of them are given."""
+    """Guesses of the state, and a mask of those that are given."""
     n = problem.n
     if u0 is not None:
         return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)

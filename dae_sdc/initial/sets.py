@@ -1,4 +1,4 @@
-"""Solution sets of the blocks of a model with nothing chosen: curves, surfaces, and their singular points."""
+"""Solution sets of the blocks of a model with all free values left free, and their singular points."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dae_sdc.polynomials.witness import Decomposition, decompose
 from dae_sdc.structure.signature import brief
 
 MOST_VARIABLES = 16
-"""Variables of a block up to which its solution set is decomposed."""
+"""Largest number of variables of a block whose solution set is decomposed."""
 
 MOST_DECOMPOSED_PATHS = 128
-"""Product of the degrees of its polynomials up to which it is."""
+"""Largest product of the degrees of the polynomials of a block whose solution set is decomposed."""
 
 MOST_SINGULAR = 512
-"""This product times 2 for each variable up to which singular points are looked for."""
+"""Largest product of the degrees, times 2 for each variable, for which singular points are sought."""
 
 MOST_POINTS_SHOWN = 20
-"""Points that are printed."""
+"""Largest number of points that are printed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class SolutionSet:
     stage : int
         k of the block :math:`B_k` of the solution scheme.
     equations : tuple of str
-        Its equations, and those that bind what it takes from other blocks.
+        Names of its equations, and of those of other blocks on whose values it depends.
     variables : tuple of str
         Variables of the polynomials; of an angle x these are cos(x) and sin(x).
     reason : str
@@ -47,8 +47,8 @@ class SolutionSet:
     decomposition : Decomposition, optional
         The irreducible components, in these variables.
     singular : SingularPoints, optional
-        Isolated points where the rank of the Jacobian of the polynomials is lower than around them; None if
-        that would take too long.
+        Isolated points where the rank of the Jacobian of the polynomials is lower than at nearby solutions;
+        None if that would take too long.
     points : tuple of mapping of str to float
         The real singular points, by the names of variables and angles.
     ranks : tuple of int
@@ -87,7 +87,7 @@ class SolutionSet:
 
 
 def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known: Sequence[int]) -> list[int]:
-    """Equations of a group and of all groups before it on whose values it depends."""
+    """Numbers of the equations of a group, and of all groups before it on whose values it depends."""
     owner = {j: number for number, one in enumerate(groups) for j in one.jets}
     wanted, seen = list(group.rows), {id(group)}
     stack = [group]
@@ -113,11 +113,11 @@ def solution_sets(
     system : ModelJets
         The equations.
     fixed : mapping of int to float
-        Numbers of values that are put in.
+        Values that are substituted, by number.
     seed : int
         Seed of the homotopies.
     workers : int
-        Processes that follow paths.
+        Number of processes that follow paths.
     """
     groups = groups_of(system)
     parts = [Part(system, [i]) for i in range(len(system.roots))]

@@ -1,4 +1,4 @@
-"""Values near given ones at which equations hold together with all that is hidden in them."""
+"""Search for values near given ones at which equations and their hidden constraints hold."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ class SearchOptions:
     Parameters
     ----------
     guess_weight : float
-        Weight of a value for which nothing was given, in units of that of others.
+        Weight of a value for which nothing was given, in units of that of given values.
     auxiliary_weight : float
-        Weight of a value that is no more than a name of an expression of others.
+        Weight of an auxiliary unknown, which names an expression of others.
     distinct : float
-        Difference of two solutions, in units of the sizes of the values, that makes them two.
+        Difference of two solutions, in units of the sizes of the values, up to which they are one.
     equal_terms : float
-        Difference of an equation at two points, relative to the size of its terms, that is none.
+        Difference of an equation at two points, relative to the size of its terms, up to which it is equal.
     equal_distance : float
-        Difference of two distances, relative to the larger one, below which they are equal.
+        Difference of two distances, relative to the larger one, up to which they are equal.
     most_near : int
-        Known solutions from which the point nearest to the guesses is looked for.
+        Largest number of known solutions from which the one nearest to the guesses is sought.
     written_cost : float
-        Weight of a violated equation as it is written, in units of that of its derivatives, where these are
-        blamed.
+        Cost of a violated equation of the user in units of that of its derivatives, where violations are
+        preferably attributed to derivatives.
     dependent : float
-        What a column adds to those before it, relative to its size, below which it adds nothing.
+        Part of a column, relative to its norm, outside the span of those before it, up to which it depends.
     determined : float
-        Part of a derivative in changes that no equation notices, below which it does not change.
+        Entry of a derivative in the null space of the equations up to which it is determined.
     most_values : int
-        Number of values up to which ranks are found, and other solutions looked for.
+        Largest number of values for which ranks are computed and other solutions sought.
     restarts, fewest_restarts : int
-        Number of random starts from which other solutions are looked for, and the least number of them.
+        Number of random starts in the search for other solutions, and its lower bound.
     few_values : int
-        Number of values up to which there are all of these restarts, and fewer where there are more.
+        Number of values above which the number of random starts is reduced.
     rescues : int
-        Number of random starts where none of the given values leads to a solution.
+        Number of random starts if the given values do not lead to a solution.
     restart_iterations : int
-        Most iterations from a random start.
+        Largest number of iterations from a random start.
     spreads : tuple of float
         Distances of random starts, in units of the sizes of the values.
     vanishing_singular_value : float
-        Singular value of derivatives, in units of their sizes at a general point, that counts as 0.
+        Singular value of a Jacobian, scaled by its entries at general points, that counts as 0.
     linear_problems : int
-        Linear problems by which violations are brought to few equations.
+        Largest number of linear programs that reduce the number of violated equations.
     met : float
-        Violation, in units of the largest one, below which an equation can be met exactly.
+        Residual, relative to the largest one, up to which an equation counts as satisfied.
     most_solutions : int
-        Number of further solutions that are kept.
+        Largest number of further solutions that are kept.
     """
 
     guess_weight: float = 1e-4
@@ -96,12 +96,12 @@ SEARCH = SearchOptions()
 @total_ordering
 @dataclass(frozen=True)
 class Distance:
-    """How far values are from those given, stage by stage, and then from the guesses of the others.
+    """Distance of values from the given ones, stage by stage, and then from the guesses of the others.
 
     Parameters
     ----------
     parts : tuple of float
-        Distances in units of the sizes of the values; the first that differ decide.
+        Distances in units of the sizes of the values; comparisons are lexicographic.
     """
 
     parts: tuple[float, ...]
@@ -115,18 +115,18 @@ class Distance:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What is known of the values before the search.
+    """Given values and guesses before the search.
 
     Parameters
     ----------
     point : ndarray, shape (jets,)
-        Guesses, 0 where nothing is given.
+        Given values, 0 where nothing is given.
     known, fixed : ndarray of bool, shape (jets,)
-        Where a value is given, and where it must not be changed.
+        Which values are given, and which must not be changed.
     sizes : ndarray, shape (jets,)
-        Typical sizes.
+        Typical sizes of the values.
     auxiliary : ndarray of bool, shape (jets,), optional
-        Where a value is no more than a name of an expression of others, whose changes count alone.
+        Which values are auxiliary: names of expressions of others, whose changes hardly count.
     """
 
     point: Vector
@@ -137,7 +137,7 @@ class Given:
 
     @property
     def weights(self) -> Vector:
-        """Weights of changes."""
+        """Weights of changes of the values, shape (jets,)."""
         found: Vector = np.where(self.known, 1.0, SEARCH.guess_weight) / self.sizes
         return (
             found
@@ -146,26 +146,26 @@ class Given:
         )
 
     def distance(self, x: Vector, stages: Sequence[Stage]) -> Distance:
-        """How far values are from those given."""
+        """The distance of values x from the given ones."""
         away = (x - self.point) / self.sizes
         parts = (away * self.known, away * ~self.known)
         return Distance(tuple(float(np.linalg.norm(part[stage.jets])) for part in parts for stage in stages))
 
 
 class Solver:
-    """Finds values at which the equations of a system hold.
+    """Search for values at which the equations of a system hold.
 
     Parameters
     ----------
     system : JetSystem
         The equations.
     given : Given
-        What is known.
+        Given values.
     seed : int
         Seed of random starts.
     restarts : int, optional
-        Number of random starts; fewer where there are more than :attr:`SearchOptions.few_values` values,
-        0 where there are more than :attr:`SearchOptions.most_values`.
+        Number of random starts; fewer for more than :attr:`SearchOptions.few_values` values, and 0 for more
+        than :attr:`SearchOptions.most_values`.
     """
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
@@ -191,12 +191,12 @@ class Solver:
         return x if found is None else found
 
     def solve(self) -> Vector:
-        """The values nearest to those given, stage by stage or, where this fails, all at once.
+        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
 
         Raises
         ------
         InconsistentStateError
-            If there are none, with the names of what contradicts what.
+            If there are none, with the names of the contradicting values and equations.
         """
         given = self.given
         found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
@@ -225,16 +225,16 @@ class Solver:
         return self.given.distance(x, self.system.stages)
 
     def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
-        """The solution nearest to the given values among one, others that are known, and those near them.
+        """The solution nearest to the given values among known solutions and those near them.
 
         Parameters
         ----------
         x : ndarray, shape (jets,)
             A solution.
         known : sequence of ndarray
-            Others, the nearest first.
+            Other solutions, the nearest first.
         every : bool
-            Whether there are no more. If not, random starts look for some.
+            Whether there are no more; otherwise random starts search for others.
         """
         given = self.given
         starts = list(known[: SEARCH.most_near])
@@ -264,9 +264,9 @@ class Solver:
         keep: Booleans | None = None,
         follow: bool = False,
     ) -> Vector | None:
-        """Values stage by stage; those in ``keep`` change only where a stage has no other solution.
+        """A solution stage by stage; values in ``keep`` change only if a stage has no other solution.
 
-        With ``follow`` these are tried again from where the others have gone to with them as they were.
+        With ``follow`` such a stage begins at the point that was reached without changing them.
         """
         system, x = self.system, point.copy()
         for number, stage in enumerate(system.stages):
@@ -280,7 +280,7 @@ class Solver:
                     start = x.copy()
                     start[jets] = found.x
             if (found is None or not found.converged) and stage.rows.size == int((~fixed[jets]).sum()):
-                # Where the equations determine all, distances do not matter, and a better scale is at hand.
+                # Equations that determine all values need no distances: a better scaling can be used.
                 found = self._projected(x, jets, number, fixed, self._balanced(x, number), start)
             if found is None or not found.converged:
                 found = self._projected(x, jets, number, fixed, weights, start)
@@ -291,7 +291,7 @@ class Solver:
         return x
 
     def _balanced(self, x: Vector, number: int) -> Vector:
-        """Weights with which the columns of a stage have size 1."""
+        """Weights with which the columns of the Jacobian of a stage have norm 1."""
         matrix = abs(sparse.csc_matrix(self.system.jacobian(x, number)))
         rows = matrix.max(axis=1).toarray().ravel()
         rows[~(rows > 0.0) | ~np.isfinite(rows)] = 1.0
@@ -346,7 +346,7 @@ class Solver:
         )
 
     def _refuse(self) -> None:
-        """Say which fixed values and equations contradict each other."""
+        """Raise InconsistentStateError with the fixed values and equations that contradict each other."""
         assert self._failure is not None
         found, rows, x = self._failure
         names = self.system.row_names
@@ -373,12 +373,12 @@ class Solver:
             f"t={self.system.t:.6g}: {left}; give other guesses, or check the equations"
         )
 
-    # --- what is free ---------------------------------------------------------------------------------------
+    # --- free values ----------------------------------------------------------------------------------------
 
     def free(self, x: Vector) -> tuple[npt.NDArray[np.int64], list[int]]:
-        """Values that all others follow from, and fixed ones that follow from others.
+        """Numbers of values that determine all others, and of fixed ones that follow from others.
 
-        What nothing was given for, and what the last stages solve for, follows from others if it can.
+        Values that were not given, and values of the last stages, are determined by others if possible.
         """
         matrix = self._scaled(x)
         stage_of = np.zeros(len(self.system.jets), dtype=np.int64)
@@ -386,7 +386,7 @@ class Solver:
             stage_of[stage.jets] = number
         order = np.array([k for _, k in self.system.jets])
         unknown = np.array([j for j, _ in self.system.jets])
-        # The last unknowns of a stage are more often multipliers than the first.
+        # Multipliers are usually among the last unknowns of a stage.
         order_of_taking = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
         span = Span(matrix.shape[0])
         free: list[int] = []
@@ -402,7 +402,7 @@ class Solver:
         return max(SEARCH.dependent, 10.0 * self.system.tolerance)
 
     def _scaled(self, x: Vector) -> Vector:
-        """The Jacobian of all equations in units of the sizes of the values, with rows of size 1."""
+        """The Jacobian of all equations in units of the sizes of the values, with rows of norm 1."""
         matrix = np.asarray(sparse.csr_matrix(self.system.jacobian(x)).toarray()) * self.given.sizes
         rows = np.linalg.norm(matrix, axis=1)
         scaled: Vector = matrix / np.where(rows > 0.0, rows, 1.0)[:, None]
@@ -429,14 +429,14 @@ class Solver:
         return found
 
     def _is_new(self, other: Vector, found: Sequence[Vector], held: Booleans) -> bool:
-        """Whether a solution is another one than those found before."""
+        """Whether a solution differs from those found before."""
         own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
         size = (self.given.sizes + np.abs(found[0]))[own]
         new = all(
             float(np.abs((other - one)[own] / size).max()) > SEARCH.distinct and not self._turned(one, other)
             for one in found
         )
-        # Where the equations leave more free there than here, it is no solution of its own.
+        # A solution with more free values lies on a continuum and does not count.
         return new and self._rank(other, ~held) == int((~held).sum())
 
     def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
@@ -449,7 +449,7 @@ class Solver:
         free : ndarray of int
             Numbers of the free values.
         known : sequence of ndarray
-            Solutions that are known; others are looked for from random starts.
+            Known solutions; others are sought from random starts.
         """
         given = self.given
         held = given.fixed.copy()
@@ -465,7 +465,7 @@ class Solver:
             start[held] = x[held]
             way = self._at_once if self.together else self._by_stages
             one = way(start, held, 1.0 / given.sizes)
-            if one is not None:  # far from its start, the nearest point is not what matters
+            if one is not None:  # any solution counts, not only the one nearest to the start
                 one = way(one, held, 1.0 / given.sizes)
             if one is None or len(found) >= SEARCH.most_solutions:
                 continue
@@ -474,7 +474,7 @@ class Solver:
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:
-        """Whether two solutions differ by a shift that changes no equation, such as whole turns of angles."""
+        """Whether two solutions differ by a shift that leaves all equations invariant, as turns of angles."""
         given, shift = self.given, other - one
         shift[np.abs(shift) <= SEARCH.distinct * (given.sizes + np.abs(one))] = 0.0
         general = one + given.sizes * self._general

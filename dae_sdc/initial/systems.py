@@ -1,4 +1,4 @@
-"""Equations of a graph as polynomials: sine and cosine become pairs, choices become branches."""
+"""Equations of a graph as polynomials: sines and cosines become pairs of variables, choices branches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dae_sdc.initial.quotients import (
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
 MOST_BRANCHES = 64
-"""Combinations of the branches of choices up to which all are looked at."""
+"""Largest number of combinations of branches of choices."""
 
 LARGEST_MULTIPLE = 12
 """Largest multiple of an angle, and largest denominator of a ratio of two of them."""
@@ -41,7 +41,7 @@ _ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})
 
 
 class _UndecidedError(DAEError):
-    """A branch of a choice must be taken before the equations can be read further."""
+    """A branch of a choice must be selected before the equations can be read further."""
 
     def __init__(self, node: int, options: Sequence[int]) -> None:
         super().__init__(f"node {node}")
@@ -50,26 +50,26 @@ class _UndecidedError(DAEError):
 
 @dataclass(frozen=True, eq=False)
 class Polynomials:
-    """Equations as polynomials, for one branch of every choice in them.
+    """Equations as polynomials, for one combination of branches of the choices in them.
 
     Parameters
     ----------
     system : PolynomialSystem
         The equations times their denominators, with the equations of pairs and roots.
     names : tuple of str
-        What the variables of the system are, in the names of the unknowns.
+        Names of the variables, made from those of the unknowns.
     places : tuple of (str, int)
-        What the variables are: "value", "cos", "sin" or "root", and the number of the unknown or of the root.
+        Kind of each variable, "value", "cos", "sin" or "root", and number of the unknown or root.
     units : mapping of int to float
-        For every angle the factor u with which the pair is cos(u x), sin(u x).
+        For every angle x the factor u of its pair cos(u x), sin(u x).
     denominators : PolynomialSystem or None
         Polynomials that must not vanish.
     constant : int or None
-        An equation that has become a number other than 0, which nothing can fulfil.
+        Number of an equation that has become a number other than 0, so that there is no solution.
     sums : mapping of int to (mapping of int to float, float)
-        Unknowns that are sums of multiples of others and a number, and so no variables of the system.
+        Eliminated unknowns: factors of other unknowns, and a constant.
     lines : mapping of int to (mapping of int to float, float)
-        Unknowns that are linear combinations of variables and a number, by the columns of the variables.
+        Eliminated unknowns: factors of variables, by their columns, and a constant.
     """
 
     system: PolynomialSystem
@@ -105,7 +105,7 @@ class Polynomials:
         return found
 
     def sizes(self, usual: Vector) -> Vector:
-        """Sizes of the unknowns, shape (unknowns,): those given, or the scales of their variables if less."""
+        """Sizes of the unknowns, shape (unknowns,): the smaller of ``usual`` and the scales of variables."""
         found = usual.copy()
         for (kind, j), scale in zip(self.places, self.scaled[1], strict=True):
             if kind == "value":
@@ -113,14 +113,14 @@ class Polynomials:
         return found
 
     def unknowns(self, points: npt.ArrayLike, near: Vector) -> Vector:
-        """Values of the unknowns, shape (p, unknowns), at real points; angles are the nearest ones.
+        """Values of the unknowns, shape (p, unknowns), at real points, with angles near given values.
 
         Parameters
         ----------
         points : array_like, shape (p, variables)
             Real values of the variables.
         near : ndarray, shape (unknowns,)
-            Near which angles are wanted.
+            Values to which angles shall be nearest.
         """
         x = np.asarray(points, dtype=np.float64)
         found = np.tile(near, (len(x), 1))
@@ -150,7 +150,7 @@ def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: V
     cols : sequence of int
         Numbers of the values that are unknown.
     x : ndarray, shape (jets,)
-        All values, of which the others are taken.
+        All values; those not in ``cols`` are substituted.
     """
     jets = [system.jets[j] for j in cols]
     return Reader(
@@ -163,7 +163,7 @@ def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: V
 
 
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
-    """The angles nearest to ``near`` with the sines and cosines that ``unit`` times the given ones have."""
+    """The angles x nearest to ``near`` for which ``unit`` x equals the given angles up to whole turns."""
     period = 2.0 * math.pi / abs(unit)
     given = np.asarray(angle, dtype=np.float64)
     found: Vector = given + period * np.round((near - given) / period)
@@ -171,7 +171,7 @@ def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
 
 
 class Reader:
-    """Reads equations as polynomials in some of the leaves of a graph.
+    """Conversion of equations of a graph to polynomials in some of its leaves.
 
     Parameters
     ----------
@@ -182,9 +182,9 @@ class Reader:
     unknowns : sequence of Leaf
         Leaves that are unknown.
     names : sequence of str
-        Their names.
+        Names of the unknowns.
     values : callable
-        Value of any other leaf.
+        Function that gives the value of any other leaf.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Reader:
     # --- angles ---------------------------------------------------------------------------------------------
 
     def angles(self) -> dict[int, float]:
-        """Unknowns that occur in sines, cosines and tangents only, with the factors of their pairs."""
+        """Unknowns that occur only in sines, cosines and tangents, with the factors of their pairs."""
         outside = self._outside()
         try:
             units = self._find_units()
@@ -228,7 +228,7 @@ class Reader:
         return {j: unit for j, unit in units.items() if j not in outside}
 
     def _outside(self) -> set[int]:
-        """Unknowns that occur outside of the arguments of sine, cosine and tangent."""
+        """Unknowns that occur outside the arguments of sine, cosine and tangent."""
         graph, found = self.graph, set()
         stack = [root for root in self.roots if root in self._depends]
         seen = set(stack)
@@ -246,7 +246,7 @@ class Reader:
         return found
 
     def _find_units(self) -> dict[int, float]:
-        """The largest factors of which all factors of an unknown in sines and cosines are multiples."""
+        """For each unknown the largest number of which its factors in sines and cosines are multiples."""
         graph = self.graph
         factors: dict[int, list[float]] = {}
         self._turns = {}
@@ -271,7 +271,7 @@ class Reader:
         return found
 
     def _as_sum(self, given: Quotient) -> tuple[dict[int, float], float] | None:
-        """Factors of unknowns and the number, if an expression is a sum of such; else None."""
+        """Factors of unknowns and the constant of a linear expression; None if it is not linear."""
         slopes: dict[int, float] = {}
         for monomial, value in given.over.items():
             if monomial and (len(monomial) > 1 or monomial[0][1] > 1 or monomial[0][0] >= len(self.names)):
@@ -281,7 +281,7 @@ class Reader:
         return None if given.under else (slopes, given.over.get((), 0.0).real)
 
     def _eliminate(self) -> set[int]:
-        """Eliminate angles that are sums of others and a number; numbers of the equations that say so."""
+        """Eliminate angles that are sums of others and a constant; numbers of the equations used for it."""
         graph, used = self.graph, set()
         self._sums = {}
         angles = {
@@ -320,12 +320,12 @@ class Reader:
         Parameters
         ----------
         isolated : bool
-            Whether unknowns on which no equation depends are refused: with these no solution is isolated.
+            Whether to refuse unknowns on which no equation depends, because no solution is isolated then.
 
         Raises
         ------
         NotPolynomialError
-            If they cannot be written so, with the reason; or there are more than :data:`MOST_BRANCHES`.
+            If that is impossible, with the reason, or if there are more than :data:`MOST_BRANCHES`.
         """
         count = 0
         open_choices: list[dict[int, int]] = [{}]
@@ -396,7 +396,7 @@ class Reader:
         )
 
     def _straighten(self, rows: list[Polynomial]) -> dict[int, Polynomial]:
-        """Eliminate unknowns that are no angles by linear polynomials; their expressions by the others."""
+        """Eliminate unknowns that are no angles by linear polynomials; returns their expressions."""
         lines: dict[int, Polynomial] = {}
         at = 0
         while at < len(rows):
@@ -454,7 +454,7 @@ class Reader:
         return self._read[node]
 
     def _needed(self, node: int) -> tuple[int, ...]:
-        """Operands that are read before a node; of a choice only those of the branch that is taken."""
+        """Operands that must be read before a node; for a choice those of the selected branch only."""
         op, args = self.graph.op[node], self.graph.args[node]
         if op in TRIGONOMETRIC:
             return ()
@@ -543,7 +543,7 @@ class Reader:
         return Quotient(plus(over, {(): constant} if constant else {}), {})
 
     def _turned(self, node: int) -> Quotient:
-        """Sine, cosine or tangent of a sum of angles, by the product of (cos + i sin) of their parts."""
+        """Sine, cosine or tangent of a sum of angles, by the product of cos + i sin of its terms."""
         slopes, constant = self._turns[node]
         turned: Polynomial = {(): cmath.exp(1j * constant)}
         for j, slope in slopes.items():

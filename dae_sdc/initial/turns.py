@@ -1,4 +1,4 @@
-"""What follows when an angle is turned: which turns equations see, and which are different starts."""
+"""Turns of angles: which values must change with an angle, and which turns are different starts."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.systems import LARGEST_MULTIPLE, TRIGONOMETRIC
 
 VANISHING_RATE = 1e-12
-"""Rate of a term, relative to its parts, that is none."""
+"""Rate of a sum, relative to its terms, up to which it is 0."""
 
 FRACTION_TOLERANCE = 1e-9
-"""Difference of a ratio from a simple fraction."""
+"""Largest difference of a ratio from a simple fraction, relative to the ratio or 1."""
 
 MOST_TRIES = 200
-"""Equations that are looked at, with what may follow by them."""
+"""Largest number of equations that are examined for values that change with an angle."""
 
 
 class TurnError(DAEError):
-    """No values can follow a turn of an angle so that all equations still hold; the text is the reason."""
+    """No change of values with an angle keeps all equations satisfied; the text gives the reason."""
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Values that move together, so that no equation changes but in sines, cosines and tangents.
+    """Values that change together such that equations change only in sines, cosines and tangents.
 
     Parameters
     ----------
     rates : mapping of int to float
-        Numbers of the values, and how fast they move.
+        Rates of change, by number of the value.
     factors : tuple of float
-        The rates of the arguments of sines, cosines and tangents.
+        Rates of change of the arguments of sines, cosines and tangents.
     """
 
     rates: Mapping[int, float]
     factors: tuple[float, ...]
 
     def number(self, jet: int, period: float) -> int:
-        """Turns of a period until all arguments and values have made whole turns; 0 if they never do."""
+        """Number of periods after which all arguments have made whole turns; 0 if they never do."""
         turn = 2.0 * math.pi
         whole = _fraction(self.rates[jet] * period / turn)
-        # An angle in other units has turned when its own sine has.
+        # The unit of the angle is that of its own sine.
         unit = turn if whole is not None else self.rates[jet] * period
         ratios = [factor * period / turn for factor in self.factors]
         ratios += [rate * period / unit for rate in self.rates.values()]
@@ -65,16 +65,16 @@ def _fraction(ratio: float) -> Fraction | None:
 
 
 class Turn:
-    """Finds what follows when an angle is turned.
+    """Search for the values that must change with an angle.
 
     Parameters
     ----------
     system : ModelJets
         The equations.
     own : set of int
-        Numbers of the equations that the angle was found from: they do not see it turn.
+        Numbers of the equations from which the angle was computed: they are invariant to its turns.
     held : set of int
-        Numbers of values that stay as they are.
+        Numbers of values that must not change.
     """
 
     def __init__(self, system: ModelJets, own: set[int], held: set[int]) -> None:
@@ -93,7 +93,7 @@ class Turn:
         self._tries = 0
 
     def follow(self, moving: Mapping[int, float]) -> Moves:
-        """The values that move with some; raises TurnError if there are none so that all equations hold."""
+        """All values that change with some; raises TurnError if no change satisfies all equations."""
         self._tries += 1
         if self._tries > MOST_TRIES:
             raise TurnError("as too many values follow")
@@ -114,10 +114,10 @@ class Turn:
         return Moves(dict(moving), tuple(factors))
 
     def _with_more(self, row: int, left: float, moving: Mapping[int, float]) -> Moves:
-        """Moves with one more value, which follows by an equation."""
+        """The moves with one more value, which an equation determines."""
         name = self.system.row_names[row]
         reason = TurnError(f"as '{name}' contains it outside of sine and cosine")
-        # Those that are found last follow rather than those that they are found from.
+        # Values of later stages are tried first, because they depend on earlier ones.
         for j in sorted(self._jets[row] - moving.keys() - self.held, reverse=True):
             try:
                 slope = self._linear(self.system.roots[row], frozenset([j]), []).get(j, 0.0)
@@ -128,7 +128,7 @@ class Turn:
         raise reason
 
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
-        """Factors of some values in an expression, outside of sines, whose arguments are added to a list.
+        """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Which equations are violated by given values, brought to as few as possible."""
+"""Equations that given values violate, as few as possible."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from dae_sdc.initial.solver import SEARCH, Booleans, Given
 
 
 def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False) -> list[Violation]:
-    """Equations that the given values violate whatever the values are for which nothing was given.
+    """Equations that the given values violate for all choices of the other values.
 
     Parameters
     ----------
     system : JetSystem
         The equations.
     given : Given
-        What is known of the values.
+        Given values.
     x : ndarray, shape (jets,)
-        Values that are taken where nothing was given.
+        All values; where nothing was given, those at which the search begins.
     hidden : bool
-        Whether derivatives of equations are rather violated than equations as they are written.
+        Whether to attribute violations to derivatives of equations rather than to equations of the user.
 
     Returns
     -------
     list of Violation
-        As few equations as possible.
+        The violated equations.
     """
     point = np.where(given.known, given.point, x)
     written = np.array(system.row_orders) == 0
@@ -62,7 +62,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
 
 
 def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
-    """Some of the equations, met with the given values as they are."""
+    """Projection on some of the equations with the given values fixed."""
     terms: Any = system.terms
     equations = EquationFunctions(
         lambda y: system.values(y)[rows],
@@ -81,7 +81,7 @@ def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Ve
 
 
 def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
-    """Sizes of all equations: what they are measured by at a point."""
+    """Sizes of all equations at a point, to which residuals are relative."""
     matrix, terms = abs(system.jacobian(x)), system.terms(x)
     typical = np.asarray(matrix @ given.sizes).ravel()
     if terms is not None:
@@ -93,10 +93,10 @@ def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
 
 
 def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> tuple[Vector, Booleans] | None:
-    """Change of values for which nothing was given that meets most equations, and which; None if none does.
+    """Change of the values that were not given that satisfies most equations, and which it satisfies.
 
-    The sum of the violations, times their costs, is smallest, and not that of their squares: so they are in
-    few equations.
+    The weighted sum of the absolute residuals is minimal, and not that of their squares, so that few
+    equations are violated. None if the linear program fails.
     """
     scaled = sparse.csc_matrix(matrix)
     if not (np.isfinite(scaled.data).all() and np.isfinite(values).all()):

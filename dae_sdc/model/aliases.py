@@ -25,38 +25,37 @@ def simplify(
 ) -> Simplified:
     r"""Remove trivial equations from a model, and the unknowns that they determine.
 
-    Trivial are equations :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
-    parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). An equation that becomes trivial as
-    others are used is removed too. Of unknowns that determine each other one is kept: a differentiated one
-    before one that is not, then one with a fixed start, with a start, with a shorter name, the first. Start
-    values and bounds move to it; bounds of a derivative and of a constant are left behind.
+    Trivial equations are :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
+    parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). Equations that become trivial when
+    others are used are removed too. Of unknowns that determine each other one is kept: by preference one that
+    is differentiated, then one with a fixed start value, a start value, a shorter name, the first. Start
+    values and bounds move to it; bounds of a derivative and of a constant are dropped.
 
-    Then come linear equations :math:`a\, u + \sum_l b_l\, v_l^{(k_l)} + c(t) = 0`, as long as the equations
-    that are left have no more entries than before, see
-    :class:`~dae_sdc.model.elimination.LinearElimination`.
+    Linear equations :math:`a\, u + \sum_l b_l\, v_l^{(k_l)} + c(t) = 0` follow, as long as the other
+    equations have no more entries than before, see :class:`~dae_sdc.model.elimination.LinearElimination`.
 
-    A coefficient that is 0 with the present values of the parameters counts as 0, and one of parameters
-    without values is not divided by. The parameters stay in the equations; values with which a coefficient
-    becomes 0, or is 0 no longer, are refused.
+    A coefficient that is 0 with the present values of the parameters counts as 0, and no equation is divided
+    by a coefficient of parameters without values. The parameters stay in the equations; later values for
+    which a coefficient becomes 0, or is no longer 0, are refused.
 
-    No unknown is replaced by a derivative in which an equation would become nonlinear: the start value of an
-    unknown says which solution of that equation is meant, and that of a highest derivative would not.
+    No unknown is replaced by a derivative in which an equation would become nonlinear: its start value
+    selects a solution of that equation, and the start value of a highest derivative would not.
 
-    Degrees of freedom do not change. The index never rises. It can fall: where w = der(z) with a constrained
-    z, the equation that asked for the derivative is gone, and with it the differentiation that it took.
+    Degrees of freedom do not change. The index never rises. It can fall: if w = der(z) with a constrained z
+    is removed, so is the differentiation that it needs.
 
     Parameters
     ----------
     model : Model
         The model; it is not changed.
     level : {"trivial", "linear", "explicit"}
-        Trivial equations alone, linear ones too, or all in which an unknown occurs once, with a constant
-        coefficient, whatever the other terms are.
+        Which equations to remove: trivial ones; linear ones too; or all in which an unknown occurs once, with
+        a constant coefficient, whatever the other terms are.
     derivatives : bool
-        Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are used; the
-        index never changes, and all unknowns follow from a state.
+        Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are removed;
+        the index does not change, and all unknowns follow from a state.
     fold : bool
-        Whether the numbers of all parameters are put into the equations first; the result then has none.
+        Whether to substitute the values of all parameters first; the new model then has no parameters.
 
     Returns
     -------
@@ -66,7 +65,7 @@ def simplify(
     Raises
     ------
     InputError
-        If equations contradict each other or say the same twice, or fixed start values or bounds do.
+        If equations are redundant or contradictory, or fixed start values or bounds contradict each other.
 
     Examples
     --------
@@ -90,9 +89,9 @@ def simplify(
 
 
 class _TrivialElimination:
-    """Union-find of unknowns, fed by equations as they turn out to be trivial.
+    """Union-find of unknowns that trivial equations make multiples of each other.
 
-    Unknowns that are barred are not eliminated by equations with derivatives.
+    Unknowns in ``barred`` are not eliminated by equations with derivatives.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class _TrivialElimination:
         self.constants = Constants(model)
         self.roots = self._folded() if fold else list(model.roots)
         self.live = [True] * len(self.roots)
-        # Each unknown is given by one further up in its class; the top of the class is given by itself.
+        # The parent of each unknown in its class, with the relation to it; the top is its own parent.
         self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
         self.known: dict[int, int] = {}  # tops that are constants
         self.members: list[list[int]] = [[] for _ in range(n)]  # equations in which a class occurs
@@ -120,7 +119,7 @@ class _TrivialElimination:
         self.forms = [linear_form(graph, root) for root in self.roots]
         self.queue = deque(range(len(self.roots)))
         self.touched: set[int] = set()
-        self.used: dict[int, bool] = {}  # removed equations, in order, and whether they tell a constant
+        self.used: dict[int, bool] = {}  # removed equations, in order, and whether they give a constant
         self.later: dict[int, None] = {}
         while self.queue or self.touched or (derivatives and self.later):
             while self.queue:
@@ -128,7 +127,7 @@ class _TrivialElimination:
             if self.touched:
                 self._look_again()
             elif derivatives and self.later:
-                # Derivatives come last: der(x) + f = 0 and f = x are an equation of x, and not f = -der(x).
+                # Equations with derivatives are used last: of der(x) + f = 0 and f = x the second removes f.
                 first = next(iter(self.later))
                 del self.later[first]
                 self._use(first, derivatives=True)
@@ -137,7 +136,7 @@ class _TrivialElimination:
     # Equations
 
     def _folded(self) -> list[int]:
-        """The equations with numbers for all parameters."""
+        """The equations with values substituted for all parameters."""
         model = self.model
         for parameter in model.parameters_by_name.values():
             parameter.required(model.name)
@@ -150,7 +149,7 @@ class _TrivialElimination:
         return sum_of(self.graph, terms, offset)
 
     def _look_again(self) -> None:
-        """Put what is known into the equations that were not linear."""
+        """Substitute the known relations into the equations that were not linear, to see if they are now."""
         touched, self.touched = self.touched, set()
         for i in sorted(touched):
             self.roots[i] = self._put(i, self._told)
@@ -175,7 +174,7 @@ class _TrivialElimination:
             raise InputError(f"{where}, with the constants put in: {error}; correct it") from None
 
     def _use(self, i: int, derivatives: bool = False) -> None:
-        """Remove an equation if it is trivial by now."""
+        """Remove an equation if it is trivial now."""
         form, graph = self.forms[i], self.graph
         if not self.live[i] or form is None:
             return
@@ -228,7 +227,7 @@ class _TrivialElimination:
     # Unknowns
 
     def _top(self, j: int) -> Relation:
-        """An unknown by the top of its class; the way up is shortened."""
+        """Relation of an unknown to the top of its class, with path compression."""
         path: list[int] = []
         while self.up[j].of != j:
             path.append(j)
@@ -245,7 +244,7 @@ class _TrivialElimination:
         return Relation(second.of, factor, first.order + second.order, offset)
 
     def _told(self, j: int) -> Relation:
-        """An unknown by the top of its class, or as a constant."""
+        """Relation of an unknown to the top of its class, or to a constant."""
         found = self._top(j)
         if found.of in self.known:
             constant = Relation(found.of, self.graph.zero, 0, self.known[found.of])
@@ -265,14 +264,14 @@ class _TrivialElimination:
         return InputError(f"{where} contradicts {shown}; correct one of them")
 
     def _behind(self, i: int) -> list[int]:
-        """The removed equations from which follows what is known of the unknowns of an equation."""
+        """Numbers of the removed equations from which the relations between the unknowns of one follow."""
         order = list(self.used)
         place = {k: number for number, k in enumerate(order)}
         found: set[int] = set()
         work = [i]
         while work:
             k = work.pop()
-            # What was trivial as it is written follows from nothing else.
+            # An equation that was trivial as written depends on no other equation.
             if k == i or len(self.written[k]) != (1 if self.used[k] else 2):
                 new = self._between(self.written[k], order[: place.get(k, len(order))]) - found
                 found |= new
@@ -280,7 +279,7 @@ class _TrivialElimination:
         return sorted(found)
 
     def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
-        """Those of some removed equations that connect unknowns with each other or make them constants."""
+        """Those of ``equations`` that relate ``unknowns`` to each other or to constants."""
         at: dict[int, list[int]] = {}
         for k in equations:
             for j in self._ends(k):
@@ -315,7 +314,7 @@ class _TrivialElimination:
     # The result
 
     def _final(self) -> list[Relation]:
-        """Every unknown by the one of its class that is kept."""
+        """Relation of every unknown to the kept unknown of its class."""
         found = [self._told(j) for j in range(len(self.up))]
         unknowns = list(self.model.variables_by_name.values())
         best: dict[int, int] = {}
@@ -325,7 +324,7 @@ class _TrivialElimination:
             return not self.orders[j], not v.fixed, not v.start, len(v.name), j
 
         for j, (top, factor, order, _) in enumerate(found):
-            # The others are found by division by the factor of the unknown that is kept.
+            # The relations of the others are divided by the factor of the kept unknown.
             fits = self.constants.divides(factor) and not order
             if fits and (top not in best or rank(j) < rank(best[top])):
                 best[top] = j
@@ -341,7 +340,7 @@ class _TrivialElimination:
         return final
 
     def _finish(self) -> None:
-        """Put what was found into the equations, and go on with linear ones."""
+        """Substitute the relations into the other equations, and eliminate by linear ones."""
         final = self._final()
         self.moved = Starts(self.model, final, self.constants)
         self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
@@ -355,8 +354,8 @@ class _TrivialElimination:
     def branches_lost(self) -> set[int]:
         """Unknowns that were replaced by derivatives in which equations have become nonlinear.
 
-        The start value of the unknown said which of the solutions of the equation is meant. That of a highest
-        derivative is no part of the state and cannot say it.
+        The start value of such an unknown selects a solution of the equation. That of a highest derivative
+        cannot, because it is no part of the state.
         """
         graph = self.graph
         leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
@@ -379,11 +378,11 @@ class _TrivialElimination:
                 for one in lost:
                     if leaf.kind == "u" and leaf.index == one.index and leaf.order >= one.order:
                         causes[one].setdefault(leaf.order, []).append(j)
-        # Those of higher orders may be eliminated once these are kept.
+        # Unknowns equal to higher derivatives may still be eliminated when these are kept.
         return {j for found in causes.values() if found for j in found[min(found)]}
 
     def result(self) -> Simplified:
-        """The model that is left."""
+        """The simplified model with the map back."""
         model, graph, moved, rows, nodes = self.model, self.graph, self.moved, self.rows, self.nodes
         made = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
@@ -414,7 +413,7 @@ class _TrivialElimination:
         return Simplified(model, made, removed, used_up, conditions, self.level, self.fold, named)
 
     def _node(self, relation: Relation, told: Mapping[int, int]) -> int:
-        """An unknown as an expression of those that are kept."""
+        """Node of an unknown as an expression of kept unknowns."""
         graph = self.graph
         if relation.factor == graph.zero:
             return relation.offset
@@ -422,7 +421,7 @@ class _TrivialElimination:
         return self._sum([(relation.factor, graph.total_derivative(kept, relation.order))], relation.offset)
 
     def _kind(self, node: int) -> str:
-        """One of :data:`KINDS`."""
+        """The kind of an expression, one of :data:`KINDS`."""
         graph = self.graph
         form = linear_form(graph, node)
         if form is None or len(form[0]) > 1 or graph.mark[form[1]] & MOVING:

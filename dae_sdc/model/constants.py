@@ -1,4 +1,4 @@
-"""Expressions of numbers and parameters: which of them are zero, and what parameters must fulfil for it."""
+"""Expressions of numbers and parameters: whether they are zero, and conditions on parameters for it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from dae_sdc.model.model import Model
 
 @dataclass(frozen=True)
 class Condition:
-    """What parameters must fulfil for a simplified model to be the one that was simplified.
+    """A condition on parameters under which a simplified model is equivalent to the original one.
 
     Parameters
     ----------
     model : str
         Name of the model.
     expression : sympy.Expr
-        Of parameters.
+        An expression of parameters.
     vanishes : bool
-        Whether it is 0; if not, it must not be 0, as it was divided by.
+        Whether it must be 0; otherwise it must not be 0, because equations were divided by it.
     """
 
     model: str
@@ -32,9 +32,9 @@ class Condition:
     vanishes: bool
 
     def __call__(self, values: Mapping[str, float]) -> None:
-        """Raise :class:`InputError` where values of parameters do not fulfil it."""
+        """Raise :class:`InputError` if values of parameters violate it."""
         given = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
-        # Exact, as when it was simplified: 0.3 - 0.1 - 0.2 is 0.
+        # Exact decimal numbers, as in the simplification: 0.3 - 0.1 - 0.2 is 0.
         exact = {symbol: sympy.Rational(repr(value)) for symbol, value in given.items()}
         is_zero = self.expression.subs(exact).is_zero
         if is_zero is None:
@@ -51,7 +51,7 @@ class Condition:
 
 
 class Constants:
-    """Expressions of numbers and parameters: which of them are 0, and on which decisions rest.
+    """Decisions whether expressions of numbers and parameters are 0, with the conditions that they imply.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Constants:
         graph = self.graph
         try:
             exact = graph.substitute([node], self.exact)[0]
-        except InputError:  # something is divided by 0
+        except InputError:  # the expression divides by 0
             return None
         if graph.is_zero(exact):
             return True
@@ -109,21 +109,21 @@ class Constants:
         return self.is_zero(node) is False
 
     def ratio(self, a: int, b: int) -> int:
-        """-a / b, where parameters must not make b 0 from now on."""
+        """The node of -a / b; b must not become 0 with other parameters."""
         self.divide_by(b)
         return self.graph.neg(self.graph.div(a, b))
 
     def divide_by(self, node: int) -> None:
-        """Parameters must not make this 0 from now on."""
+        """Add the condition that a constant is not 0."""
         if node not in self.graph.numbers:
             self._divisors[node] = None
 
     def take_for_zero(self, nodes: Iterable[int]) -> None:
-        """Parameters must leave these 0 from now on."""
+        """Add the conditions that constants are 0."""
         self._zeros.update(dict.fromkeys(nodes))
 
     def conditions(self) -> tuple[Condition, ...]:
-        """What parameters must fulfil."""
+        """All conditions on parameters."""
         asked = [*((node, False) for node in self._divisors), *((node, True) for node in self._zeros)]
         texts = self.model.sympy([node for node, _ in asked])
         return tuple(

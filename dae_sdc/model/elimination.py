@@ -1,4 +1,4 @@
-"""Elimination of unknowns by linear equations, as long as the other equations do not grow by it."""
+"""Elimination of unknowns by linear equations, as long as the other equations do not grow."""
 
 from __future__ import annotations
 
@@ -16,24 +16,21 @@ from dae_sdc.model.constants import Constants
 from dae_sdc.model.starts import Start, agree
 
 HIGHEST_REQUIRED_ORDER: Final = 3
-"""Order of derivative up to which an unknown is differentiated so that another one can be eliminated."""
+"""Highest order of derivative to which an unknown is differentiated in order to eliminate another one."""
 
 LARGEST_ERROR_FACTOR: Final = 100.0
-"""How much larger than the errors of derivatives that of an unknown computed from them may be."""
+"""Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it."""
 
 _ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
-    """The sum of products, and of an offset."""
+    """Node of the sum of products and an offset."""
     return graph.add(*(graph.mul(factor, node) for factor, node in terms), offset)
 
 
 def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], int] | None:
-    """Constant factors of unknowns and their derivatives, and what is left without them.
-
-    None if an expression is not that simple.
-    """
+    """Constant factors of unknowns and their derivatives, and the remaining term; None if not linear."""
     leaves = {graph.leaf(leaf): leaf for leaf in sorted(graph.leaves_of(root)) if leaf.kind == "u"}
     factors: dict[tuple[int, int], int] = {}
     slopes = graph.gradient(root)
@@ -46,7 +43,7 @@ def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], in
     rest = _without(graph, root, leaves)
     if rest is None:
         return None
-    # Steps and choices have slopes that are constant too, and are not linear.
+    # Step functions and choices have constant derivatives too, but are not linear.
     again = sum_of(graph, ((factor, graph.variable(*key)) for key, factor in factors.items()), rest)
     return (factors, rest) if again == root else None
 
@@ -54,12 +51,12 @@ def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], in
 def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
     try:
         return graph.substitute([root], dict.fromkeys(leaves, graph.zero))[0]
-    except InputError:  # not defined where these are 0
+    except InputError:  # the expression is not defined where these are 0
         return None
 
 
 class _Candidate(NamedTuple):
-    """An unknown that an equation determines, and what it is by that equation."""
+    """An unknown that an equation determines, with its expression by that equation."""
 
     unknown: int
     equation: int
@@ -76,33 +73,34 @@ class LinearElimination:
 
     - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
       u in q further equations, :math:`q\, (m - 1) \le m + 1`.
-    - A derivative of u that is needed elsewhere must not lead far: only a first one, of an r of one unknown
-      alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
-      With :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
-    - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
-      after: constant masses are not put into equations with masses that depend on the position.
-    - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.
-    - A fixed start of u must be one of another value from which it follows, all others of r being fixed.
+    - If other equations contain derivatives of u, these must be first ones, and r must contain one unknown
+      only, whose order then rises by at most one and to at most three; or r must depend on time alone. Also
+      :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
+    - If r contains derivatives, the highest ones of all unknowns have constant coefficients, before and
+      after: constant masses are not mixed with masses that depend on the position.
+    - Expressions with corners or jumps (tables, choices) are neither differentiated nor put into several
+      equations.
+    - A fixed start value of u must move to one unknown of r whose start value is free.
 
     Parameters
     ----------
     constants : Constants
-        Of the model.
+        Expressions of numbers and parameters of the model.
     roots : mapping of int to int
         Nodes of the equations by their numbers.
     starts : mapping of int to (mapping of int to Start)
-        Start values of unknowns by the orders of derivatives; are changed.
+        Start values of unknowns by the orders of derivatives; changed in place.
     explicit : bool
         Whether r may be any expression, and not only a linear one.
     barred : set of int
-        Unknowns that are not eliminated where derivatives come with r.
+        Unknowns that are not eliminated if r contains derivatives.
 
     Attributes
     ----------
     roots : dict of int to int
-        The equations that are left.
+        The remaining equations.
     used : list of int
-        The equations that are not.
+        Numbers of the equations that were used for an elimination.
     """
 
     def __init__(
@@ -125,7 +123,7 @@ class LinearElimination:
         queue = deque(self.roots)
         later: dict[int, None] = {}
         while queue or later:
-            # What is differentiated elsewhere comes last: it may not be, when other unknowns are gone.
+            # Unknowns with derivatives in other equations come last: eliminations may remove these first.
             first = bool(queue)
             i = queue.popleft() if first else next(iter(later))
             later.pop(i, None)
@@ -155,7 +153,7 @@ class LinearElimination:
         return max((self._spans[i][j] for i in equations), default=0)
 
     def _use(self, i: int, differentiated: bool) -> list[int] | None:
-        """Remove an unknown by an equation; the equations that have changed by it, None if there is none."""
+        """Eliminate an unknown by an equation; returns the changed equations, None without a candidate."""
         if len(self.roots) == 1:
             return None
         found = [one for one in self._candidates(i) if self._allowed(one, differentiated)]
@@ -202,7 +200,7 @@ class LinearElimination:
                     yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
 
     def _fits(self, j: int, m: int) -> bool:
-        """Whether entries become no more by putting m of them in the place of an unknown."""
+        """Whether the number of entries does not grow if m of them replace an unknown."""
         return (len(self._places[j]) - 1) * (m - 1) <= m + 1
 
     def _others(self, one: _Candidate) -> set[int]:
@@ -267,7 +265,7 @@ class LinearElimination:
         graph = self.graph
         leaves = [(leaf.index, leaf.order) for leaf in self._leaves(node)]
         known = {key: found.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in leaves}
-        # A fixed value takes the place of a guess, a guess that of nothing.
+        # A fixed value replaces a guess, and a guess is entered where there is no value.
         free = [key for key, one in known.items() if one is None or (start.fixed and not one.fixed)]
         if len(free) > 1:
             return None
@@ -288,7 +286,7 @@ class LinearElimination:
         return {} if agree(told[0], start.value) else None
 
     def _numeric(self, nodes: Sequence[int], at: Mapping[tuple[int, int], float]) -> list[float] | None:
-        """Values at the start; None where a parameter has none."""
+        """Values of expressions at the start; None where a parameter has none."""
         model = self.constants.model
         parameters = list(model.parameters_by_name.values())
         given: dict[Leaf, float] = {Leaf("u", *key): value for key, value in at.items()}
@@ -303,7 +301,7 @@ class LinearElimination:
         return values
 
     def _put(self, one: _Candidate) -> dict[int, int] | None:
-        """The other equations with the expression in the place of the unknown; None where that cannot be."""
+        """The other equations with the unknown replaced by the expression; None if that is impossible."""
         put: dict[int, int] = {}
         for i in sorted(self._others(one)):
             try:
@@ -318,7 +316,7 @@ class LinearElimination:
         return put
 
     def _with(self, node: int, told: Mapping[int, int]) -> int:
-        """An expression with expressions in the places of unknowns."""
+        """An expression with unknowns replaced by expressions."""
         graph = self.graph
         replaced = {
             graph.leaf(leaf): graph.total_derivative(told[leaf.index], leaf.order)
@@ -328,7 +326,7 @@ class LinearElimination:
         return graph.substitute([node], replaced)[0]
 
     def told(self) -> dict[int, int]:
-        """What every removed unknown is, as an expression of those that are left."""
+        """Every eliminated unknown as an expression of the remaining ones."""
         found: dict[int, int] = {}
         for j in reversed(self._told):
             found[j] = self._with(self._told[j], found)

@@ -1,4 +1,4 @@
-"""Equations of unknowns and parameters with names: what they depend on, and their derivatives."""
+"""Equations of named unknowns and parameters: their structure and their derivatives."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import to_sympy
 
 MOST_RANDOM_POINTS = 8
-"""Random points that are tried for one at which all entries of a Jacobian have values."""
+"""Number of random points that are tried for one at which all entries of a Jacobian have values."""
 
 MOST_DEFINITION_STEPS = 50
-"""Steps of Newton's method for auxiliary unknowns."""
+"""Largest number of steps of Newton's method for auxiliary unknowns."""
 
 
 @dataclass
@@ -34,18 +34,17 @@ class Variable:
     Parameters
     ----------
     name : str
-        Name.
+        Name of the unknown.
     unit : str
-        Unit.
+        Its unit.
     start : dict of int to float
-        Values at the start of the unknown (0) and of its derivatives, by their orders: what is known of
-        them, or a guess.
+        Start values, or guesses of them, of the unknown (key 0) and of its derivatives, by order.
     fixed : set of int
         Orders whose start value must not be changed.
     minimum, maximum : float or None
-        Bounds.
+        Bounds of the unknown.
     nominal : dict of int to float
-        Sizes of the unknown and of its derivatives, by their orders, below which an absolute error counts.
+        Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
     """
 
     name: str
@@ -64,16 +63,16 @@ class Definition:
     Parameters
     ----------
     unknowns : tuple of int
-        Their numbers.
+        Numbers of the auxiliary unknowns.
     roots : tuple of int
-        The nodes of as many expressions that vanish.
+        Nodes of as many expressions that vanish.
     """
 
     unknowns: tuple[int, ...]
     roots: tuple[int, ...]
 
     def solve(self, graph: Graph, values: Callable[[Leaf], float], guess: float = 0.0) -> list[float] | None:
-        """The unknowns by Newton's method, where all other leaves have values; None where it fails."""
+        """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
         n = len(self.unknowns)
         leaves = {graph.variable(j): at for at, j in enumerate(self.unknowns)}
         slopes = [
@@ -110,7 +109,7 @@ class Definition:
 
 @dataclass
 class Parameter:
-    """A number in the equations of a model; ``value`` is None where it has none yet."""
+    """A named number in the equations of a model; ``value`` is None until one is given."""
 
     name: str
     value: float | None
@@ -175,7 +174,7 @@ class Equations:
 
     @property
     def expressions(self) -> tuple[Any, ...]:
-        """The equations as SymPy's expressions that vanish, as they were given."""
+        """The equations as SymPy expressions that vanish, as they were given."""
         missing = [i for i, expression in enumerate(self._expressions) if expression is None]
         for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
             self._expressions[i] = expression
@@ -229,7 +228,7 @@ class Equations:
         raise InputError(f"{symbol} is no unknown and no parameter{self._similar(name)}")
 
     def symbol(self, leaf: Leaf) -> Any:
-        """What stands for a leaf of the graph."""
+        """SymPy's symbol of a leaf of the graph."""
         if leaf.kind == "t":
             return TIME
         if leaf.kind == "u":
@@ -250,7 +249,7 @@ class Equations:
         Returns
         -------
         rows, cols, orders : ndarray of int
-            Equation, unknown and order of the derivative, row by row; only what an equation truly depends on.
+            Equation, unknown and order of the derivative, row by row, without derivatives that cancel.
         """
         rows: list[int] = []
         cols: list[int] = []
@@ -295,13 +294,13 @@ class Equations:
         c, d : sequence of int
             Offsets of the equations and of the unknowns.
         point : mapping, optional
-            Values of unknowns, derivatives and time, by symbol or name ("x", "der(x)", "t"); what is not
-            given has its start value, or 0. If there is none, the values are random, those of parameters too.
+            Values of unknowns, derivatives and time, by symbol or name ("x", "der(x)", "t"); others have
+            their start value, or 0. Without a point all values are random, those of parameters too.
 
         Returns
         -------
         scipy.sparse.csc_matrix, shape (equations, unknowns)
-            The matrix; entries are stored that are not 0 for all values.
+            The matrix, with all entries that are not 0 identically.
         """
         rows, cols, nodes = self.jacobian_nodes(c, d)
         shape = (len(self.roots), len(self.names))
@@ -317,7 +316,7 @@ class Equations:
         best = np.full(len(nodes), np.nan)
         for attempt in range(MOST_RANDOM_POINTS):
             source = np.random.default_rng(attempt)
-            # Positive at first, where roots and logarithms have values.
+            # Positive values in the first attempts, where roots and logarithms are defined.
             values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(
                 (1, 1 if attempt < 3 else -1), len(leaves)
             )
@@ -344,7 +343,7 @@ class Equations:
             elif leaf.kind == "t":
                 found[leaf] = float(self.interval[0])
             elif leaf.kind == "u" and leaf.index < len(self._unknowns):
-                # A repair of the equations leaves unknowns of its own in the graph.
+                # The graph may contain unknowns of a repair, which are not unknowns of the model.
                 found[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
             elif leaf.kind == "p":
                 found[leaf] = self._parameters[leaf.index].required(self.name)

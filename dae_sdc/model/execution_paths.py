@@ -1,4 +1,4 @@
-"""Functions that branch on values of expressions: called once for every path through their branches."""
+"""Tracing of functions that branch on values of expressions: one call for each path through the branches."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untra
 
 @dataclass(frozen=True)
 class PathOptions:
-    """How many paths through its branches a function may have.
+    """Limits on the number of paths through the branches of a function.
 
     Parameters
     ----------
     most_of_call : int
-        Paths through one call of a function.
+        Largest number of paths through one call of a function.
     most : int
-        Paths through all calls.
+        Largest number of paths through all calls.
     """
 
     most_of_call: int = 32
@@ -31,11 +31,11 @@ class PathOptions:
 
 
 class Unmergeable(Exception):
-    """What two paths return cannot be one expression."""
+    """The results of two paths cannot be merged into one expression."""
 
 
 class _HalfLine(NamedTuple):
-    """Where a comparison of an expression with a number is true."""
+    """The half-line on which a comparison of an expression with a number is true."""
 
     expression: int
     upward: bool
@@ -46,7 +46,7 @@ class _HalfLine(NamedTuple):
         return self._replace(upward=not self.upward, closed=not self.closed)
 
     def decides(self, other: _HalfLine) -> bool | None:
-        """Whether all its points, or none, are in the other one; None if some are, or nothing is known."""
+        """True if all its points are in ``other``, False if none is, None if some are or it is not known."""
         if self.expression != other.expression:
             return None
         within = self.end > other.end if self.upward else self.end < other.end
@@ -57,25 +57,25 @@ class _HalfLine(NamedTuple):
 
 @dataclass
 class ExecutionPaths:
-    """The paths through the branches of a function, whose results become one expression each.
+    """Paths through the branches of a function, whose results are merged into one expression per value.
 
-    Where Python asks whether an expression is true, the first call goes on as if it were. Further calls take
-    the other ways, and the results are chosen between by the conditions, as ``numpy.where`` would. Conditions
-    that follow from those before on a path have no second way.
+    Where Python takes the truth value of an expression, the first call proceeds with True. Further calls
+    take the other branches, and the results are merged with the conditions as by ``numpy.where``. A condition
+    that follows from earlier ones on the path has one branch only.
 
     Parameters
     ----------
     graph : Graph
-        Expressions.
+        Graph of the expressions.
     options : PathOptions
-        How many paths there may be.
+        Limits on the number of paths.
 
     Attributes
     ----------
     count : int
-        Number of paths that were gone.
+        Number of paths taken so far.
     branches : bool
-        Whether there are paths that only a value tells apart.
+        Whether any branch depends on the value of an expression.
     """
 
     graph: Graph
@@ -85,7 +85,7 @@ class ExecutionPaths:
     _under_way: list[tuple[dict[int, bool], Iterator[int]]] = field(default_factory=list)
 
     def of_function(self, call: Callable[[], Any]) -> Any:
-        """What a call returns, over all its paths.
+        """The merged result of a call over all its paths.
 
         Raises
         ------
@@ -101,10 +101,10 @@ class ExecutionPaths:
             CONDITIONS.reset(before)
 
     def of_call(self, call: Callable[[], Any], arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """What a call by the function returns, over all paths of the call.
+        """The merged result of a call inside the function, over all paths of the call.
 
-        Where that is no expression, or where a path raises or changes the arrays that it is given, the caller
-        has the paths instead.
+        If the results cannot be merged, or a path raises or changes its arguments ``arrays``, the call is
+        repeated so that its branches are branches of the function.
         """
         before = [(array, array.copy()) for array in arrays]
         path: dict[int, bool] = {}
@@ -125,7 +125,7 @@ class ExecutionPaths:
             return call()
 
     def _from(self, call: Callable[[], Any], path: dict[int, bool], left: Iterator[int]) -> Any:
-        """What a call returns over all paths that begin with given outcomes of conditions."""
+        """The merged result of a call over all paths on which conditions have the values in ``path``."""
         self.count += 1
         given = len(path)
         self._under_way.append((path, left))
@@ -140,7 +140,7 @@ class ExecutionPaths:
         return value
 
     def _outcome(self, condition: Scalar) -> bool:
-        """Whether a condition counts as true on the path that is under way."""
+        """Truth value of a condition on the current path."""
         node, true = self._normal(condition.node)
         number = self.graph.numbers.get(node)
         known = None if number is None else number != 0
@@ -154,7 +154,7 @@ class ExecutionPaths:
         return known is true
 
     def _normal(self, node: int) -> tuple[int, bool]:
-        """A condition without negations, and whether it is true where the given one is."""
+        """The condition without negations; False if it is the negation of the given one, else True."""
         graph, true = self.graph, True
         while graph.op[node] is Op.SELECT and graph.args[node][1:] == (graph.zero, graph.one):
             node, true = graph.args[node][0], not true
@@ -164,7 +164,7 @@ class ExecutionPaths:
         return node, true
 
     def _known(self, node: int) -> bool | None:
-        """The outcome that follows from those before on the path, None if none does."""
+        """Truth value of a condition by earlier ones on the path; None if it does not follow from them."""
         asked = self._half_line(node)
         for path, _ in self._under_way:
             if node in path:
@@ -177,7 +177,7 @@ class ExecutionPaths:
         return None
 
     def _half_line(self, node: int) -> _HalfLine | None:
-        """Where a comparison with a number is true; None for other conditions."""
+        """The half-line of a comparison with a number; None for other conditions."""
         if self.graph.op[node] is not Op.LE:
             return None
         numbers = [self.graph.numbers.get(arg) for arg in self.graph.args[node]]
@@ -187,7 +187,7 @@ class ExecutionPaths:
         return None
 
     def _merged(self, condition: int, one: Any, other: Any) -> Any:
-        """A value that is the first where a condition is true, and else the second."""
+        """``one`` where a condition is true, else ``other``, entry by entry."""
         if one is other:
             return one
         if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.shape == other.shape:

@@ -1,4 +1,4 @@
-"""DAEs that are given by a function, or by a mass matrix and a right-hand side, and not by a class."""
+"""DAEs given by a function, or by a mass matrix and a right-hand side, instead of a class."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FunctionProblem(ProblemDAE):
     Parameters
     ----------
     function : callable
-        F(t, u, du), with arrays of n numbers, returns n numbers, one an equation.
+        F(t, u, du) of a time and two arrays of n numbers; returns n numbers, one for each equation.
     n : int
         Number of unknowns.
     names : sequence of str, optional
@@ -52,11 +52,11 @@ class MassMatrixProblem(ProblemDAE):
     Parameters
     ----------
     function : callable
-        f(t, u), with an array of n numbers, returns n numbers.
+        f(t, u) of a time and an array of n numbers; returns n numbers.
     mass : array_like, sparse matrix or callable
         M, shape (n, n), a NumPy array or a SciPy sparse matrix, or a function M(t, u) that returns one.
     n : int, optional
-        Number of unknowns, where M is a function.
+        Number of unknowns; needed if M is a function.
     names : sequence of str, optional
         Names of the unknowns.
     **settings
@@ -111,7 +111,7 @@ class MassMatrixProblem(ProblemDAE):
 
 
 def _check_function(function: Any, wanted: str, count: int) -> None:
-    """Raise InputError for what cannot be called with so many arguments."""
+    """Raise InputError unless ``function`` can be called with ``count`` arguments."""
     if not callable(function):
         raise InputError(f"{wanted} must be a function; got {shown(function)}")
     try:
@@ -119,7 +119,7 @@ def _check_function(function: Any, wanted: str, count: int) -> None:
     except TypeError as error:
         name = getattr(function, "__name__", "the function")
         raise InputError(f"{name} must take the arguments of {wanted}: {error}") from None
-    except ValueError:  # nothing is known of its arguments
+    except ValueError:  # its signature is not known
         return
 
 

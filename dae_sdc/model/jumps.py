@@ -1,4 +1,4 @@
-"""Where the equations of a model jump: comparisons and signs on which their values depend."""
+"""Jumps of the equations of a model: comparisons and signs on which their values depend."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dae_sdc.expressions.operations import Op
 
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 BORDER_POINTS: Final = 64
-"""Points of a border at which the two branches are compared."""
+"""Number of points of a border at which the two branches are compared."""
 
 BRANCH_TOLERANCE: Final = 1e-9
-"""Difference of two branches, relative to their size, that is no jump."""
+"""Difference of two branches, relative to their size, up to which there is no jump."""
 
 
 class Jump(NamedTuple):
@@ -28,7 +28,7 @@ class Jump(NamedTuple):
     node : int
         The comparison a < b or a <= b, or sign(a), in the graph.
     border : int
-        Expression whose zeros are the border; at zero the side is the positive one.
+        Expression whose zeros are the border; zero itself belongs to the positive side.
     negative, positive : float
         Value of ``node`` where the border expression is negative, and where it is not.
     """
@@ -44,20 +44,20 @@ def jumps_of(
 ) -> list[Jump]:
     """The jumps of expressions as functions of time and of a state.
 
-    A choice whose two branches agree where its comparison changes has a kink and no jump; the control of the
-    step size meets kinks, and needs no zero of the comparison.
+    A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
+    handles kinks without locating them.
 
     Parameters
     ----------
     graph : Graph
         The expressions.
     roots : sequence of int
-        Those of the equations.
+        Nodes of the equations.
     parameter : callable
-        Value of parameter i; NaN where it has none.
+        Function that gives the value of parameter i; NaN where it has none.
     follows : callable
-        Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
-        holds, are left as they are.
+        Function that says whether a leaf is time or an entry of the state. Comparisons of other leaves,
+        derivatives that no state holds, are not listed.
     """
     found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
     for node in graph.below(roots):
@@ -78,12 +78,12 @@ def jumps_of(
 
 
 def jump_times(graph: Graph, roots: Sequence[int], parameter: Callable[[int], float]) -> list[float]:
-    """Times at which comparisons of expressions change that depend on time alone, and linearly on that.
+    """Times at which comparisons change that depend on time alone, and linearly.
 
     Parameters
     ----------
     graph, roots, parameter
-        See :func:`jumps_of`.
+        The parameters of :func:`jumps_of`.
     """
     times = np.arange(3.0)
 
@@ -109,7 +109,7 @@ def _jump(graph: Graph, node: int) -> Jump:
 
 
 def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
-    """Whether two branches are equal at points of the border between them; false where no point is found."""
+    """Whether two branches are equal at points of the border between them; False if no point is found."""
     a, b = graph.args[condition]
     gap, rng = graph.sub(a, b), np.random.default_rng(0)
     values: dict[Leaf, Vector] = {}

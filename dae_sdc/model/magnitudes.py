@@ -1,4 +1,4 @@
-"""Sizes of the terms that a program adds up."""
+"""Sizes of the terms of the outputs of a program, to which their rounding errors are relative."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class _Doubles:
 
 
 def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    r"""Sizes of the terms of the outputs of a program: what they would be if nothing cancelled.
+    r"""Sizes of the terms of the outputs of a program: their values if no terms cancelled.
 
-    Of a polynomial it is that with the absolute values of its coefficients at the absolute values of its
-    inputs, also where it is written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an output
-    is of the order of the unit round-off times its size.
+    For a polynomial this is its value with absolute values of the coefficients and inputs, also if it is
+    written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an output is of the order of the
+    unit round-off times its size.
 
     .. math::
         |a \pm b| \le A + B, \qquad |a b| \le A B, \qquad |f(a)| \le |f(a)| + |f'(a)| A

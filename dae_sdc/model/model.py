@@ -18,11 +18,11 @@ from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
 
 HIGHEST_DERIVATIVE = 100
-"""Order of a derivative that equations may hold."""
+"""Highest order of a derivative in equations."""
 
 
 class Model(Equations):
-    r"""Equations of a differential-algebraic system, as they are written.
+    r"""A differential-algebraic system as named unknowns, parameters and equations.
 
     Unknowns and parameters are symbols of SymPy. An equation is an expression that vanishes, or a
     ``sympy.Eq``, of unknowns, their derivatives ``der(x, k)`` with respect to time, parameters and time
@@ -55,10 +55,10 @@ class Model(Equations):
     of_function : bool
         Whether the equations were read from a function, which rounds the numbers in them.
     conditions : tuple of callable
-        Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
+        Functions of the values of all parameters by name that raise :class:`InputError` for values that the
+        equations do not allow.
     definitions : tuple of Definition
-        Unknowns that are no more than names of expressions of the others, in an order in which they can be
-        found.
+        Auxiliary unknowns that are expressions of the others, in an order in which they can be evaluated.
 
     Examples
     --------
@@ -102,25 +102,25 @@ class Model(Equations):
         Parameters
         ----------
         name : str
-            Name, which no other unknown or parameter of the model has.
+            Name, different from those of all other unknowns and parameters of the model.
         start : float, optional
-            Value at the start, or a guess of it.
+            Start value, or a guess of it.
         fixed : bool
             Whether the start value must not be changed.
         unit : str
             Unit.
         minimum, maximum : float, optional
-            Bounds.
+            Bounds of the unknown.
 
         Returns
         -------
         sympy.Symbol
-            What stands for it in equations.
+            The symbol of the unknown in equations.
 
         Raises
         ------
         InputError
-            If the name is taken or cannot be one.
+            If the name is taken or not valid, or ``fixed`` is given without ``start``.
         """
         self._check_name(name)
         if fixed and start is None:
@@ -150,14 +150,14 @@ class Model(Equations):
         Parameters
         ----------
         names : str or iterable of str
-            Names; in one text they are separated by blanks or commas.
+            Names, as a sequence or as one text with blanks or commas between them.
         start, fixed, unit, minimum, maximum : optional
             One value for all, or a sequence with one for each.
 
         Returns
         -------
         tuple of sympy.Symbol
-            What stands for them in equations.
+            The symbols of the unknowns in equations.
         """
         chosen = _split(names)
         given = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
@@ -171,16 +171,16 @@ class Model(Equations):
         Parameters
         ----------
         name : str
-            Name, which no other parameter or unknown of the model has.
+            Name, different from those of all other parameters and unknowns of the model.
         value : float, optional
-            Value; structure and index reduction need none.
+            Value; not needed for structural analysis and index reduction.
         unit : str
             Unit.
 
         Returns
         -------
         sympy.Symbol
-            What stands for it in equations.
+            The symbol of the parameter in equations.
         """
         self._check_name(name)
         number = None if value is None else self._number("value", name, value)
@@ -196,7 +196,7 @@ class Model(Equations):
         *,
         unit: str | Sequence[str] = "",
     ) -> tuple[Any, ...]:
-        """Several new parameters, see :meth:`parameter`; names and values as for :meth:`variables`."""
+        """Several new parameters, see :meth:`parameter`; arguments are as in :meth:`variables`."""
         chosen = _split(names)
         numbers, units = self._for_each("values", values, chosen), self._for_each("unit", unit, chosen)
         rows = zip(chosen, numbers, units, strict=True)
@@ -213,15 +213,15 @@ class Model(Equations):
         Parameters
         ----------
         expression : sympy.Expr or sympy.Eq
-            What vanishes, or two sides that are equal.
+            An expression that vanishes, or two sides that are equal.
         name : str
-            Name; its number if not given.
+            Name of the equation; by default its number.
 
         Raises
         ------
         InputError
-            If a symbol is no unknown and no parameter of the model, if no unknown is in the equation, or if
-            it is none.
+            If a symbol is neither an unknown nor a parameter of the model, if the equation contains no
+            unknown, or if it is no equation.
         """
         name = name or f"equation {len(self.roots)}"
         where = f"{name} of model {self.name}"
@@ -255,22 +255,22 @@ class Model(Equations):
         Parameters
         ----------
         root : int
-            The node of what vanishes.
+            Node of the expression that vanishes.
         name : str
-            Name of the equation, which no other one has.
+            Name of the equation, different from those of all others.
         expression : sympy.Expr, optional
-            What vanishes as it was written; made from the node when it is looked at, if not given.
+            The expression as it was written; by default it is made from the node when asked for.
         """
         self.roots.append(root)
         self._expressions.append(expression)
         self._equation_names[name] = len(self._equation_names)
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
-        """SymPy's expressions of the symbols of the model as nodes of its graph."""
+        """Nodes, in the graph of the model, of SymPy expressions in its symbols."""
         return [from_sympy(self.graph, sympified(one), self._resolve) for one in expressions]
 
     def equations(self, *expressions: Any, **named: Any) -> None:
-        """Add equations, see :meth:`equation`; the name of an argument becomes that of the equation.
+        """Add equations, see :meth:`equation`; keyword arguments give them names.
 
         Parameters
         ----------
@@ -288,14 +288,14 @@ class Model(Equations):
             self.equation(expression, name=name)
 
     def start(self, unknown: Any, value: float, *, fixed: bool = False) -> None:
-        """Set the value at the start of an unknown or of one of its derivatives.
+        """Set the start value of an unknown or of one of its derivatives.
 
         Parameters
         ----------
         unknown : sympy.Symbol or str
             ``x`` or ``der(x)``, or their names.
         value : float
-            Value, or a guess of it.
+            Start value, or a guess of it.
         fixed : bool
             Whether it must not be changed.
         """
@@ -334,10 +334,10 @@ class Model(Equations):
 
     @one_at_a_time
     def problem(self, **settings: Any) -> ModelProblem:
-        """The model as a problem that is solved.
+        """The model as a problem that can be solved.
 
-        Unknowns that are differentiated more than once get unknowns for their derivatives but the highest,
-        named "der(x)", and equations that say what they are.
+        For unknowns of order two and more, all derivatives but the highest become unknowns named "der(x)",
+        with equations that define them.
 
         Parameters
         ----------
@@ -353,13 +353,13 @@ class Model(Equations):
 
     @one_at_a_time
     def form(self, dense: bool | None = None) -> Form:
-        """The model as a system of first order, made once; see :class:`~dae_sdc.model.problem.Form`."""
+        """The model as a system of first order, cached; see :class:`~dae_sdc.model.problem.Form`."""
         key = len(self.roots), len(self.names), dense
         if key not in self._forms:
             self._forms[key] = first_order(self, dense)
         return self._forms[key]
 
-    # What it looks like
+    # Text
 
     def __repr__(self) -> str:
         return f"<Model {self.name}: {self._counts()}>"
@@ -390,7 +390,7 @@ class Model(Equations):
         return "\n".join(lines)
 
     def latex(self) -> str:
-        """The equations in LaTeX, for an environment of mathematics."""
+        """The equations as LaTeX source for math mode."""
         if not self._expressions:
             return r"\begin{aligned}\end{aligned}"
         try:
@@ -410,7 +410,7 @@ def _split(names: str | Iterable[str]) -> list[str]:
 
 
 def _listed(variable: Variable) -> str:
-    """Start values and bounds of an unknown."""
+    """Start values and bounds of an unknown as text."""
     parts = [
         f"{'' if order == 0 else name_of(variable.name, order) + ' '}"
         f"{'fixed' if order in variable.fixed else 'start'} {value:.10g}"

@@ -28,10 +28,10 @@ from dae_sdc.model.jumps import Jump, jumps_of
 from dae_sdc.model.magnitudes import magnitudes
 
 DENSE: Final = 30
-"""Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
+"""Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix."""
 
 ROUNDING: Final = 1e-13
-"""Part of its terms that rounding may leave of an equation."""
+"""Bound on rounding errors of an equation, relative to its terms."""
 
 _C = Leaf("c")
 
@@ -47,23 +47,23 @@ class Form:
     n_diff : int
         Number of differential unknowns.
     names, units, equation_names : tuple of str
-        For every unknown and equation; equations that define derivatives come first.
+        Names and units of the unknowns, and names of the equations; those that define derivatives come first.
     residual, jacobian : Program
-        F, and the entries of dF/du' + c dF/du: row by row, or those of ``pattern``.
+        Programs for F and for the entries of dF/du' + c dF/du, row by row or in the order of ``pattern``.
     pattern : csc_matrix or None
-        Where the Jacobian has entries; None for a dense one.
+        Sparsity pattern of the Jacobian; None for a dense one.
     borders : Program
-        Functions of time, state and parameters at whose zeros the equations jump.
+        Program for the functions of time, state and parameters at whose zeros the equations jump.
     sides : ndarray, shape (J, 2)
-        Values of comparisons on the negative and on the positive side of each of the J borders. Behind the
-        parameters of the model, residual and Jacobian take 1 for comparisons that are made, or 0 for those
-        that are given, which follow.
+        Value of the comparison on the negative and on the positive side of each of the J borders. The
+        parameters of the programs are those of the model, a flag (1: evaluate the comparisons, 0: use given
+        values), and the J values.
     border_names : tuple of str
-        What is compared, for messages.
+        The comparisons as text, for messages.
     systems : dict
-        The equations with their derivatives, by time and values of the parameters.
+        Cache of the equations with their derivatives, by time and values of the parameters.
     constant_mass : bool
-        Whether dF/du' has neither time nor unknowns in it.
+        Whether dF/du' depends neither on time nor on unknowns.
     """
 
     states: tuple[tuple[int, int], ...]
@@ -81,7 +81,7 @@ class Form:
     constant_mass: bool = False
 
     def __deepcopy__(self, memo: Any) -> Form:
-        return self  # nothing in it changes
+        return self  # immutable but for its cache
 
     @functools.cached_property
     def compiled(self) -> tuple[Compiled, Compiled]:
@@ -90,18 +90,18 @@ class Form:
 
     @functools.cached_property
     def compiled_borders(self) -> Compiled:
-        """The functions whose zeros are the borders, as a C function of the signature of a residual."""
+        """The border functions as a C function with the signature of a residual."""
         assert self.borders is not None
         return compile_program(self.borders, "residual")
 
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
-    """The system of first order of a model.
+    """A model as a system of first order, with unknowns for its lower derivatives.
 
     Parameters
     ----------
     model : Model
-        With as many equations as unknowns.
+        A model with as many equations as unknowns.
     dense : bool, optional
         Whether the Jacobian is an array; up to 30 unknowns if not given.
 
@@ -131,7 +131,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         kind, index, derivative = leaf
         if kind != "u":
             return Input({"d": "du"}.get(kind, kind), index)
-        if derivative > order[index]:  # written, but it cancels
+        if derivative > order[index]:  # it cancels in the equations
             return None
         if derivative < max(order[index], 1):
             return Input("u", place[index, derivative])
@@ -145,7 +145,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
     roots = list(model.roots)
     if jumps:
-        graph = graph.copy()  # the sides are no parameters of the model
+        graph = graph.copy()  # the model has no parameters for the sides
         roots = _sided(graph, roots, jumps, len(parameters))
     rows = [graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined]
     rows += roots
@@ -169,16 +169,16 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
 
 
 def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
-    """The equations of a model of first order as they stand, with the unknowns in their order.
+    """The equations of a model of first order, with its unknowns in their given order.
 
     Parameters
     ----------
     model : Model
-        With as many equations as unknowns, and no derivatives beyond the first.
+        A model with as many equations as unknowns, and no derivatives of order two or more.
     n_diff : int
         Number of unknowns that count as differential.
     dense : bool, optional
-        As for :func:`first_order`.
+        Whether the Jacobian is an array; up to 30 unknowns if not given.
     """
     graph, n = model.graph, len(model.names)
 
@@ -205,7 +205,7 @@ def _form(
     entries: Mapping[tuple[int, int], int],
     dense: bool | None,
 ) -> Form:
-    """The form of equations with their names, and of the entries of the Jacobian by column and row."""
+    """The form made of equations with their names, and of entries of the Jacobian by column and row."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n = len(states)
     pattern, outputs = matrix_outputs(graph, entries, (n, n), n <= DENSE if dense is None else dense)
@@ -227,16 +227,23 @@ def indices_of_unknowns(
     """The index of every entry of a state, from offsets of equations and unknowns.
 
     After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
-    rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for positions,
-    velocities and multipliers.
+    derivative of order k + 1 of unknown j after d_j - k fewer. That number is the index of entry (j, k): 1,
+    2, 3 for positions, velocities and multipliers.
+
+    Parameters
+    ----------
+    states : sequence of (int, int)
+        Unknown and order of the derivative of each entry.
+    c, d : array_like of int
+        Offsets of the equations and of the unknowns.
     """
     most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
     return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
 
 
 def _sided(graph: Graph, roots: list[int], jumps: Sequence[Jump], n_parameters: int) -> list[int]:
-    """Equations in which comparisons are made, or have given values, by parameters behind the model's own."""
-    free = graph.parameter(n_parameters)  # 1 where no step has fixed the sides
+    """Equations in which comparisons have given values, by parameters after those of the model."""
+    free = graph.parameter(n_parameters)  # 1 while no step has fixed the sides
     sided = {
         jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(n_parameters + 1 + i))
         for i, jump in enumerate(jumps)
@@ -260,15 +267,15 @@ def enter_gradient(
     graph : Graph
         Expressions.
     root, row : int
-        The equation, and its number.
+        Node of the equation, and its number.
     given : callable
-        The input that a leaf is to a program.
+        Function that gives the program input of a leaf; None for a leaf that is no input.
     entries : dict of (int, int) to int
-        Nodes by column and row.
+        Nodes of the entries by column and row; changed in place.
     factor : int
         Node of the factor.
     parameters : bool
-        Whether derivatives of unknowns may be leaves of their own, which count as parameters.
+        Whether to differentiate by leaves too that stand for derivatives as parameters.
     """
     for node, slope in graph.gradient(root, parameters=parameters).items():
         if graph.leaves[node].kind not in "ud":
@@ -284,7 +291,7 @@ def enter_gradient(
 def matrix_outputs(
     graph: Graph, entries: Mapping[tuple[int, int], int], shape: tuple[int, int], dense: bool
 ) -> tuple[Any, list[int]]:
-    """Pattern of a matrix, None for a dense one, and the nodes of its entries, row by row if it is dense."""
+    """Pattern of a matrix, None if it is dense, and the nodes of its entries, row by row if it is dense."""
     if dense:
         every = [(col, row) for row in range(shape[0]) for col in range(shape[1])]
         return None, [entries.get(key, graph.zero) for key in every]
@@ -296,7 +303,7 @@ def matrix_outputs(
 
 
 def _comparison(expression: Any) -> str:
-    """A comparison as it was written; SymPy has it as the condition of a choice between 1 and 0."""
+    """The text of a comparison, which SymPy holds as the condition of a choice between 1 and 0."""
     return str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
 
 
@@ -305,7 +312,7 @@ def _number(value: Any) -> float:
 
 
 def _unused(model: Any) -> str:
-    """Unknowns that are in no equation, as a part of a message."""
+    """Names of the unknowns that occur in no equation, as a part of a message."""
     used = {j for root in model.roots for j, _ in model.graph.depends(root)}
     missing = [name for j, name in enumerate(model.names) if j not in used]
     if not missing:
@@ -322,26 +329,26 @@ def unit_of_rate(unit: str, order: int) -> str:
 
 
 class Origin:
-    """What a problem was made from, which its copies share.
+    """The model from which a problem was made, shared by copies of the problem.
 
     Parameters
     ----------
     model : Model or None
-        The equations; None in another process, to which a problem goes without the symbols of its equations.
+        The model; None after a transfer to another process, which leaves SymPy's symbols behind.
     """
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     def __deepcopy__(self, memo: Any) -> Origin:
-        return self  # nothing in it changes
+        return self  # it is immutable
 
     def __reduce__(self) -> Any:
         return Origin, (None,)
 
 
 class FormEquations:
-    """Equations of a problem by its ``form``: residual and Jacobian as generated machine code.
+    """Base of problems whose residual and Jacobian are machine code generated from a ``form``.
 
     Attributes
     ----------
@@ -369,7 +376,7 @@ class FormEquations:
 
     @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """F at several nodes, shape (M, n)."""
+        """F at the M nodes of a step, shape (M, n)."""
         out = np.empty(np.shape(u))
         times, place, slope = (np.ascontiguousarray(array, dtype=np.float64) for array in (t, u, du))
         address = self.form.compiled[0].address
@@ -403,7 +410,7 @@ class FormEquations:
 
 
 class ModelProblem(FormEquations, ProblemDAE):
-    """A model that is solved.
+    """A problem made from a model.
 
     Parameters
     ----------
@@ -424,13 +431,13 @@ class ModelProblem(FormEquations, ProblemDAE):
     model_name : str
         Name of the model.
     form : Form
-        Which entry of the state is which unknown of the model.
+        The equations as a system of first order, with the unknown of each entry of the state.
     origin : Origin
-        The model, before a reduction of its index.
+        The model before a reduction of its index.
     values : mapping of str to float
         Values of the parameters.
     start_values : ndarray, shape (n,)
-        Values at the start, NaN where the model gives none.
+        Start values, NaN where the model gives none.
 
     Raises
     ------
@@ -480,7 +487,7 @@ class ModelProblem(FormEquations, ProblemDAE):
         self.variable_index = indices_of_unknowns(self.form.states, c, d)
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters."""
+        """Values of the parameters, in the order of the model."""
         return list(self.values.values())
 
     @staticmethod
@@ -492,7 +499,7 @@ class ModelProblem(FormEquations, ProblemDAE):
     eval_f = FormEquations.eval_f
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The start values, at the start of the interval; a model knows no others.
+        """The start values, at the start of the interval; other times raise an error.
 
         Raises
         ------
@@ -519,21 +526,21 @@ class ModelProblem(FormEquations, ProblemDAE):
 class SwitchingModelProblem(ModelProblem):
     """A model whose equations jump, with the borders of its comparisons as switches.
 
-    Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
-    time locate the borders and go on behind them from a consistent state. Before the first step, comparisons
-    are made at the state that is given.
+    Within a step the side of every border is fixed, so that no iteration meets a jump. Runs of one step at a
+    time locate the zeros and continue after them from a consistent state. Before the first step, comparisons
+    are evaluated at the given state.
 
     Attributes
     ----------
     in_force : tuple of int or None
-        For each border the side, 1 or -1, that a step has fixed; None before the first one.
+        Side of each border, 1 or -1, that is fixed in the current step; None before the first step.
 
     Parameters
     ----------
     model : Model
         The equations.
     **settings
-        As of :class:`ModelProblem`.
+        Settings of :class:`ModelProblem`.
     """
 
     def __init__(self, model: Any, **settings: Any) -> None:
@@ -542,7 +549,7 @@ class SwitchingModelProblem(ModelProblem):
         self.in_force: tuple[int, ...] | None = None
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters, and those of the comparisons on the sides that are in force."""
+        """Values of the parameters, the flag and the values of comparisons, see :class:`Form`."""
         numbers, sides = list(self.values.values()), self.form.sides
         if self.in_force is None:
             return np.concatenate([numbers, [1.0], sides[:, 1]])
@@ -558,7 +565,7 @@ class SwitchingModelProblem(ModelProblem):
         return tuple(out.tolist())
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
-        """For each switch 1 or -1, the sign in force; without a run that locates zeros that of its value."""
+        """Sign of each switch, 1 or -1: held by a run that locates zeros, else that of its value."""
         if self.held_sides is not None:
             return self.held_sides
         return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
@@ -566,7 +573,7 @@ class SwitchingModelProblem(ModelProblem):
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Fix the sides of the borders for a step."""
         sides = self.sides(u, t)
-        if sides != self.in_force:  # setting it has the parameters of the kernels made anew
+        if sides != self.in_force:  # an assignment makes the problem pack its parameters anew
             self.in_force = sides
 
 
@@ -590,6 +597,6 @@ def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _start(model: Any, j: int, k: int) -> float:
-    """Start value of an unknown, NaN if there is none; derivatives are 0 where nothing is said."""
+    """Start value of derivative k of unknown j; without one NaN for k = 0, and 0 for derivatives."""
     start = model.variables_by_name[model.names[j]].start
     return float(start.get(k, 0.0 if k else np.nan))

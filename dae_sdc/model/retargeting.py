@@ -1,4 +1,4 @@
-"""Copies of functions in plain Python, in which what makes numbers makes expressions."""
+"""Copies of functions in plain Python that compute with expressions instead of numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dae_sdc.model.reads import MISSING, Reads
 from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
 
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
-"""Top-level modules whose functions are called as they are."""
+"""Top-level modules whose functions are called without being copied."""
 
 _MATH: Final = {
     **{
@@ -34,7 +34,7 @@ _MATH: Final = {
     "atan2": "arctan2",
     "pow": "power",
 }
-"""Functions of :mod:`math`, and the names of those of NumPy that take their places."""
+"""Functions of :mod:`math`, and the names of the NumPy functions that replace them."""
 
 _CONSTRUCTORS: Final = (
     "zeros",
@@ -51,7 +51,7 @@ _READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
 
 
 def parameter_names(problem: ProblemDAE) -> list[str]:
-    """The public attributes of a problem that are floats, but those that every problem has."""
+    """Names of the public float attributes of a problem, without those that every problem has."""
     names = [name for name in vars(problem) if name not in _OF_EVERY_PROBLEM]
     for cls in type(problem).__mro__:
         if not issubclass(cls, ProblemDAE) or cls is ProblemDAE:
@@ -65,33 +65,33 @@ _OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
 
 
 class Retargeting:
-    """Copies of functions for calls with expressions.
+    """Copies of the functions of a problem for calls with expressions.
 
-    The copies run the code of the originals, with substitutes for modules, functions and built-in names that
-    take numbers only. Nothing of the originals, of their modules or of NumPy is changed.
+    A copy runs the code of the original, with substitutes for modules, functions and built-in names that
+    accept numbers only. The originals, their modules and NumPy are not changed.
 
     Parameters
     ----------
     problem : ProblemDAE
-        Whose methods are called.
+        The problem whose methods are called.
     symbols : mapping of str to Scalar
-        What attributes of the problem are read as.
+        Expressions that replace attributes of the problem, by name.
     paths : ExecutionPaths
         The paths through the branches of the functions.
 
     Attributes
     ----------
     codes : set of code
-        The code that was copied: what a message names a line of.
+        The copied code objects, in which messages name a line.
     reads : Reads
-        What was read on the way.
+        Record of the values that were read outside of the functions.
     """
 
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
         self.paths = paths
         self.codes: set[CodeType] = set()
         self.reads = Reads(problem, _is_plain_object)
-        self._copies: dict[int, tuple[Any, Any]] = {}  # with the originals, so that ids stay theirs
+        self._copies: dict[int, tuple[Any, Any]] = {}  # the originals are kept, so that ids stay unique
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._cells: list[tuple[CellType, Any]] = []
@@ -123,7 +123,7 @@ class Retargeting:
         }
 
     def of(self, value: Any) -> Any:
-        """What a value is replaced by; most values stay."""
+        """The substitute of a value; most values are their own."""
         known = self._by_id.get(id(value)) or self._substitutes.get(id(value)) or self._copies.get(id(value))
         if known is not None:
             return known[1] if isinstance(known, tuple) else known
@@ -161,7 +161,7 @@ class Retargeting:
         return value
 
     def undo_changes(self) -> bool:
-        """Whether the functions have changed lists, mappings, arrays or names outside; puts contents back."""
+        """Whether functions have changed lists, mappings, arrays or names outside; restores the contents."""
         changed = any(now[name] is not before[name] for now, before in self._spaces for name in before)
         changed = changed or any(cell.cell_contents is not before for cell, before in self._cells)
         for value, before in self._seen.values():
@@ -175,7 +175,7 @@ class Retargeting:
         return changed
 
     def _watched(self, value: Any) -> None:
-        """Remember what a value holds that a function can change."""
+        """Remember the contents of a mutable value."""
         if id(value) not in self._seen and isinstance(value, list | dict | set | deque | np.ndarray):
             if not (isinstance(value, np.ndarray) and not value.flags.writeable):
                 self._seen[id(value)] = value, value.copy()
@@ -192,7 +192,7 @@ class Retargeting:
         return function
 
     def function(self, function: FunctionType) -> Any:
-        """A copy of a function; those of the standard library and of NumPy stay as they are."""
+        """A copy of a function; functions of modules in :data:`FOREIGN` are not copied."""
         known = self._copies.get(id(function))
         if known is not None:
             return known[1]
@@ -214,7 +214,7 @@ class Retargeting:
         for place, (cell, original) in enumerate(zip(cells, function.__closure__ or (), strict=True)):
             try:
                 contents = original.cell_contents
-            except ValueError:  # nothing is in it yet
+            except ValueError:  # the cell is empty
                 self.reads.note(function, "cell", place, MISSING)
                 continue
             self.reads.note(function, "cell", place, contents)
@@ -224,7 +224,7 @@ class Retargeting:
         return called
 
     def _with_paths(self, function: FunctionType) -> Callable[..., Any]:
-        """A function whose branches are merged where it returns, if it can change no more than arrays."""
+        """A function whose branches are merged in its result, if it can change only arrays."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -237,7 +237,7 @@ class Retargeting:
         return call
 
     def _is_restored(self, value: Any) -> bool:
-        """Whether what a function does to an argument is undone, or not possible, or has it refused."""
+        """Whether changes of an argument by a function are undone, impossible or refused."""
         if isinstance(value, tuple):
             return all(map(self._is_restored, value)) and not any(isinstance(x, np.ndarray) for x in value)
         return value is None or isinstance(value, _RESTORED) or id(value) in self._seen
@@ -299,7 +299,7 @@ def _is_plain_object(value: Any) -> bool:
 
 
 class _Module:
-    """A module whose functions are substitutes."""
+    """A module with substitutes for its functions."""
 
     def __init__(self, work: Retargeting, module: ModuleType) -> None:
         self.__dict__["_of"] = work, module
@@ -319,7 +319,7 @@ class _Module:
 
 
 class _Refused:
-    """What cannot be known when a function is called with expressions."""
+    """A value that is not known when a function is called with expressions, such as a random number."""
 
     def __init__(self, what: str) -> None:
         self.__dict__["_what"] = what
@@ -332,12 +332,12 @@ class _Refused:
 
 
 class _Object:
-    """An object whose methods are copies, and some of whose attributes are expressions."""
+    """An object with copied methods, some of whose attributes are replaced by expressions."""
 
     def __init__(self, work: Retargeting, target: Any, symbols: Mapping[str, Scalar]) -> None:
         self.__dict__["_of"] = work, target, symbols
 
-    __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # what isinstance and super() ask
+    __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # for isinstance and super()
 
     def __getattr__(self, name: str) -> Any:
         work, target, symbols = self.__dict__["_of"]
@@ -371,7 +371,7 @@ class _Object:
 
 
 def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
-    """The copy of a method of the user, bound, or the value of a copied property; None for all else."""
+    """A bound copy of a method of the user, or the value of a copied property; None for anything else."""
     if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
         return work.function(cast(FunctionType, static.fget))(owner)
     if isinstance(static, FunctionType) and not _of_library(_unguarded(static)):
@@ -380,7 +380,7 @@ def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
 
 
 class _Class:
-    """A class of the user, whose methods are copies."""
+    """A class of the user with copied methods."""
 
     def __init__(self, work: Retargeting, target: type[Any]) -> None:
         self.__dict__["_of"] = work, target
@@ -404,7 +404,7 @@ class _Class:
 
 
 class _Super:
-    """What ``super()`` gives in a copied method."""
+    """The object that ``super()`` returns in a copied method."""
 
     def __init__(self, work: Retargeting, cls: type[Any], owner: Any) -> None:
         self.__dict__["_of"] = work, cls, owner
@@ -435,12 +435,12 @@ def _of_library(function: Any) -> bool:
 
 
 def given_by_library(problem: ProblemDAE) -> bool:
-    """Whether the ``eval_f`` of a problem is one that a base class of the library makes from other parts."""
+    """Whether ``eval_f`` of a problem comes from a class of the library that builds it from parts."""
     return _of_library(_unguarded(inspect.getattr_static(type(problem), "eval_f")))
 
 
 def _unguarded(function: Any) -> Any:
-    """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.guard`."""
+    """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.guard`."""
     while _around(function) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
@@ -460,7 +460,7 @@ def _state(problem: ProblemDAE, init: Any = None, val: float = 0.0, **kwargs: An
 
 
 class _Sparse:
-    """A sparse matrix of numbers whose products may be of expressions."""
+    """A sparse matrix of numbers that can be multiplied by arrays of expressions."""
 
     __array_ufunc__ = None
 
@@ -556,7 +556,7 @@ class _FloatType(type):
 
 
 class _Float(float, metaclass=_FloatType):
-    """``float``, which leaves expressions as they are."""
+    """Substitute of ``float`` that returns expressions unchanged."""
 
     def __new__(cls, value: Any = 0.0) -> Any:
         if isinstance(value, SymbolArray) and value.size == 1:
@@ -618,7 +618,7 @@ _RESTORED: Final = (np.ndarray, Scalar, int, float, str, np.generic, _Object, _C
 
 
 class _WithLists:
-    """A function of NumPy that is also given lists of expressions."""
+    """A function of NumPy that also accepts lists of expressions."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function

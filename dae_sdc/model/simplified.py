@@ -1,4 +1,4 @@
-"""The result of a simplification: the model that is left, and the way back to all unknowns."""
+"""The result of a simplification: the simplified model, and the map back to all unknowns."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dae_sdc.model.levels import Level
 from dae_sdc.model.model import Model
 
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
-"""What a removed unknown can be, see :attr:`Removed.kind`."""
+"""Kinds of expressions of removed unknowns, see :attr:`Removed.kind`."""
 
 
 @dataclass(frozen=True)
 class Removed:
-    """What an unknown is that a simplified model does not have any more.
+    """An unknown that a simplification removed, and its expression.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the unknown.
     expression : sympy.Expr
-        What it is, of unknowns that are kept, their derivatives, parameters, time and numbers.
+        Its value in terms of kept unknowns, their derivatives, parameters, time and numbers.
     kind : str
         One of :data:`KINDS`.
     """
@@ -45,28 +45,26 @@ class Removed:
 
 @dataclass(eq=False, repr=False)
 class Simplified:
-    """A model without trivial equations, and what became of the unknowns that went with them.
-
-    Made by :func:`simplify`.
+    """A simplified model with the expressions of the removed unknowns, as :func:`simplify` returns it.
 
     Attributes
     ----------
     original : Model
-        The model before.
+        The model before the simplification.
     model : Model
-        The model after; its unknowns and equations have the names that they had.
+        The model after it; unknowns and equations keep their names.
     map : dict of str to Removed
-        What every removed unknown is, by its name.
+        The removed unknowns by name.
     removed_equations : tuple of str
-        Names of the equations that are used up, one for every removed unknown.
+        Names of the removed equations, one for every removed unknown.
     conditions : tuple of Condition
-        What parameters must fulfil.
+        Conditions on the parameters.
     level : str
-        How much was removed.
+        The level of simplification, one of :data:`~dae_sdc.model.levels.LEVELS`.
     folded : bool
-        Whether the numbers of the parameters are in the equations.
+        Whether the values of the parameters were substituted.
     numbers : dict of str to float or None
-        Values that the parameters had.
+        Values of the parameters at the simplification.
     """
 
     original: Model
@@ -84,7 +82,7 @@ class Simplified:
         self.numbers = {name: parameter.value for name, parameter in known.items()}
 
     def expression(self, unknown: Any) -> Any:
-        """An unknown of the original model, or a derivative of it, in terms of the unknowns that are kept.
+        """An unknown of the original model, or a derivative of it, in terms of the kept unknowns.
 
         Parameters
         ----------
@@ -94,7 +92,7 @@ class Simplified:
         Returns
         -------
         sympy.Expr
-            Of unknowns of the simplified model, their derivatives, parameters, time and numbers.
+            An expression of kept unknowns, their derivatives, parameters, time and numbers.
         """
         name, order = self.original.unknown(unknown)
         if name in self.map:
@@ -106,7 +104,7 @@ class Simplified:
         return self.original.graph.total_derivative(self._nodes[name], order)
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
-        """Kept unknowns, and orders of derivatives, from which an unknown or a derivative follows."""
+        """Kept unknowns, with orders of derivatives, in the expression of an unknown or a derivative."""
         leaves = self.original.graph.leaves_of(self._node(unknown))
         return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
 
@@ -117,18 +115,18 @@ class Simplified:
         t: npt.ArrayLike | None = None,
         parameters: Mapping[str, float] | None = None,
     ) -> npt.NDArray[np.float64]:
-        """An unknown of the original model, or a derivative of it, from values of those that are kept.
+        """Values of an unknown of the original model, or of a derivative, from values of the kept unknowns.
 
         Parameters
         ----------
         unknown : sympy.Symbol or str
             ``x`` or ``der(x)``, or their names.
         values : callable
-            Value of a derivative of an unknown of the simplified model, by name and order; or many of them.
+            Function of a name and an order that gives the values of this derivative of a kept unknown.
         t : array_like, optional
-            Time; needed where it is in an expression.
+            Time; needed if the expression contains it.
         parameters : mapping of str to float, optional
-            Values of parameters that the run had in place of those of the model.
+            Values of parameters that replace those of the model.
 
         Returns
         -------
@@ -184,7 +182,7 @@ class Simplified:
     def kept_values(
         self, values: Mapping[str, float], t: float, parameters: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """Values of the unknowns that are kept, and of derivatives, from values of the original ones.
+        """Values of kept unknowns and derivatives from values of unknowns of the original model.
 
         Parameters
         ----------
@@ -198,8 +196,8 @@ class Simplified:
         Returns
         -------
         dict of str to float
-            What follows from one value after the other; an unknown that follows only from several values
-            together is not in it.
+            The values that follow from single given values; an unknown that only several values together
+            determine is left out.
         """
         graph, numbers = self.original.graph, self._numbers(parameters)
         found: dict[tuple[str, int], float] = {}
@@ -242,21 +240,21 @@ class Simplified:
         Parameters
         ----------
         names : sequence of str
-            Names of the entries of a state, derivatives as "der(x)": those of the problem that was solved.
+            Names of the entries of a state of the solved problem, derivatives as "der(x)".
         u : array_like, shape (..., n)
-            State, or one in every row.
+            One state, or one in every row.
         du : array_like, shape (..., n), optional
-            Its derivative; needed where an unknown was a derivative that is not in the state.
+            Derivatives of the states; needed for unknowns that equal a derivative that is not in the state.
         parameters : mapping of str to float, optional
-            Values of parameters that the run had in place of those of the model.
+            Values of parameters that replace those of the model.
         t : array_like, shape (...), optional
-            Time; needed where an unknown depends on it.
+            Times; needed if an unknown depends on time.
 
         Returns
         -------
         dict of str to ndarray, shape (...)
-            The values, in the order of the original unknowns. A :class:`~dae_sdc.run.solution.Solution` of a
-            model that was solved with ``simplify=True`` gives them, and derivatives that no state tells.
+            The values, in the order of the original unknowns. After ``solve`` with ``simplify=True`` the
+            :class:`~dae_sdc.run.solution.Solution` gives them too.
 
         Raises
         ------
@@ -291,17 +289,17 @@ class Simplified:
         return values
 
     def counts(self) -> dict[str, int]:
-        """How many unknowns of every kind are removed."""
+        """Number of removed unknowns of each kind."""
         kinds = [removed.kind for removed in self.map.values()]
         return {kind: kinds.count(kind) for kind in KINDS}
 
     def report(self, more: Sequence[tuple[str, str, str]] = ()) -> str:
-        """A table of the model before and after, and of what was removed.
+        """A table of the sizes of the model before and after, and of the removed unknowns.
 
         Parameters
         ----------
         more : sequence of (str, str, str)
-            Further rows: what, before, after.
+            Further rows: label, value before, value after.
         """
         before, after = self.original, self.model
         rows = [("", "before", "after")]

@@ -1,4 +1,4 @@
-"""Start values and bounds of unknowns, moved to the unknowns that are kept in their places."""
+"""Start values and bounds of removed unknowns, moved to the kept unknowns that replace them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dae_sdc.model.constants import Constants
 from dae_sdc.model.model import Model
 
 START_TOLERANCE: Final = 1e-9
-"""Difference of two start values, relative to the larger one or 1, below which they are equal."""
+"""Difference of two start values, relative to the larger one or 1, up to which they are equal."""
 
 
 class Relation(NamedTuple):
     """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
 
-    Factor and offset are nodes; a factor of 0 is that of a constant, which is of no other unknown.
+    Factor and offset are nodes; a constant has the factor 0.
     """
 
     of: int
@@ -27,7 +27,7 @@ class Relation(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A value at the start, whether it is fixed, and of which unknown of the user it was."""
+    """A start value, whether it is fixed, and the name of the user's unknown that it was given for."""
 
     value: float
     fixed: bool
@@ -35,12 +35,12 @@ class Start(NamedTuple):
 
 
 def agree(a: float, b: float) -> bool:
-    """Whether two start values are equal to :data:`START_TOLERANCE`."""
+    """Whether two start values are equal up to :data:`START_TOLERANCE`."""
     return abs(a - b) <= START_TOLERANCE * max(1.0, abs(a), abs(b))
 
 
 class Starts:
-    """Start values and bounds of unknowns, moved to the unknowns that are kept."""
+    """Start values and bounds of all unknowns of a model, moved to the kept unknowns."""
 
     def __init__(self, model: Model, final: Sequence[Relation], constants: Constants) -> None:
         self.model, self.final, self.constants = model, final, constants
@@ -53,7 +53,7 @@ class Starts:
                 self._bound(j, relation)
 
     def bounds(self, j: int) -> tuple[float | None, float | None]:
-        """Lower and upper bound."""
+        """Lower and upper bound of kept unknown j."""
         low, high = self.limits.get(j, (None, None))
         return (None if low is None else low[0]), (None if high is None else high[0])
 

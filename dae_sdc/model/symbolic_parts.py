@@ -1,4 +1,4 @@
-"""Parts of quasilinear equations, which their class gives as methods or kernels, as expressions."""
+"""Expressions for the parts A, B, h, g, ... of quasilinear equations that are given as methods or kernels."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, arra
 
 
 class SymbolicParts:
-    """Parts by their names, for expressions; derivatives that are not given are those of the constraints.
+    """Parts of quasilinear equations by name as expressions; derivatives not given are those of constraints.
 
     Parameters
     ----------
     problem : QuasilinearProblem
-        Whose parts they are.
+        The problem with these parts.
     work : Retargeting
-        Copies of its methods and kernels.
+        Copies of the methods and kernels of the problem that accept expressions.
     graph : Graph
-        Expressions.
+        Graph of the expressions.
     parameters : array
-        What kernels take for their parameters.
+        Parameters of the kernels as expressions.
     """
 
     def __init__(self, problem: Any, work: Retargeting, graph: Graph, parameters: Any) -> None:
         self.problem, self.work, self.graph, self.parameters = problem, work, graph, parameters
 
     def __call__(self, name: str, t: Scalar, q: Any, v: Any = None) -> Any:
-        """The part as an array of its shape."""
+        """The part ``name`` at time t, positions q and velocities v, as an array of its shape."""
         source, given, shape = self.problem.given_part(name)
         if source == "kernel":
             kernel = getattr(type(self.problem), f"{given}_kernel")
@@ -53,7 +53,7 @@ class SymbolicParts:
         return rates if name == "dg_dt" else self._rates(rates, t, q, v)
 
     def _rates(self, values: Any, t: Scalar, q: Any, v: Any) -> Any:
-        """Derivatives with respect to time, where positions have the rates v, or are fixed without them."""
+        """Total time derivatives of values, for positions of velocity v; for fixed positions if v is None."""
         rates: Any = array_of([self._slope(value, t) for value in values])
         if v is None:
             return rates

@@ -1,4 +1,4 @@
-"""Scalars and arrays of expressions, which NumPy and Python take in the places of numbers."""
+"""Scalars and arrays of expressions that NumPy and Python accept in place of numbers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 
 LARGEST_SOLVE: Final = 12
-"""Number of rows up to which linear systems of expressions are solved by elimination."""
+"""Largest number of rows of linear systems of expressions, which are solved by elimination."""
 
 
 class Untraceable(BaseException):
-    """What is done with a symbol has no expression; no ``except Exception`` of the user's code catches it."""
+    """An operation on a symbol has no expression. No ``except Exception`` of the user's code catches this."""
 
 
 CONDITIONS: Final[ContextVar[Callable[[Scalar], bool] | None]] = ContextVar("CONDITIONS", default=None)
-"""What says which way a function goes on where it asks whether an expression is true."""
+"""Function that gives the truth value of an expression on which a traced function branches, or None."""
 
 
 class NumberNeeded(BaseException):
-    """A number is needed where an expression of parameters alone stands.
+    """An expression of parameters alone was used where a number is needed.
 
     Parameters
     ----------
     parameters : set of int
-        The parameters in it.
+        Numbers of the parameters in the expression.
     """
 
     def __init__(self, parameters: set[int]) -> None:
@@ -41,14 +41,14 @@ class NumberNeeded(BaseException):
 
 
 class Scalar:
-    """An expression in the place of a number.
+    """An expression that is used like a number.
 
     Parameters
     ----------
     graph : Graph
-        Where the expression belongs to.
+        The graph of the expression.
     node : int
-        Its node.
+        Node of the expression.
     """
 
     __slots__ = ("graph", "node")
@@ -63,7 +63,7 @@ class Scalar:
         return _function(func, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        # NumPy calls methods of this kind for the elements of arrays of objects.
+        # NumPy calls methods with the names of its functions on the elements of object arrays.
         if name in _UNARY:
             return lambda: _elementwise(name, self)
         if name in ("real", "T"):
@@ -194,7 +194,7 @@ def _operation(op: Op) -> Callable[..., int]:
 
 
 def _named(arity: int) -> dict[str, Callable[..., int]]:
-    """The operations that are functions of NumPy, by the names that they have there."""
+    """The operations with a NumPy function, by the name of that function."""
     own = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
     return {op.numpy.__name__: _operation(op) for op in own}
 
@@ -283,7 +283,7 @@ _NUMERIC: Final[Mapping[str, Any]] = {"where": np.where, "clip": np.clip}
 
 
 def _elementwise(name: str, *values: Any) -> Any:
-    """A function of scalars by its name; numbers give a number."""
+    """Value of a NumPy function, given by its name, of scalars; a number if all of them are."""
     found = next((value for value in values if isinstance(value, Scalar)), None)
     if found is None:
         result = _numeric(name)(*values)
@@ -292,7 +292,7 @@ def _elementwise(name: str, *values: Any) -> Any:
     function = _UNARY.get(name) or _OTHERS.get(name)
     if function is None:
         raise Untraceable(f"calls {name}, which has no expression")
-    if name == "clip":  # a bound may be missing
+    if name == "clip":  # a bound may be None
         values = tuple(value for value in values if value is not None)
     return Scalar(graph, function(graph, *(node_of(graph, value) for value in values)))
 
@@ -310,7 +310,7 @@ def array_of(values: Any) -> SymbolArray:
 
 
 def _plain(value: Any) -> Any:
-    """Without classes of our own, which NumPy would ask."""
+    """A value as a plain NumPy object, on which NumPy does not call the methods of these classes."""
     if isinstance(value, Scalar):
         box = np.empty((), dtype=object)
         box[()] = value
@@ -319,7 +319,7 @@ def _plain(value: Any) -> Any:
 
 
 def has_symbols(value: Any, depth: int = 4) -> bool:
-    """Whether there is an expression in a value, or in lists and arrays in it."""
+    """Whether a value is an expression, or a list or array that contains one."""
     if isinstance(value, Scalar):
         return True
     if isinstance(value, np.ndarray):
@@ -335,7 +335,7 @@ class SymbolArray(np.ndarray[Any, Any]):
     Attributes
     ----------
     n_diff : int or None
-        Number of differential unknowns of a whole state, whose parts are ``diff`` and ``alg``.
+        Number of differential unknowns if the array is a whole state, with parts ``diff`` and ``alg``.
     """
 
     n_diff: int | None = None
@@ -374,14 +374,14 @@ class SymbolArray(np.ndarray[Any, Any]):
         self[self._parts() :] = value
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
-        """A copy; expressions are of no other type."""
+        """A copy with another type of numbers; expressions have no other type."""
         if has_symbols(self):
             return self.copy()
         return self.view(np.ndarray).astype(dtype, *args, **kwargs)
 
 
 def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What NumPy's functions of arrays give for expressions."""
+    """Result of a universal function of NumPy for expressions."""
     out = kwargs.pop("out", None)
     if kwargs.pop("where", True) is not True:
         raise Untraceable("calls a function with where=")
@@ -430,7 +430,7 @@ def _wrapped(result: Any, inputs: Any = ()) -> Any:
 
 
 def _function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the other functions of NumPy give for expressions."""
+    """Result of any other function of NumPy for expressions."""
     own = _FUNCTIONS.get(func)
     if own is not None:
         return own(*args, **kwargs)
@@ -504,7 +504,7 @@ def _eliminated(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _pivot(value: Any) -> float:
-    """How good a pivot is: a large number before an expression, which may vanish; negative for 0."""
+    """Rank of a pivot: its size; small for an expression, which may vanish; negative for 0."""
     if isinstance(value, Scalar):
         number = value.graph.numbers.get(value.node)
         if number is None or isinstance(number, str):

@@ -1,4 +1,4 @@
-"""From SymPy's expressions to the graph, and back."""
+"""Conversion of SymPy expressions to nodes of the graph, and back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterTha
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000
-"""Size of a rational exponent that equations may hold."""
+"""Largest size of a rational exponent in equations."""
 
 Resolve = Callable[[Any], int | None]
 
 
 def sympified(given: Any) -> Any:
-    """An expression of SymPy; texts and strangers are none, as SymPy would run what they say as code."""
+    """A value as a SymPy expression; InputError for texts, which SymPy would run as code, and others."""
     try:
         return sympy.sympify(given, strict=True)
     except (sympy.SympifyError, TypeError, ValueError, AttributeError):
@@ -44,17 +44,18 @@ def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
     Parameters
     ----------
     graph : Graph
-        Where the node is made.
+        The graph in which nodes are made.
     expression : sympy.Expr
-        What it is made of: numbers, arithmetic, powers, elementary functions, Piecewise, Min, Max, Abs, sign,
-        floor, Heaviside, comparisons and what ``resolve`` knows.
+        An expression of numbers, arithmetic, powers, elementary functions, Piecewise, Min, Max, Abs, sign,
+        floor, Heaviside, comparisons, and symbols that ``resolve`` knows.
     resolve : callable
-        The node of a symbol, of a function of time or of its derivative; None for one it does not know.
+        Function that gives the node of a symbol, of a function of time or of its derivative; None for an
+        unknown one.
 
     Raises
     ------
     InputError
-        For a symbol that is not known, or an expression that is no real function.
+        For an unknown symbol, or an expression that is no real function.
     """
     known: dict[int, int] = {}
     stack: list[tuple[Any, Sequence[Any] | None]] = [(expression, None)]
@@ -78,7 +79,7 @@ def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
 
 
 def _parts(item: Any) -> Sequence[Any]:
-    """The expressions that an expression is built of here."""
+    """The operands from which the node of an expression is built."""
     if isinstance(item, sympy.Mul):
         return [factor.base if _divides(factor) else factor for factor in item.args]
     if isinstance(item, sympy.Pow) and item.exp.is_Rational:
@@ -115,7 +116,7 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
     if isinstance(item, sympy.Pow):
         exponent = parts[1] if len(parts) > 1 else _exponent(graph, item.exp)
         return graph.power(parts[0], exponent)
-    if not parts and item.is_number:  # SymPy finds the second out by recursion
+    if not parts and item.is_number:  # is_number is evaluated last: SymPy computes it by recursion
         return _number(graph, item)
     if isinstance(item, _COMPARED):
         if isinstance(item, sympy.StrictGreaterThan | sympy.GreaterThan):
@@ -180,7 +181,7 @@ def _equal(graph: Graph, a: int, b: int) -> int:
 
 
 def _any(graph: Graph, parts: list[int]) -> int:
-    """1 - (1 - a) (1 - b) ..."""
+    """Whether any of some conditions, each 0 or 1, holds: 1 - (1 - a) (1 - b) ..."""
     none = graph.mul(*(graph.sub(graph.one, part) for part in parts))
     return graph.sub(graph.one, none)
 
@@ -219,16 +220,16 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
 
 
 def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) -> list[Any]:
-    """SymPy's form of some expressions, in which numbers are exact.
+    """Expressions of the graph as SymPy expressions, with exact numbers.
 
     Parameters
     ----------
     graph : Graph
-        That of the nodes.
+        The graph of the nodes.
     nodes : sequence of int
-        The expressions.
+        Nodes of the expressions.
     symbol : callable
-        What stands for a leaf.
+        Function that gives the SymPy symbol of a leaf.
     """
     found: dict[int, Any] = {}
     for node in graph.below(nodes):
@@ -246,7 +247,7 @@ def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) 
 
 
 def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
-    """SymPy's form of an operation, from those of its operands; the exponent of INTPOW is in ``args``."""
+    """An operation as a SymPy expression of its operands; the exponent of INTPOW is in ``args``."""
     if op is Op.SELECT:
         condition, first, second = parts
         return sympy.Piecewise((_as_number(first), _condition(condition)), (_as_number(second), True))
@@ -263,10 +264,10 @@ def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
 
 
 def _condition(value: Any) -> Any:
-    """What is true unless it is 0."""
+    """The condition that a value is not 0; a condition itself."""
     return value if isinstance(value, _TRUTHS) else sympy.Ne(value, 0)
 
 
 def _as_number(value: Any) -> Any:
-    """1 for what is true, 0 for what is not."""
+    """A condition as the number 1 or 0; other values unchanged."""
     return sympy.Piecewise((1, value), (0, True)) if isinstance(value, _TRUTHS) else value

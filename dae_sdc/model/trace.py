@@ -39,14 +39,14 @@ from dae_sdc.model.symbolic_values import (
 
 @dataclass(frozen=True)
 class TraceCheck:
-    """How a trace is compared with the function.
+    """Settings of the comparison of traced equations with the function.
 
     Parameters
     ----------
     points : int
-        Random points near the start at which both are evaluated.
+        Number of random points near the start at which both are evaluated.
     distance : float
-        How far the points are from the start, relative to the sizes of the unknowns.
+        Distance of the points from the start, relative to the sizes of the unknowns.
     tolerance : float
         Difference, relative to the value of an equation, up to which both are equal.
     rounding : float
@@ -71,9 +71,9 @@ class Traced:
     model : Model
         The equations, with unknowns in the order of the problem.
     attributes : tuple of str
-        For each parameter of the model the attribute of the problem that has its value.
+        For each parameter of the model, the name of the attribute of the problem that has its value.
     numbers : tuple of str
-        Attributes that are numbers in the equations, as what is computed branches on them.
+        Names of attributes that are numbers in the equations, because the function branches on them.
     branches : bool
         Whether the function branches on values of unknowns or of time.
     reads : Reads or None
@@ -93,7 +93,7 @@ class Traced:
     point: tuple[Any, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> Traced:
-        return self  # nothing in it changes
+        return self  # it is immutable
 
 
 @dataclass
@@ -125,26 +125,26 @@ class _Symbols(Mapping[str, Scalar]):
 def trace_problem(
     problem: ProblemDAE, u0: Vector | None = None, *, name: str = "", check: TraceCheck | None = None
 ) -> Traced:
-    """The equations of a problem, from one call of its ``eval_f`` with symbols in the places of numbers.
+    """The equations of a problem, from a call of its ``eval_f`` with symbols in place of numbers.
 
-    Attributes of the problem that are floats become parameters, but those on which a branch depends. The
-    equations are compared with the function at random points near the start.
+    Float attributes of the problem become parameters, except those on which a branch depends. The equations
+    are compared with the function at random points near the start.
 
     Parameters
     ----------
     problem : ProblemDAE
-        With ``eval_f``, or ``residual_kernel``, in plain Python and NumPy.
+        A problem with ``eval_f``, or ``residual_kernel``, in plain Python and NumPy.
     u0 : ndarray, shape (n,), optional
-        Start; ``u_exact`` of the problem if not given.
+        State at the start; ``u_exact`` of the problem if not given.
     name : str
         Name of the model; that of the class if not given.
     check : TraceCheck, optional
-        How the equations are compared with the function.
+        Settings of the comparison of the equations with the function.
 
     Raises
     ------
     InputError
-        If the function has too many branches on values or does what cannot be an expression, with file and
+        If the function has too many branches on values or an operation without an expression, with file and
         line; or if the equations and the function differ.
     """
     numbers: list[str] = []
@@ -243,7 +243,7 @@ def _start_of(problem: ProblemDAE, u0: Vector | None) -> _Start:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """A name of a model near a text."""
+    """A name for a symbol made from a text, different from those taken."""
     own = re.sub(r"[\s,;()]+", "_", name).strip("_") or "x"
     while own in (*taken, "t"):
         own += "_"
@@ -258,7 +258,7 @@ def _add_unknowns(model: Model, problem: ProblemDAE, start: _Start) -> None:
 
 
 def _start_values(start: _Start, j: int) -> dict[int, float]:
-    """What is known of an unknown and its derivative at the start, by their orders."""
+    """Finite values of an unknown and its derivative at the start, by order of the derivative."""
     known = {order: float(values[j]) for order, values in enumerate(start) if values is not None}
     return {order: value for order, value in known.items() if np.isfinite(value)}
 
@@ -266,7 +266,7 @@ def _start_values(start: _Start, j: int) -> dict[int, float]:
 def _called(
     problem: ProblemDAE, model: Model, symbols: _Symbols, paths: ExecutionPaths
 ) -> tuple[list[Any], Reads]:
-    """What the residual returns for symbols, over all paths through its branches, and what it has read."""
+    """The entries of the residual for symbols, over all paths through its branches, and its reads."""
     graph, n = model.graph, problem.n
     u, du = (array_of([Scalar(graph, graph.variable(j, order)) for j in range(n)]) for order in (0, 1))
     t = Scalar(graph, graph.time())
@@ -325,7 +325,7 @@ def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
 
 
 def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work: Retargeting) -> InputError:
-    """The error that says where and why a function cannot be traced."""
+    """The error with the line at which, and the reason for which, a function cannot be traced."""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(trail)]
     own = [(code, line) for code, line in frames if code in work.codes]
     where = ""
@@ -361,7 +361,7 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
 
 
 def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck) -> tuple[Any, ...]:
-    """A random point and the function there; raises InputError where the equations differ at one."""
+    """A random point and the function there; raises InputError if equations and function differ at one."""
     n, count = problem.n, check.points
     source = np.random.default_rng(1)
     near = []
@@ -384,7 +384,7 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck
     try:
         with uncounted(problem), np.errstate(all="ignore"):
             called = [_values(problem, u[:, k], du[:, k], float(t[k])) for k in (*range(count), 0)]
-    except Exception as error:  # of a function that is not made for values beside the start
+    except Exception as error:  # the function may not be defined at other values than the start
         raise InputError(
             f"{type(problem).__name__}.eval_f cannot be read as equations: it stops at a random point near "
             f"the start ({type(error).__name__}: {shown(str(error))})"

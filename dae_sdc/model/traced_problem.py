@@ -1,4 +1,4 @@
-"""A problem of the user's own class that runs with the equations that were read from its residual."""
+"""A problem of a class of the user, run with the equations that were traced from its residual."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dae_sdc.model.trace import Traced
 
 
 class TracedEquations(FormEquations):
-    """What takes the place of ``eval_f`` in a problem whose residual was read.
+    """Compiled equations that replace ``eval_f`` in a problem whose residual was traced.
 
     Attributes
     ----------
     traced : Traced
-        The equations, and which attribute is which parameter.
+        The equations, and the attribute of each parameter.
     """
 
     traced: Traced
@@ -31,12 +31,12 @@ class TracedEquations(FormEquations):
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
 
-    It becomes an object of a class below its own, whose other methods and attributes stay what they are.
+    The class of the problem becomes a subclass of its own one, with the same other methods and attributes.
 
     Parameters
     ----------
     problem : ProblemDAE
-        Is changed.
+        The problem, which is changed.
     traced : Traced
         The equations of this problem.
     form : Form

@@ -1,4 +1,4 @@
-"""SymPy's expressions as they are written: only numbers are put together, and nothing is searched for."""
+"""Arithmetic with SymPy expressions that combines numbers and leaves all else as it is written."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dae_sdc.errors import InputError
 from dae_sdc.model.sympy_input import HIGHEST_POWER
 
 MOST_BITS: Final = 4096
-"""Bits of numerator and denominator of a number."""
+"""Largest number of bits of numerator and denominator of a number together."""
 
 LONGEST_NUMBER: Final = 400
-"""Digits of a number in the text."""
+"""Largest number of digits of a number in the text."""
 
 LARGEST_DECIMAL_EXPONENT: Final = 308
-"""Decimal exponent of a double, of which numbers and powers in the text have no larger one."""
+"""Largest decimal exponent of numbers and powers in the text, that of a double."""
 
 LARGEST_BINARY_EXPONENT: Final = 1020
-"""Binary exponent of a number that is computed here, with some room to that of a double."""
+"""Largest binary exponent of a computed number, slightly below that of a double."""
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
@@ -38,7 +38,7 @@ _COMPARISONS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
 
 
 def rational(text: str) -> Any:
-    """The number that a text says, exactly."""
+    """The exact value of a decimal number in a text; InputError if it is too long, large or small."""
     if text.startswith("-"):
         return -rational(text[1:])
     mantissa, _, exponent = text.lower().partition("e")
@@ -67,7 +67,7 @@ def _checked(number: Any) -> Any:
 
 
 def minus(value: Any) -> Any:
-    """An expression with the other sign."""
+    """The negative of an expression."""
     if value.is_Rational:
         return -value
     if value.is_Add:
@@ -169,7 +169,7 @@ def compared(sign: str, left: Any, right: Any) -> Any:
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:
-    """Whether all of some conditions hold, or one of them; true and false ones are evaluated."""
+    """The conjunction of conditions if ``every``, else the disjunction; constant conditions are evaluated."""
     stops = sympy.false if every else sympy.true
     if stops in conditions:
         return stops
@@ -180,14 +180,14 @@ def joined(every: bool, conditions: Sequence[Any]) -> Any:
 
 
 def opposite(condition: Any) -> Any:
-    """Whether a condition does not hold."""
+    """The negation of a condition."""
     if condition in (sympy.true, sympy.false):
         return sympy.false if condition == sympy.true else sympy.true
     return sympy.Basic.__new__(sympy.Not, condition)
 
 
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
-    """The value of the first of some conditions that holds; true and false ones are evaluated."""
+    """The value of the first branch whose condition holds, else ``other``; constant ones are evaluated."""
     kept: list[tuple[Any, Any]] = []
     for condition, value in branches:
         if condition == sympy.false:
@@ -203,7 +203,7 @@ def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
 
 
 def _written(function: Any) -> Callable[..., Any]:
-    """A function of SymPy whose value stays as it is written."""
+    """A SymPy function that is not evaluated."""
     return lambda *operands: function(*operands, evaluate=False)
 
 
@@ -216,7 +216,7 @@ def _mod(a: Any, b: Any) -> Any:
 
 
 def _div(a: Any, b: Any) -> Any:
-    """The quotient without its fraction."""
+    """The quotient of two numbers, rounded towards zero."""
     whole = divided(a, b)
     if whole.is_Rational:
         return sympy.Integer(int(whole))
@@ -307,7 +307,7 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
         for name, function in _CONVERSIONS.items()
     },
 }
-"""Functions of numbers, each with the number of its arguments."""
+"""Functions of numbers by name, each with the number of its arguments."""
 
 
 def extreme(largest: bool, values: Sequence[Any]) -> Any:
@@ -320,7 +320,7 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
 
 
 def symbols_in(value: Any) -> list[Any]:
-    """The symbols in an expression, in the order in which they are found."""
+    """The symbols in an expression, each once."""
     found: dict[Any, None] = {}
     stack, seen = [value], {id(value)}
     while stack:
@@ -335,14 +335,14 @@ def symbols_in(value: Any) -> list[Any]:
 
 
 def extent(value: Any, known: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
-    """How deep an expression is nested, and how long it is written.
+    """Depth of an expression, and number of its operators and operands when it is written out.
 
     Parameters
     ----------
     value : sympy.Basic
         The expression.
     known : dict
-        What was found before, by identity; the expressions are kept in it, so that they live.
+        Cache by identity; it also holds the expressions, so that identities stay unique.
     """
     stack = [value]
     while stack:

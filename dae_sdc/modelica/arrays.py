@@ -14,19 +14,19 @@ from dae_sdc.errors import InputError
 from dae_sdc.modelica.arithmetic import choice, compared, divided, minus, plus, times
 
 MOST_ELEMENTS: Final = 50_000
-"""How many elements an array, and how many variables and equations a model may have."""
+"""Largest number of elements of an array, and of variables and equations of a model."""
 
 Value: TypeAlias = Any
 """An expression or a condition of SymPy, a text, or a list of values."""
 
 
 def is_condition(value: Value) -> bool:
-    """Whether a value is true or false."""
+    """Whether a value is a condition and not a number."""
     return isinstance(value, Boolean) and not isinstance(value, sympy.Symbol)
 
 
 def require_number(value: Value) -> Any:
-    """A value, which must be one number; raises :class:`InputError` if it is not."""
+    """The value itself if it is one number, or an array of one; raises :class:`InputError` otherwise."""
     if isinstance(value, list):
         if len(value) == 1:
             return require_number(value[0])
@@ -39,14 +39,14 @@ def require_number(value: Value) -> Any:
 
 
 def elements(value: Value) -> list[Value]:
-    """All elements of an array, one after the other."""
+    """All elements of an array, in the order of Modelica, the last subscript fastest."""
     if not isinstance(value, list):
         return [value]
     return [one for part in value for one in elements(part)]
 
 
 def sizes(value: Value) -> list[int]:
-    """The sizes of an array; none for a number."""
+    """The sizes of an array by dimension; an empty list for a number."""
     found = []
     while isinstance(value, list):
         found.append(len(value))
@@ -55,7 +55,7 @@ def sizes(value: Value) -> list[int]:
 
 
 def each(function: Callable[[Any], Any], value: Value) -> Value:
-    """A function of every element."""
+    """A function applied to every element."""
     if isinstance(value, list):
         return [each(function, one) for one in value]
     return function(require_number(value))
@@ -74,7 +74,7 @@ def add(terms: list[Value]) -> Value:
 
 
 def work_of(factors: list[Value]) -> int:
-    """How many products of numbers a product of arrays takes."""
+    """Number of products of numbers in a product of arrays."""
     shape, work = sizes(factors[0]), 0
     for factor in factors[1:]:
         other = sizes(factor)
@@ -109,7 +109,7 @@ def _product(a: Value, b: Value) -> Value:
 
 
 def multiply_elements(a: Value, b: Value) -> Value:
-    """The products of the elements of two arrays."""
+    """The element-wise product of two arrays."""
     if isinstance(a, list) and isinstance(b, list):
         if len(a) != len(b):
             raise InputError("arrays of different sizes are multiplied by their elements")
@@ -118,7 +118,7 @@ def multiply_elements(a: Value, b: Value) -> Value:
 
 
 def filled(value: Value, counts: list[int]) -> Value:
-    """An array of equal elements."""
+    """An array of the sizes ``counts`` with equal elements."""
     if not counts or min(counts) < 0 or math.prod(counts) > MOST_ELEMENTS:
         raise InputError(f"an array of the sizes {counts}; at most {MOST_ELEMENTS} elements are read")
     for count in reversed(counts):
@@ -127,13 +127,13 @@ def filled(value: Value, counts: list[int]) -> Value:
 
 
 def identity(n: int) -> Value:
-    """The matrix with ones on its diagonal."""
+    """The identity matrix, shape (n, n)."""
     filled(0, [n, n])
     return [[sympy.Integer(int(i == j)) for j in range(n)] for i in range(n)]
 
 
 def transpose(value: Value) -> Value:
-    """A matrix with its rows as columns."""
+    """The transpose of a matrix."""
     if len(sizes(value)) != 2:
         raise InputError("transpose needs a matrix")
     return [list(row) for row in zip(*value, strict=True)]
@@ -148,16 +148,16 @@ def cross(a: Value, b: Value) -> Value:
 
 
 def interpolate(points: list[tuple[Any, Any]], x: Any, hold: bool = False) -> Any:
-    """Straight lines through points.
+    """Piecewise linear interpolation.
 
     Parameters
     ----------
     points : list of (sympy.Expr, sympy.Expr)
-        Places, which increase, and values.
+        Abscissas in increasing order, and values.
     x : sympy.Expr
-        Where the value is wanted.
+        Argument of the interpolant.
     hold : bool
-        Whether the first and the last value go on beyond the points, and not the first and the last line.
+        Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
     """
     if len(points) == 1:
         return points[0][1]

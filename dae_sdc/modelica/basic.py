@@ -1,4 +1,4 @@
-"""The classes that the Modelica language and its library bring along, as far as they are known here."""
+"""The predefined classes of the Modelica language and its library, as far as they are supported."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ TABLES: Final = {
     "Modelica.Blocks.Tables.CombiTable1D": "CombiTable1D",
     "Modelica.Blocks.Tables.CombiTable1Dv": "CombiTable1D",
 }
-"""The tables of the library, and what they are here."""
+"""The supported tables of the library by path, with their type in :class:`Basic`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """A class of the language: numbers, a table, or an enumeration, which is ignored.
+    """A predefined class: numbers, a table, or an enumeration, which is ignored.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Basic:
     unit : str
         Unit of the numbers.
     causality : str
-        "input", "output" or nothing.
+        "input", "output" or "".
     """
 
     type: str
@@ -111,11 +111,11 @@ BASIC: Final = {
     "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "", "input"),
     "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "", "output"),
 }
-"""Classes of the language by their paths, but for the types with units."""
+"""Predefined classes by their paths, without the types with units."""
 
 
 def basic(path: str) -> Basic | None:
-    """A class of the language by its path; None if there is none."""
+    """A predefined class by its path; None if there is none."""
     package, _, last = path.rpartition(".")
     if package in UNIT_PACKAGES:
         return Basic("Real", UNITS[last]) if last in UNITS else None

@@ -1,4 +1,4 @@
-"""Calls in expressions: functions of the text, of the language and of its library."""
+"""Function calls in expressions: functions of the text, of the language and of its library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dae_sdc.modelica.syntax import Call
 from dae_sdc.modelica.text import similar
 
 HIGHEST_DIFF_ORDER: Final = 10
-"""Order of a derivative that is written ``diff(x, t$k)``."""
+"""Largest order k of a derivative that is written ``diff(x, t$k)``."""
 
 _Rule = Callable[[NameEvaluation, Call, Scope], Value]
 
@@ -37,11 +37,11 @@ def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     Parameters
     ----------
     values : NameEvaluation
-        What gives the values of other expressions.
+        Evaluates the arguments.
     item : Call
         The call.
     scope : Scope
-        Where its names are looked up.
+        Scope of the names in the call.
     """
     text = str(item.function)
     if text == "der":
@@ -57,7 +57,7 @@ def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
 
 
 def _of_time(values: NameEvaluation, item: Call, scope: Scope) -> Value | None:
-    """The unknown x of x(t); None for other calls."""
+    """The unknown x for a call x(t); None for other calls."""
     if item.named or len(item.arguments) != 1 or not isinstance(item.arguments[0], syntax.Name):
         return None
     if str(item.arguments[0]) not in ("t", "time") or str(item.function) in FUNCTIONS:
@@ -90,7 +90,7 @@ def _built_in(values: NameEvaluation, item: Call, scope: Scope) -> Value:
 
 
 def _arguments(values: NameEvaluation, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
-    """Values of the arguments, which have no names, and of which there are ``count`` if it is given."""
+    """Values of positional arguments; an error for named ones, or if there are not ``count`` of them."""
     if item.named:
         values.fail(item.at, f"{item.function} takes no argument {next(iter(item.named))}=")
     if count is not None and len(item.arguments) != count:
@@ -131,7 +131,7 @@ def _derivative(values: NameEvaluation, value: Value, order: int, at: int) -> Va
 
 
 def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
-    """The value of a function of the text: its assignments, carried out one after the other."""
+    """The value of a call of a function of the text, by carrying out its assignments in order."""
     name = function.name
     parts = [one for base in values.library.with_bases(function) for one in base.elements]
     components = [one for one in parts if isinstance(one, syntax.Component)]
@@ -167,7 +167,7 @@ def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call
 def _matched(
     values: NameEvaluation, name: str, components: list[syntax.Component], item: Call
 ) -> dict[str, syntax.Expression]:
-    """The arguments of a call by the inputs of the function, in the order of these."""
+    """The arguments of a call by the names of the function's inputs, in their order."""
     inputs = [one.name for one in components if one.causality == "input"]
     if len(item.arguments) > len(inputs):
         values.fail(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
@@ -180,7 +180,7 @@ def _matched(
     return {word: given[word] for word in inputs if word in given}
 
 
-# Functions with rules of their own
+# Functions with special rules
 
 
 def _homotopy(values: NameEvaluation, item: Call, scope: Scope) -> Value:
@@ -284,4 +284,4 @@ _CALLS: Final[dict[str, _Rule]] = {
     "transpose": _of_arrays(arrays.transpose, 1),
     "cross": _of_arrays(arrays.cross, 2),
 }
-"""Functions with rules of their own, by their names."""
+"""Functions with special rules, by name."""

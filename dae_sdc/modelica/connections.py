@@ -1,4 +1,4 @@
-"""Connections: potentials that are equal, and flows that sum up to zero."""
+"""Equations of connections: connected potentials are equal, and connected flows sum up to zero."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.vanishing import Vanishing
 
 _Side = tuple[Variable, bool]
-"""A variable, and whether it is seen from outside of the class whose connector it belongs to."""
+"""A variable, and whether its connector belongs to the class of the connect-equation itself."""
 
 
 class Connections:
@@ -21,7 +21,7 @@ class Connections:
     Parameters
     ----------
     values : Values
-        What gives names and expressions their values.
+        Evaluates names and expressions.
     """
 
     def __init__(self, values: Values) -> None:
@@ -30,7 +30,7 @@ class Connections:
         self._links: list[tuple[int, _Side, _Side]] = []
 
     def connect(self, equation: Connect, scope: Scope) -> None:
-        """Enter what a ``connect`` says."""
+        """Enter a connect-equation."""
         left, right = (self._end(name, scope) for name in (equation.left, equation.right))
         outside = _is_outside(equation.left, scope), _is_outside(equation.right, scope)
         self._link(equation, left, right, outside)
@@ -80,7 +80,7 @@ class Connections:
         Parameters
         ----------
         flows : list of Variable
-            The flows of all components; one that is not connected from outside is zero.
+            The flows of all components; a flow that is not connected from outside is zero.
         """
         up: dict[_Side, _Side] = {}
         first: dict[_Side, tuple[int, str]] = {}

@@ -1,4 +1,4 @@
-"""From words to equations: equal sides, choices, loops and connections."""
+"""Parser of equations: equalities, if-equations, loops and connections."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dae_sdc.modelica.words import REFUSED_CALLS
 
 
 class EquationParser(ExpressionParser):
-    """Reads the equations of a section of a class."""
+    """Parser of the equations in a section of a class."""
 
     def equations(self, ends: tuple[str, ...]) -> list[syntax.Equation]:
-        """Equations up to one of the words ``ends``, which is left."""
+        """Equations up to one of the words ``ends``, which is not taken."""
         found: list[syntax.Equation] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
             if self.now.text == "assert" and self.behind.text == "(":
@@ -81,7 +81,7 @@ class EquationParser(ExpressionParser):
         return syntax.For(at, indices, body)
 
     def _end(self, word: str, what: str, at: int) -> None:
-        """Take ``end if`` or ``end for``, of what began at a place of the text."""
+        """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
         where = f"of the {what} of line {self.source.line(at)}"
         self.need("end", where)
         self.need(word, f"{where}, end {word};")

@@ -1,4 +1,4 @@
-"""What the values of all kinds of expressions share: limits of work, messages with lines, and numbers."""
+"""Base of the evaluation of expressions: limits of work, messages with lines, and numbers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.scope import Bound, Scope, Variable
 
 DEEPEST_VALUE: Final = 200
-"""How deep expressions may be nested, also when all that their names stand for is put in."""
+"""Largest depth of an expression after substitution of its names."""
 
 LONGEST_VALUE: Final = 200_000
-"""How many operators and operands an expression may have when all that its names stand for is put in."""
+"""Largest number of operators and operands of an expression after substitution of its names."""
 
 MOST_EVALUATIONS: Final = 1_000_000
-"""How many expressions and elements are worked out for one model."""
+"""Largest number of expressions and elements that are evaluated for one model."""
 
 TRUTHS: Final = (sympy.true, sympy.false)
-"""The conditions that are known."""
+"""The constant conditions."""
 
 
 class Evaluation(ABC):
-    """Expressions of a text as SymPy's expressions; subclasses evaluate them in :meth:`value`.
+    """Base of the evaluation of a text's expressions to SymPy expressions, in :meth:`value` of subclasses.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class Evaluation(ABC):
     given : mapping of str to float
         Values of parameters that replace those of the text, by their names in the model.
     structural : set of str
-        Names of parameters that shape the model, as sizes do, and are numbers in it. Those that are found to
-        do so are added; then the text must be evaluated again.
+        Names of structural parameters, such as sizes of arrays, which become numbers. Those that are
+        discovered are added; the text must then be evaluated again.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Evaluation(ABC):
         return found
 
     def bound(self, bound: Bound) -> Value:
-        """The value of an expression with its scope."""
+        """The value of an expression in its own scope."""
         key = id(bound.expression), id(bound.scope)
         known = self._bounds.get(key)
         if known is None:
@@ -110,7 +110,7 @@ class Evaluation(ABC):
             self.fail(at, "there is too much to work out here; use smaller arrays and loops")
 
     def check(self, value: Any, at: int) -> Any:
-        """A value that is put in the place of others, which must not become too long."""
+        """The value itself; an error if the expression is too deep or too long."""
         if isinstance(value, sympy.Basic) and value.args:
             depth, size = extent(value, self._extents)
             self.spend(size, at)
@@ -121,7 +121,7 @@ class Evaluation(ABC):
         return value
 
     def wrapped(self, at: int, function: Callable[..., Any], *given: Any) -> Any:
-        """Call a function whose messages do not know the line."""
+        """Call a function, and add the line of ``at`` to the message of its InputError."""
         try:
             return function(*given)
         except InputError as error:
@@ -130,11 +130,11 @@ class Evaluation(ABC):
     # Numbers
 
     def as_number(self, value: Value, at: int) -> Any:
-        """A value, which must be one number."""
+        """The value itself if it is one number; an error with the line otherwise."""
         return self.wrapped(at, arrays.require_number, value)
 
     def numeric(self, value: Any, at: int, what: str) -> float:
-        """The number that an expression of parameters is.
+        """The numerical value of an expression of parameters.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class Evaluation(ABC):
         at : int
             Its place in the text.
         what : str
-            What messages call it.
+            Its name in messages.
         """
         if value.is_Number:
             return float(value)
@@ -166,7 +166,7 @@ class Evaluation(ABC):
         return found
 
     def decided(self, value: Value, at: int, what: str) -> Any:
-        """Whether a condition holds that shapes the model; the arguments are those of :meth:`numeric`."""
+        """Whether a condition of structural parameters holds; the arguments are those of :meth:`numeric`."""
         if value in TRUTHS:
             return value
         if not is_condition(value):
@@ -176,7 +176,7 @@ class Evaluation(ABC):
         return sympy.true if found else sympy.false
 
     def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
-        """An integer that shapes the model; ``what`` is what messages call it."""
+        """The value of a structural integer, such as a size; ``what`` is its name in messages."""
         value = self.number(expression, scope)
         found = self.numeric(value, expression.at, what)
         if found != round(found) or abs(found) > 1e9:
@@ -200,18 +200,18 @@ class Evaluation(ABC):
     def scopes(
         self, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
     ) -> list[Scope]:
-        """A scope for every combination of the values of indices.
+        """A scope for every combination of the values of loop indices.
 
         Parameters
         ----------
         indices : list of (str, Expression)
-            Names, and the arrays of values that they run through.
+            Names of the indices, and arrays of their values.
         scope : Scope
-            Where these are looked up.
+            Scope of the names in these arrays.
         at : int
             Place of the loop in the text.
         too_many : str
-            The message where there are more than ``MOST_ELEMENTS`` combinations.
+            Message for more than ``MOST_ELEMENTS`` combinations.
         """
         scopes = [scope]
         for name, where in indices:
@@ -221,14 +221,14 @@ class Evaluation(ABC):
         return scopes
 
     def _over(self, expression: syntax.Expression, scope: Scope) -> list[Any]:
-        """What an index runs through."""
+        """The values of a loop index."""
         found = self.value(expression, scope)
         if not isinstance(found, list):
             self.fail(expression.at, "an index needs a range, such as 1:3")
         return found
 
     def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
-        """Straight lines through points at a place of the text.
+        """Piecewise linear interpolation, with errors at the place ``at`` of the text.
 
         The other arguments are those of :func:`~dae_sdc.modelica.arrays.interpolate`.
         """

@@ -1,4 +1,4 @@
-"""From words to expressions: operators by their precedence, names, calls and arrays."""
+"""Parser of expressions: operators by precedence, names, calls and arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dae_sdc.modelica.words import Words, shown
 
 
 class _Precedence(IntEnum):
-    """How strongly an operator binds; 0 is what no operator has."""
+    """Precedence of an operator; higher binds more strongly."""
 
     NONE = 0
     OR = 1
@@ -34,10 +34,10 @@ _OPERATORS: Final = {
 
 
 class ExpressionParser(Words):
-    """Reads expressions; each method begins at the next word and leaves the one behind what it made."""
+    """Parser of expressions; each method starts at the next word and stops after the last one it needs."""
 
     def expression(self) -> syntax.Expression:
-        """A choice, a range, or operators and operands."""
+        """An if-expression, a range, or operators and operands."""
         self.deeper()
         found = self._choice() if self.now.text == "if" and self.now.kind == "word" else self._simple()
         if self.now.text == ":" and not isinstance(found, syntax.Every):
@@ -59,12 +59,12 @@ class ExpressionParser(Words):
             if self.takes("elseif"):
                 continue
             self.need("else", "of an if-expression; it needs a value for all cases")
-            # A chain of choices is one choice, however long.
+            # A chain of if-expressions becomes one choice, without recursion.
             if not self.takes("if"):
                 return syntax.If(at, branches, self.expression())
 
     def _simple(self) -> syntax.Expression:
-        """Operators and their operands, without recursion: only brackets and calls go deeper."""
+        """Operators and their operands; only brackets and calls recurse."""
         operands: list[syntax.Expression] = []
         pending: list[tuple[_Precedence, Token]] = []
         while True:
@@ -77,7 +77,7 @@ class ExpressionParser(Words):
             if token.text in ("-", "+", ".-", ".+"):
                 if pending and pending[-1][0] >= _Precedence.SUM:
                     self.fail(f"{token.text} behind {pending[-1][1].text}; put what has a sign in brackets")
-                # A token of a kind of its own, since a sign has one operand and a sum has two.
+                # A token of another kind, because a sign has one operand and a sum has two.
                 pending.append((_Precedence.SUM, Token("prefix", token.text, self.take().at)))
                 continue
             operands.append(self._primary())
@@ -115,7 +115,7 @@ class ExpressionParser(Words):
             if self.now.text == ",":
                 self.fail("several results in brackets are not understood; call functions with one result")
             self.close(")", at)
-            # What stands in brackets is one term or factor, to which nothing is added behind them.
+            # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             return syntax.Sum(at, [(1, found)]) if isinstance(found, syntax.Product | syntax.Sum) else found
         if text == "{":
             return self._array()
@@ -142,7 +142,7 @@ class ExpressionParser(Words):
         return syntax.Matrix(at, rows)
 
     def indices(self) -> list[tuple[str, syntax.Expression | None]]:
-        """Names with the ranges that they run through, where these are given."""
+        """Names of indices with their ranges, None where a range is not given."""
 
         def index() -> tuple[str, syntax.Expression | None]:
             name = self.word("an index")
@@ -151,7 +151,7 @@ class ExpressionParser(Words):
         return self.listed(index)
 
     def _ranges(self) -> list[tuple[str, syntax.Expression]]:
-        """Indices, each of which must have a range."""
+        """Indices with their ranges; an error if a range is missing."""
         found = []
         for name, where in self.indices():
             if where is None:
@@ -214,7 +214,7 @@ class ExpressionParser(Words):
 
 
 def _apply(token: Token, operands: list[syntax.Expression]) -> None:
-    """Put an operator and its operands, which are the last ones, in the place of these."""
+    """Replace the last operands by the expression of an operator with these operands."""
     right, text = operands.pop(), token.text.removeprefix(".")
     if text == "not":
         operands.append(syntax.Negation(token.at, right))
@@ -231,7 +231,7 @@ def _apply(token: Token, operands: list[syntax.Expression]) -> None:
         else:
             left = syntax.Sum(at, [(1, left), (sign, right)])
     elif text in "*/":
-        # Division is by scalars alone, so that its dot says nothing; that of a product is kept.
+        # Only scalars are divisors, so that ./ is the same as /; the dot of .* is kept.
         mark = token.text if token.text == ".*" else text
         if isinstance(left, syntax.Product):
             left.factors.append((mark, right))

@@ -1,4 +1,4 @@
-"""From classes with components to variables and equations without any."""
+"""Flattening: the variables and equations of a class and of all its components."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.vanishing import Vanishing, starts, vanishing
 
 DEEPEST_COMPONENT: Final = 50
-"""How deep components may be nested in components."""
+"""Largest depth of components in components."""
 
 _READ: Final = ("start", "fixed", "min", "max", "unit")
 _SKIPPED: Final = ("nominal", "displayUnit", "quantity", "stateSelect", "unbounded")
@@ -29,7 +29,7 @@ _NO_COMPONENTS: Final = ("package", "function")
 
 @dataclass(slots=True)
 class _Kind:
-    """What a component is, but for its modifications."""
+    """Class and attributes of a component without its modifications."""
 
     element: Component
     base: ClassDefinition | Basic
@@ -42,16 +42,16 @@ class _Kind:
 
 @dataclass(slots=True)
 class Flat:
-    """A model without components.
+    """A flat model, without components.
 
     Parameters
     ----------
     variables : list of Variable
         Unknowns, parameters and constants.
     equations : list of Vanishing
-        What is zero.
+        Expressions that are zero.
     starts : list of (int, sympy.Symbol, sympy.Expr)
-        Values at the start that the initial equations say, with their places in the text.
+        Start values given by the initial equations: place in the text, unknown or derivative, value.
     """
 
     variables: list[Variable]
@@ -60,21 +60,21 @@ class Flat:
 
 
 def flatten(definition: ClassDefinition, library: Library, values: Values) -> Flat:
-    """The variables and equations of a class.
+    """The flat model of a class.
 
     Parameters
     ----------
     definition : ClassDefinition
         The class.
     library : Library
-        The classes around it.
+        The classes of the text.
     values : Values
-        What turns its expressions into SymPy's.
+        Converts expressions to SymPy expressions.
 
     Raises
     ------
     InputError
-        If something in the class is not understood, or contradicts itself.
+        If the class contains unsupported constructs, or contradicts itself.
     """
     made = _Flattener(library, values)
     name = Name(definition.at, [(definition.name, [])])
@@ -93,7 +93,7 @@ def flatten(definition: ClassDefinition, library: Library, values: Values) -> Fl
 
 
 class _Flattener:
-    """Enters the components of a class, and those in them, and collects their variables and equations."""
+    """Collects the variables and equations of a class and, recursively, of its components."""
 
     def __init__(self, library: Library, values: Values) -> None:
         self.library = library
@@ -117,22 +117,22 @@ class _Flattener:
         around: list[ClassDefinition],
         own: Change | None = None,
     ) -> None:
-        """Enter what a class declares into a component.
+        """Enter the declarations of a class into a component.
 
         Parameters
         ----------
         instance : Instance
             The component.
         definition : ClassDefinition
-            Its class, or one that this extends.
+            Class of the component, or one that this class extends.
         change : Change
-            All modifications of its parts.
+            Modifications of its parts.
         variability : str
-            "parameter" or "constant" if all that it declares is, or nothing.
+            "parameter" or "constant" if all its declarations are, else "".
         around : list of ClassDefinition
-            The classes in which it is declared, from the outside.
+            The classes in which the component is declared, from the outside.
         own : Change, optional
-            The modifications whose parts must be in this class; all if not given.
+            The modifications whose parts must exist in this class; all if not given.
         """
         if definition in around:
             path = " in ".join(one.name for one in [*around[around.index(definition) :], definition][::-1])
@@ -162,7 +162,7 @@ class _Flattener:
                 self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
 
     def _require_different(self, definition: ClassDefinition) -> None:
-        """Raise where a name is declared twice."""
+        """Raise InputError if a name is declared twice."""
         seen: set[str] = set()
         for element in definition.elements:
             if isinstance(element, Component):
@@ -200,18 +200,18 @@ class _Flattener:
     def resolved(
         self, element: Component, change: Change, definition: ClassDefinition, variability: str = ""
     ) -> tuple[_Kind, Change]:
-        """The class of a component behind all its short names, and the modifications with those of these.
+        """The class of a component after resolving ``type A = B``, and its modifications with those of A.
 
         Parameters
         ----------
         element : Component
             The component.
         change : Change
-            Its modifications.
+            Modifications of the component.
         definition : ClassDefinition
             The class in which it is declared.
         variability : str
-            "parameter" or "constant" if all of that class is, or nothing.
+            "parameter" or "constant" if all declarations of that class are, else "".
         """
         seen = set[ClassDefinition]()
         found = self.library.require(element.type, definition)
@@ -238,7 +238,7 @@ class _Flattener:
         return kind, change
 
     def _sizes(self, given: list[Expression], element: Component, change: Change, scope: Scope) -> list[int]:
-        """The sizes of an array; a colon takes its size from the value."""
+        """The sizes of an array; the size for a colon is that of the value."""
         found: list[int] = []
         for at, size in enumerate(given):
             if isinstance(size, Every):
@@ -267,7 +267,7 @@ class _Flattener:
         around: list[ClassDefinition],
         index: tuple[int, ...] = (),
     ) -> Member:
-        """A component, or an array of them."""
+        """A component, or an array of components."""
         base = kind.base
         if sizes:
             size, *rest = sizes
@@ -316,7 +316,7 @@ class _Flattener:
             )
         made = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         made.attributes, made.value, made.unit = attributes, change.bound, base.unit
-        # Enumerations, such as StateSelect, are settings of a solver and in no equation.
+        # Enumerations, such as StateSelect, are solver settings that occur in no equation.
         if base.type != "enumeration":
             self.variables.append(made)
         if kind.flow and not kind.variability:
@@ -342,7 +342,7 @@ class _Flattener:
     # Equations
 
     def all_equations(self) -> list[Vanishing]:
-        """The equations of all components: of declarations, of sections, of tables and of connections."""
+        """The equations of all components: of declarations, sections, tables and connections."""
         found: list[Vanishing] = []
         connections = Connections(self.values)
         for variable in self.variables:
@@ -361,7 +361,7 @@ class _Flattener:
 
 
 def _rank(element: Component | Extends) -> int:
-    """The place in which an element is entered: first what the sizes of others may depend on."""
+    """Rank by which an element is entered: first the elements on which sizes of others may depend."""
     if isinstance(element, Extends):
         return 1
     if not element.variability:
@@ -370,9 +370,9 @@ def _rank(element: Component | Extends) -> int:
 
 
 def model_name(shown: str) -> str:
-    """A name of the text as a name of a model.
+    """The name in the model for a name in the text.
 
-    Quotes and the argument of a function of time go, and what a name of a model cannot have becomes "_".
+    Quotes and the argument of a function of time are removed, and invalid characters become "_".
     """
     if "'" in shown:
         shown = re.sub(r"\\(.)", r"\1", shown.replace("'", ""))

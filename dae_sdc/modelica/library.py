@@ -1,4 +1,4 @@
-"""The classes of a text: where a name finds a class or a constant, through imports and classes extended."""
+"""The classes of a text: lookup of classes and constants through imports and extended classes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Name
 from dae_sdc.modelica.text import Source, similar
 
 MOST_BASES: Final = 100
-"""How many classes a class may extend, also by those that it extends."""
+"""Largest number of classes that a class extends, directly and indirectly."""
 
 
 class Library:
-    """The classes of a text, and those of the language.
+    """The classes of a text, and the predefined ones.
 
     Parameters
     ----------
     root : ClassDefinition
-        The classes of the text.
+        A class without a name that contains the classes of the text.
     source : Source
         The text.
     """
@@ -33,7 +33,7 @@ class Library:
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
     def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
-        """A class by the name that it has in another class; None if there is none."""
+        """The class that a name in another class refers to; None if there is none."""
         key = str(name), definition
         if key not in self._found:
             self._found[key] = self._sought([word for word, _ in name.parts], definition)
@@ -51,7 +51,7 @@ class Library:
         return None
 
     def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
-        """A class by its path in another one; flat texts have classes whose names have dots."""
+        """A class by its path in another one; names of classes in flat texts may contain dots."""
         for count in range(len(words), 0, -1):
             path = ".".join(words[:count])
             found = next(
@@ -62,14 +62,14 @@ class Library:
         return None
 
     def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:
-        """A name with what the imports of a class and of those around it put in its place."""
+        """The paths that a name can mean by the imports of a class and of the classes around it."""
         imports = [item for around in definition.outward() for item in around.imports]
         yield from ([*item.name.split("."), *words[1:]] for item in imports if item.alias == words[0])
         yield words
         yield from ([*item.name.split("."), *words] for item in imports if not item.alias)
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
-        """A class and those that it extends."""
+        """A class and all classes that it extends."""
         known = self._bases.get(definition)
         if known is None:
             known = self._bases[definition] = self._extended(definition)
@@ -93,7 +93,7 @@ class Library:
         return order
 
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
-        """A class that another one extends, looked for outside of it, so that this comes to an end."""
+        """A class that another one extends, looked up outside of the latter to avoid endless recursion."""
         words = [word for word, _ in name.parts]
         places = [(around, words) for around in definition.outward()]
         for start, path in (*places, *((self.root, path) for path in self.paths(words, definition))):
@@ -105,7 +105,7 @@ class Library:
         return None
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
-        """A class by name; raises InputError if there is none."""
+        """The class that a name in another class refers to; raises InputError if there is none."""
         found = self.find(name, definition)
         if found is None:
             raise self._unknown(name, definition)
@@ -129,7 +129,7 @@ class Library:
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
-        """A constant of a class around another one, or of a package by its path."""
+        """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
         if len(words) == 1:
             for around in definition.outward():
                 found = _declared_in(self.with_bases(around), words[0])
@@ -145,7 +145,7 @@ class Library:
         return None
 
     def standard(self, words: list[str], definition: ClassDefinition) -> str | None:
-        """Name of a constant of the language."""
+        """Name of a constant of ``Modelica.Constants``; None if the name means no such constant."""
         for path in self.paths(words, definition):
             if path[:-1] == ["Modelica", "Constants"] and path[-1] in CONSTANTS:
                 return path[-1]
@@ -153,7 +153,7 @@ class Library:
 
 
 def _declared_in(definitions: list[ClassDefinition], word: str) -> tuple[Component, ClassDefinition] | None:
-    """A constant of one of some classes, and its class."""
+    """A constant by name in a list of classes, and its class; None if there is none."""
     for one in definitions:
         for item in one.elements:
             if isinstance(item, Component) and item.name == word and item.variability == "constant":

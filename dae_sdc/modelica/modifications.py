@@ -1,4 +1,4 @@
-"""Modifications of components, with the places from which their names are looked up."""
+"""Modifications of components, with the scopes of their names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Change:
     at : int
         Its place in the text.
     bound : Bound or None
-        The value that it gives.
+        The new value of the component, with its scope; None if the value is not modified.
     parts : dict of str to Change
         Modifications of attributes and parts.
     final : bool
@@ -35,9 +35,9 @@ class Change:
 
     @staticmethod
     def of(given: Modification | None, at: int, scope: Scope, each: bool = False) -> Change:
-        """The modification of a text; an empty one at the place ``at`` if there is none.
+        """The modification that a text gives, with its scope; an empty one at the place ``at`` for None.
 
-        With ``each`` every element of an array gets the whole value, whatever the text says.
+        With ``each`` every element of an array gets the whole value, even without ``each`` in the text.
         """
         if given is None:
             return Change(at)
@@ -47,7 +47,7 @@ class Change:
         return Change(given.at, bound, parts, given.final, each)
 
     def element(self, k: int, size: int) -> Change:
-        """The modification of element k, from 0, of an array."""
+        """The modification of element k, from 0, of an array dimension."""
         bound = self.bound
         if bound is not None and not self.each:
             bound = bound._replace(index=(*bound.index, (k, size)))
@@ -55,12 +55,12 @@ class Change:
         return Change(self.at, bound, parts, self.final, self.each)
 
     def replaced(self, strong: Change | None, source: Source) -> Change:
-        """Two modifications in one, of which ``strong`` wins.
+        """Two modifications merged, with precedence of ``strong``.
 
         Raises
         ------
         InputError
-            If ``strong`` gives a value to what is final.
+            If ``strong`` gives a value to a final element.
         """
         if strong is None:
             return self

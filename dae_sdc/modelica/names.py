@@ -1,4 +1,4 @@
-"""What names in expressions stand for: unknowns, parameters, constants and their elements."""
+"""Values of names in expressions: unknowns, parameters, constants and their elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dae_sdc.modelica.text import similar
 
 
 class NameEvaluation(Evaluation):
-    """The values of names; parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
+    """Evaluation of names; its parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
 
     def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
         super().__init__(library, given, structural)
@@ -29,7 +29,7 @@ class NameEvaluation(Evaluation):
         self._constants: dict[syntax.Component, Any] = {}
 
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
-        """The value of a name."""
+        """The value of a name; raises InputError if it does not exist."""
         parts = name.parts
         if scope.locals is not None and parts[0][0] in scope.locals:
             found = scope.locals[parts[0][0]]
@@ -70,7 +70,7 @@ class NameEvaluation(Evaluation):
     # Members of components
 
     def lookup(self, name: syntax.Name, scope: Scope) -> Any:
-        """The member that a name means, or a list of members; None if there is none."""
+        """The member, or list of members, that a name refers to; None if there is none."""
         if scope.instance is None:
             return None
         first = member(name, scope.instance)
@@ -96,7 +96,7 @@ class NameEvaluation(Evaluation):
     def _picked(
         self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Name
     ) -> Any:
-        """Elements of an array."""
+        """The element or elements of an array that subscripts select."""
         if not subscripts:
             return item
         if not isinstance(item, list):
@@ -118,7 +118,7 @@ class NameEvaluation(Evaluation):
         return item[k - 1]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
-        """The value of a member that a name means, or the values of a list of members."""
+        """The value of a member that a name refers to, or the values of a list of members."""
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(one, name) for one in item]
@@ -129,7 +129,7 @@ class NameEvaluation(Evaluation):
     # Unknowns, parameters and constants
 
     def symbol(self, variable: Variable) -> Value:
-        """What stands for a variable in equations; a parameter that depends on others is its expression."""
+        """The symbol of a variable in equations; a parameter that depends on others is its expression."""
         known = self._symbols.get(variable)
         if known is None:
             if not variable.variability:
@@ -175,7 +175,7 @@ class NameEvaluation(Evaluation):
         return self._independent(variable, self.numeric(value, at, what), at)
 
     def _given(self, variable: Variable, number: float) -> Value:
-        """A parameter whose value replaces that of the text."""
+        """The value in equations of a parameter whose number replaces that of the text."""
         what = f"the value of {variable.shown}"
         if variable.variability == "constant":
             self.fail(variable.at, f"{variable.shown} is a constant; only parameters get values")
@@ -187,7 +187,7 @@ class NameEvaluation(Evaluation):
         return self._independent(variable, number, variable.at)
 
     def _independent(self, variable: Variable, number: float, at: int) -> Any:
-        """A parameter that has a number of its own."""
+        """The value in equations of a parameter with a number: its symbol, or the number if structural."""
         if not math.isfinite(number) or (variable.type == "Integer" and number != round(number)):
             kind = "an integer" if variable.type == "Integer" else "finite"
             self.fail(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")

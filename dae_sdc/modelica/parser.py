@@ -1,4 +1,4 @@
-"""From the text of Modelica to its classes, with what they declare."""
+"""Parser of Modelica: from a text to its classes with their declarations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _READ_ANNOTATIONS: Final = ("experiment", "Documentation")
 
 
 def parse(source: Source) -> syntax.ClassDefinition:
-    """The classes of a text, in a class without a name.
+    """The classes of a text, inside a class without a name.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ def parse(source: Source) -> syntax.ClassDefinition:
     Raises
     ------
     InputError
-        If the text is no Modelica, or has a construct in it that is not understood.
+        If the text is not Modelica, or contains an unsupported construct.
     """
     return _ClassParser(source).file()
 
 
 class _ClassParser(EquationParser):
-    """Reads classes: what they declare, their sections and their annotations."""
+    """Parser of classes: declarations, sections and annotations."""
 
     def file(self) -> syntax.ClassDefinition:
         root = syntax.ClassDefinition(0, "package", "")
@@ -80,14 +80,14 @@ class _ClassParser(EquationParser):
         return made
 
     def _dotted(self, what: str) -> list[str]:
-        """The parts of a name without subscripts; names of classes have dots in flat texts."""
+        """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
         words = [self.word(what)]
         while self.takes("."):
             words.append(self.word("a name"))
         return words
 
     def _short(self, made: syntax.ClassDefinition) -> None:
-        """The right-hand side of ``type A = B``."""
+        """Parse the right-hand side of ``type A = B``."""
         at, causality, flow = self.now.at, "", False
         while self.now.text in ("input", "output", "flow"):
             word = self.take().text
@@ -99,7 +99,7 @@ class _ClassParser(EquationParser):
         self._annotation(made)
 
     def _long(self, made: syntax.ClassDefinition) -> None:
-        """Declarations and sections up to ``end`` and the name of the class."""
+        """Parse declarations and sections up to ``end`` and the name of the class."""
         made.description = self.note()
         self._elements(made)
         while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
@@ -140,7 +140,7 @@ class _ClassParser(EquationParser):
             self._external(made)
 
     def _external(self, made: syntax.ClassDefinition) -> None:
-        """Skip ``external "builtin"``, by which flat texts declare the functions of the language."""
+        """Skip ``external "builtin"``, with which flat texts declare the functions of the language."""
         if made.kind != "function" or self.now.text != '"builtin"':
             self.p -= 1
             self.refuse()
@@ -198,7 +198,7 @@ class _ClassParser(EquationParser):
         return syntax.Import(at, name, alias)
 
     def _element(self, made: syntax.ClassDefinition) -> None:
-        """A class in a class, or components of one type."""
+        """Parse a class in a class, or components of one type."""
         final = self.takes("final")
         self.refuse()
         if self.now.kind == "word" and self.now.text in (*_KINDS, *_CLASS_PREFIXES):
@@ -237,7 +237,7 @@ class _ClassParser(EquationParser):
         made.elements += self.listed(component)
 
     def _type(self) -> tuple[syntax.Name, list[syntax.Expression]]:
-        """The name of a class, and the sizes behind it."""
+        """The name of a class, and the array sizes after it."""
         if self.now.text == "enumeration":
             name = syntax.Name(self.now.at, [(self.take().text, [])])
             self.need("(", "behind enumeration")
@@ -250,7 +250,7 @@ class _ClassParser(EquationParser):
         return name, sizes
 
     def _declared(self) -> str:
-        """The name of a component; flat texts have dots in it."""
+        """The name of a component; in flat texts it may contain dots."""
         begin = self.now.at
         words: list[tuple[str, list[syntax.Expression]]] = [(self.word("a name"), [])]
         while True:
@@ -275,7 +275,7 @@ class _ClassParser(EquationParser):
     # Modifications and annotations
 
     def _modification(self) -> syntax.Modification | None:
-        """What is said of a component behind its name: modifications of its parts, and a value."""
+        """The modification after the name of a component: modifications of its parts, and a value."""
         at, found = self.now.at, self._modifications()
         if self.now.text == ":=":
             self.fail(":= in a declaration; write =")
@@ -314,7 +314,7 @@ class _ClassParser(EquationParser):
         return found
 
     def _annotation(self, made: syntax.ClassDefinition) -> None:
-        """An annotation if there is one, of which only the experiment and the documentation are read."""
+        """Parse an annotation if there is one; only experiment and documentation are kept."""
         words, depth = self.skip_annotation(), 0
         end = self.p
         for at in words:
@@ -327,7 +327,7 @@ class _ClassParser(EquationParser):
 
 
 def _separate_elements(made: syntax.ClassDefinition) -> None:
-    """Give names of their own to the elements of an array that a flat text declares one by one."""
+    """Rename the elements of an array that a flat text declares one by one, with subscripts in the names."""
     counts = Counter(item.name for item in made.elements if isinstance(item, syntax.Component))
     for item in made.elements:
         if not isinstance(item, syntax.Component) or counts[item.name] < 2 or not item.sizes:

@@ -1,4 +1,4 @@
-"""Models from Modelica: flat ones as tools write them, and small ones made of components."""
+"""Reading models from Modelica: flat models as tools export them, and small models with components."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
 
 LARGEST_FILE: Final = 20_000_000
-"""Bytes of a file that is read."""
+"""Largest number of bytes of a file."""
 
 _MODELS: Final = ("model", "class", "block")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
@@ -39,22 +39,23 @@ def read_modelica(
     source : str or Path
         The file, whose name ends in .mo.
     name : str, optional
-        Which of its classes; the last model if not given.
+        Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
-        Values of parameters that replace those of the file; of Boolean ones true or false, or 1 or 0.
+        Values of parameters that replace those of the file; for Boolean ones true or false, or 1 or 0.
 
     Returns
     -------
     Model
         Its unknowns have the names of the file, "a.b" for variable b of component a and "x[1]" for an element
-        of an array; quotes go, and blanks, commas and brackets become "_". Its interval and dt are those of
-        ``annotation(experiment(...))``, its reference is that of ``annotation(Documentation(info=...))``.
+        of an array; quotes are removed, and blanks, commas, semicolons and round brackets become "_". Its
+        interval and dt are those of ``annotation(experiment(...))``, its reference is that of
+        ``annotation(Documentation(info=...))``.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or something in it is not understood: one line with the file, the line of
-        it, what is meant and what to do.
+        If the file cannot be read, or contains an unsupported construct: one line with the file, its line,
+        the reason and what to do.
 
     References
     ----------
@@ -91,11 +92,16 @@ def read_modelica_text(
     text : str
         The text.
     file : str
-        What messages call it.
+        Name of the text in messages.
     name : str, optional
-        Which of its classes; the last model if not given.
+        Name of the class to read; the last model if not given.
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the text.
+
+    Raises
+    ------
+    InputError
+        If the text contains an unsupported construct.
     """
     source = Source(text, file)
     given = {
@@ -119,7 +125,7 @@ class _Builder:
         self.values = Values(self.library, given, set())
 
     def flat(self, definition: ClassDefinition) -> Flat:
-        """The class without components; again where a parameter is found to shape the model."""
+        """The flat model of a class; flattened again each time that structural parameters are discovered."""
         structural: set[str] = set()
         while True:
             known = set(structural)
@@ -159,7 +165,7 @@ class _Builder:
         return made
 
     def chosen(self, name: str | None) -> ClassDefinition:
-        """The class that is read."""
+        """The class to read; raises InputError if there is none, or several with the name."""
         models: dict[str, ClassDefinition] = {}
         stack = [self.root]
         while stack:
@@ -310,7 +316,7 @@ class _Builder:
 
 
 def _new_label(label: str, counts: dict[str, int]) -> str:
-    """A name of an equation that no other one has; ``counts`` says how often each was asked for."""
+    """A unique name of an equation; ``counts`` holds how often each label was used."""
     name = label
     while name in counts:
         counts[label] += 1

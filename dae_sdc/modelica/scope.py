@@ -1,4 +1,4 @@
-"""What the names in a class stand for: scalars, components with parts, and the scopes of names."""
+"""Members of flat models, scalars and components with parts, and the scopes of names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dae_sdc.modelica import syntax
 
 
 class Bound(NamedTuple):
-    """An expression with the place from which its names are looked up.
+    """An expression with the scope of its names.
 
     Parameters
     ----------
     expression : syntax.Expression
         The expression.
     scope : Scope
-        Where its names are looked up.
+        Scope of its names.
     index : tuple of (int, int)
-        Which of its elements is meant, if it is an array: for every dimension place, from 0, and size.
+        The element that is meant, if the value is an array: for every dimension its number, from 0, and size.
     """
 
     expression: syntax.Expression
@@ -37,19 +37,19 @@ class Variable:
     shown : str
         Name in the text.
     at : int
-        Where it is declared.
+        Place of its declaration in the text.
     type : str
         Real, Integer, Boolean or enumeration.
     variability : str
-        "parameter", "constant" or nothing.
+        "parameter", "constant" or "".
     causality : str
-        "input", "output" or nothing.
+        "input", "output" or "".
     flow : bool
-        Whether the sum over connected ones is zero.
+        Whether it is a flow, whose sum over connected connectors is zero.
     attributes : dict of str to Bound
-        Its attributes: start, fixed, min, max and unit, where they are given.
+        The given ones of the attributes start, fixed, min, max and unit.
     value : Bound or None
-        What it equals.
+        The expression that it equals by its declaration.
     unit : str
         Unit of its type.
     """
@@ -77,11 +77,11 @@ class Instance:
     definition : syntax.ClassDefinition or None
         Its class; None for a table.
     members : dict of str to Member
-        Its parts.
+        Its parts by name.
     dotted : bool
-        Whether names of parts have dots or subscripts, as in flat texts.
+        Whether names of parts contain dots or subscripts, as in flat texts.
     connector : bool
-        Whether it can be connected.
+        Whether it is a connector.
     """
 
     shown: str
@@ -96,23 +96,23 @@ Member: TypeAlias = "Variable | Instance | list[Member]"
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """Where names are looked up: values by name, the parts of a component, the classes around a class."""
+    """Scope of names: local values, then the parts of a component, then the classes around a class."""
 
     instance: Instance | None
     definition: syntax.ClassDefinition
     locals: dict[str, Any] | None = None
 
     def inner(self, values: dict[str, Any]) -> Scope:
-        """The scope with more values by name."""
+        """The scope with further local values."""
         return Scope(self.instance, self.definition, {**(self.locals or {}), **values})
 
 
 def member(
     name: syntax.Name, instance: Instance
 ) -> tuple[Member, list[tuple[str, list[syntax.Expression]]]] | None:
-    """The part of a component with which a name begins, and what of the name is left; None if there is none.
+    """The part of a component with which a name begins, and the rest of the name; None if there is none.
 
-    What is left begins with the subscripts of the part that was found.
+    The rest begins with the subscripts of the part that was found.
     """
     parts = name.parts
     if instance.dotted:

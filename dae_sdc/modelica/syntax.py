@@ -1,6 +1,6 @@
-"""The parts of a Modelica text: what the parser makes and the reader turns into a model.
+"""Syntax tree of a Modelica text, made by the parser and turned into a model by the reader.
 
-The classes of this module are used with the name of the module, ``syntax.Name``.
+The classes are used with the name of the module, as in ``syntax.Name``.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TypeAlias
 
 @dataclass(slots=True, eq=False)
 class Part:
-    """A part of a text, which begins at the character ``at``."""
+    """Base of the nodes of the syntax tree; ``at`` is the index of their first character in the text."""
 
     at: int
 
 
 @dataclass(slots=True, eq=False)
 class Number(Part):
-    """A number, as it is written."""
+    """A number, as the text of its digits."""
 
     text: str
 
@@ -40,12 +40,12 @@ class Truth(Part):
 
 @dataclass(slots=True, eq=False)
 class Every(Part):
-    """A colon in the place of a subscript or of a size."""
+    """A colon as a subscript or size."""
 
 
 @dataclass(slots=True, eq=False)
 class Name(Part):
-    """A name with dots; behind every part its subscripts."""
+    """A name: parts between dots, each with its subscripts."""
 
     parts: list[tuple[str, list[Expression]]]
 
@@ -55,7 +55,7 @@ class Name(Part):
 
 @dataclass(slots=True, eq=False)
 class Call(Part):
-    """A function of something."""
+    """A function call with positional and named arguments."""
 
     function: Name
     arguments: list[Expression]
@@ -64,14 +64,14 @@ class Call(Part):
 
 @dataclass(slots=True, eq=False)
 class Sum(Part):
-    """Terms, each with its sign."""
+    """A sum: terms, each with its sign 1 or -1."""
 
     terms: list[tuple[int, Expression]]
 
 
 @dataclass(slots=True, eq=False)
 class Product(Part):
-    """Factors, each with ``*`` or ``/`` before it."""
+    """A product: factors, each with the operator ``*``, ``.*`` or ``/`` before it."""
 
     factors: list[tuple[str, Expression]]
 
@@ -86,7 +86,7 @@ class Power(Part):
 
 @dataclass(slots=True, eq=False)
 class Comparison(Part):
-    """Two sides and what stands between them."""
+    """A comparison: two sides and the operator between them."""
 
     sign: str
     left: Expression
@@ -103,14 +103,14 @@ class Logic(Part):
 
 @dataclass(slots=True, eq=False)
 class Negation(Part):
-    """``not`` a condition."""
+    """``not`` and a condition."""
 
     part: Expression
 
 
 @dataclass(slots=True, eq=False)
 class If(Part):
-    """Conditions with values, and the value if none of them holds."""
+    """An if-expression: conditions with values, and the value if none of them holds."""
 
     branches: list[tuple[Expression, Expression]]
     other: Expression
@@ -127,7 +127,7 @@ class Range(Part):
 
 @dataclass(slots=True, eq=False)
 class Array(Part):
-    """``{a, b, ...}``, or with ``index`` the values of one expression for every value of an index."""
+    """``{a, b, ...}``, or with ``indices`` the values of one expression for all values of indices."""
 
     items: list[Expression]
     indices: list[tuple[str, Expression]] = field(default_factory=list)
@@ -162,7 +162,7 @@ Expression: TypeAlias = (
 
 @dataclass(slots=True, eq=False)
 class Modification(Part):
-    """What is said of a component behind its name: a value, and modifications of its parts."""
+    """A modification of a component: a value, and modifications of its parts."""
 
     value: Expression | None = None
     parts: dict[str, Modification] = field(default_factory=dict)
@@ -172,7 +172,7 @@ class Modification(Part):
 
 @dataclass(slots=True, eq=False)
 class Component(Part):
-    """A declared name."""
+    """The declaration of a component."""
 
     name: str
     type: Name
@@ -197,7 +197,7 @@ class Extends(Part):
 
 @dataclass(slots=True, eq=False)
 class Import(Part):
-    """A class by another name; with an empty ``alias`` everything in it."""
+    """An import of a class under another name, or with an empty ``alias`` of all its classes."""
 
     name: str
     alias: str
@@ -205,7 +205,7 @@ class Import(Part):
 
 @dataclass(slots=True, eq=False)
 class Equal(Part):
-    """Two sides that are equal."""
+    """An equation of two sides, with its description."""
 
     left: Expression
     right: Expression
@@ -214,7 +214,7 @@ class Equal(Part):
 
 @dataclass(slots=True, eq=False)
 class IfEquation(Part):
-    """Conditions with equations, and the equations if none of them holds."""
+    """An if-equation: conditions with equations, and the equations if none of them holds."""
 
     branches: list[tuple[Expression, list[Equation]]]
     other: list[Equation] | None
@@ -222,7 +222,7 @@ class IfEquation(Part):
 
 @dataclass(slots=True, eq=False)
 class For(Part):
-    """Equations for every value of an index."""
+    """A loop: equations for all values of indices."""
 
     indices: list[tuple[str, Expression | None]]
     body: list[Equation]
@@ -230,7 +230,7 @@ class For(Part):
 
 @dataclass(slots=True, eq=False)
 class Connect(Part):
-    """Two connectors that are one."""
+    """A connect-equation of two connectors."""
 
     left: Name
     right: Name
@@ -241,7 +241,7 @@ Equation: TypeAlias = Equal | IfEquation | For | Connect
 
 @dataclass(slots=True, eq=False)
 class Assignment(Part):
-    """A statement of a function."""
+    """An assignment in the algorithm of a function."""
 
     name: Name
     value: Expression
@@ -249,7 +249,7 @@ class Assignment(Part):
 
 @dataclass(slots=True, eq=False)
 class ClassDefinition(Part):
-    """A class: what is declared in it, and its equations."""
+    """A class: its declarations, equations and annotations."""
 
     kind: str
     name: str
@@ -268,19 +268,19 @@ class ClassDefinition(Part):
     short: Extends | None = None
 
     def outward(self) -> Iterator[ClassDefinition]:
-        """The class, and those around it from the inside to the outside."""
+        """The class, and the classes around it from the inside to the outside."""
         around: ClassDefinition | None = self
         while around is not None:
             yield around
             around = around.parent
 
     def path(self) -> str:
-        """Name with those of the classes around it."""
+        """The name of the class with those of the classes around it, separated by dots."""
         return ".".join([one.name for one in self.outward() if one.name][::-1])
 
 
 def spelled(words: Sequence[tuple[str, list[Expression]]]) -> str:
-    """A name as it is written, with those of its subscripts that are numbers."""
+    """A name as text, with its numerical subscripts."""
     parts = []
     for word, subscripts in words:
         numbers = [item.text for item in subscripts if isinstance(item, Number)]

@@ -1,4 +1,4 @@
-"""Tables of the Modelica library: straight lines through points."""
+"""Tables of the Modelica library, with piecewise linear interpolation."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verbose
 
 @dataclass(slots=True)
 class Table:
-    """A component that interpolates.
+    """A component that interpolates in a table.
 
     Parameters
     ----------
     at : int
-        Where it is declared.
+        Place of its declaration in the text.
     shown : str
         Name in the text.
     rows : list of list
-        Its numbers, as values; places are in the first column.
+        Values of the table; the first column holds the abscissas.
     columns : list of int
-        The columns that are interpolated, from 1.
+        Numbers, from 1, of the columns that are interpolated.
     hold : bool
-        Whether the first and the last value go on beyond the points, and not the first and the last line.
+        Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
     inputs, outputs : list of Variable
-        The variables; one input is for all columns.
+        Its variables; a single input belongs to all columns.
     """
 
     at: int
@@ -49,7 +49,7 @@ class Table:
     outputs: list[Variable]
 
     def equations(self, values: Values) -> Iterator[Vanishing]:
-        """What the outputs are."""
+        """The equations of the outputs."""
         for k, (column, output) in enumerate(zip(self.columns, self.outputs, strict=True)):
             points = [(row[0], row[column - 1]) for row in self.rows]
             x = values.symbol(self.inputs[k if len(self.inputs) > 1 else 0])
@@ -58,18 +58,18 @@ class Table:
 
 
 def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
-    """A table, without its variables.
+    """The table of a component, still without variables.
 
     Parameters
     ----------
     shown : str
         Name in the text.
     at : int
-        Where it is declared.
+        Place of its declaration in the text.
     change : Change
-        The values of its parameters.
+        Modifications with the values of its parameters.
     values : Values
-        What evaluates these.
+        Evaluates the parameters.
     """
     given: dict[str, Bound] = {}
     for word, part in change.parts.items():
@@ -104,7 +104,7 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
 
 
 def _last_word(bound: Bound | None, default: str) -> str:
-    """The last part of the name of a constant of the library."""
+    """The last part of a name that is the value of a parameter; ``default`` without a value."""
     if bound is None:
         return default
     return bound.expression.parts[-1][0] if isinstance(bound.expression, Name) else "of a form of its own"

@@ -1,4 +1,4 @@
-"""The words of a Modelica text, and messages that say where in it something is wrong."""
+"""Tokens of a Modelica text, and error messages with line numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ KEYWORDS: Final = frozenset(
 )
 
 MOST_COMPARED_NAMES: Final = 5000
-"""Names that are compared with one that is not known, for a suggestion."""
+"""Largest number of names that are compared with an unknown one for a suggestion."""
 
 LONGEST_SHOWN_WORD: Final = 80
-"""Characters of a word in a message."""
+"""Largest number of characters of a word in a message."""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -38,7 +38,7 @@ _TOKEN: Final = re.compile(
 
 
 class Token(NamedTuple):
-    """A word of a text: its kind, itself, and where it begins."""
+    """A word of a text: its kind, its characters, and the index of the first one."""
 
     kind: str
     text: str
@@ -79,13 +79,13 @@ class Source:
 
 
 def similar(name: str, known: Iterable[str]) -> str:
-    """What was probably meant, as the end of a message."""
+    """A suggestion of the most similar known name, as the end of a message; empty without one."""
     close = difflib.get_close_matches(name, list(known)[:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def tokens(source: Source) -> list[Token]:
-    """The words of a text; the last one is its end.
+    """The words of a text, followed by a word of kind "end".
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Expressions of Modelica as SymPy's expressions of a model's unknowns and parameters."""
+"""Evaluation of Modelica expressions to SymPy expressions of a model's unknowns and parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dae_sdc.modelica.scope import Scope
 
 
 class Values(NameEvaluation):
-    """The values of expressions; parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
+    """Evaluation of expressions; its parameters are those of :class:`Evaluation`."""
 
     def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
         super().__init__(library, given, structural)

@@ -1,4 +1,4 @@
-"""Equations of a text: loops, choices and arrays are taken apart to expressions that vanish."""
+"""Equations of a text as expressions that vanish: loops, choices and arrays are expanded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Vanishing(NamedTuple):
     where : str
         Name of the component in which it is.
     note : str
-        What the text says of it.
+        Its description in the text.
     """
 
     at: int
@@ -40,18 +40,18 @@ class Vanishing(NamedTuple):
 def vanishing(
     values: Values, equation: Equation, scope: Scope, connect: Callable[[Connect, Scope], None]
 ) -> Iterator[Vanishing]:
-    """What vanishes by an equation.
+    """The expressions that vanish by an equation.
 
     Parameters
     ----------
     values : Values
-        What evaluates expressions.
+        Evaluates expressions.
     equation : Equation
         The equation.
     scope : Scope
-        Where its names are looked up.
+        Scope of the names in it.
     connect : callable
-        Called with each connection, of which equations are made when all are known.
+        Function that is called with each connection, whose equations are made when all are known.
     """
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
@@ -69,7 +69,7 @@ def vanishing(
 
 
 def _turns(values: Values, equation: For, scope: Scope) -> list[Scope]:
-    """The scopes of the turns of a loop, with the values of its indices."""
+    """The scopes of a loop, one for every combination of values of its indices."""
     indices = []
     for name, where in equation.indices:
         if where is None:
@@ -98,7 +98,7 @@ def _differences(values: Values, left: Value, right: Value, equation: Equal) -> 
 def _chosen(
     values: Values, equation: IfEquation, scope: Scope, where: str, connect: Callable[[Connect, Scope], None]
 ) -> Iterator[Vanishing]:
-    """The equations of an if-equation, of which each has the choice in it."""
+    """The equations of an if-equation, each with the choice inside it."""
     branches: list[tuple[Any, list[Equation]]] = []
     other = equation.other
     for test, body in equation.branches:
@@ -134,16 +134,16 @@ def _chosen(
 
 
 def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
-    """Values at the start that an initial equation says.
+    """Start values given by an initial equation.
 
     Parameters
     ----------
     values : Values
-        What evaluates expressions.
+        Evaluates expressions.
     equation : Equation
         The initial equation.
     scope : Scope
-        Where its names are looked up.
+        Scope of the names in it.
 
     Yields
     ------
@@ -155,7 +155,7 @@ def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[i
 
 
 def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Equal, Scope]]:
-    """The initial equations in loops and choices, with the values of their indices."""
+    """The initial equations in loops and choices, with their scopes."""
     if isinstance(equation, Equal):
         yield equation, scope
     elif isinstance(equation, For):

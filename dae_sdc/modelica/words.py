@@ -1,4 +1,4 @@
-"""Reading a Modelica text word by word: what comes next, what must come next, and what is refused."""
+"""Base of the parsers: reading a Modelica text word by word, and refusing unsupported constructs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dae_sdc.modelica.text import Source, Token, tokens
 _Part = TypeVar("_Part")
 
 DEEPEST_NESTING: Final = 100
-"""How deep brackets, calls, choices and classes may be nested in a text."""
+"""Largest depth of nested brackets, calls, choices and classes in a text."""
 
 _REFUSED: Final = {
     "when": "when-equations are not understood; a model has no events: write the equation for all times",
@@ -42,7 +42,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "
 
 
 class Words:
-    """The words of a text with a place in it, from which a parser reads on.
+    """The words of a text with the position of a parser.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Words:
     p : int
         Index of the next word in ``tokens``.
     depth : int
-        How deep what is being read is nested.
+        Depth of nesting at this position.
     """
 
     def __init__(self, source: Source) -> None:
@@ -70,25 +70,25 @@ class Words:
 
     @property
     def behind(self) -> Token:
-        """The word behind the next one."""
+        """The word after the next one."""
         return self.tokens[min(self.p + 1, len(self.tokens) - 1)]
 
     def take(self) -> Token:
-        """Read the next word; the end of the text stays where it is."""
+        """Take the next word and advance, but not beyond the end of the text."""
         token = self.tokens[self.p]
         if token.kind != "end":
             self.p += 1
         return token
 
     def takes(self, *texts: str) -> bool:
-        """Whether the next word is one of some; it is taken then."""
+        """Take the next word if it is one of ``texts``; whether it was taken."""
         if self.tokens[self.p].text in texts and self.tokens[self.p].kind != "end":
             self.p += 1
             return True
         return False
 
     def need(self, text: str, where: str) -> Token:
-        """Take a word that must come next; ``where`` says in a message what it is missing for."""
+        """Take a word that must come next; ``where`` is the end of the message if it does not."""
         token = self.tokens[self.p]
         if token.text != text or token.kind == "end":
             self.fail(f"{text} is missing {where}, before {shown(token)}")
@@ -96,11 +96,11 @@ class Words:
         return token
 
     def close(self, bracket: str, at: int) -> None:
-        """Take the bracket that ends what began at a place of the text."""
+        """Take the closing bracket of the one at the place ``at``."""
         self.need(bracket, f"for the bracket of line {self.source.line(at)}")
 
     def word(self, what: str) -> str:
-        """Take a name without dots; ``what`` says in a message which one is expected."""
+        """Take a name without dots; ``what`` describes it in a message."""
         token = self.now
         if token.kind not in ("name", "quoted"):
             self.refuse()
@@ -117,7 +117,7 @@ class Words:
         return found
 
     def note(self) -> str:
-        """A string that describes something, if there is one."""
+        """Take the description string if there is one; otherwise empty."""
         if self.now.kind != "text":
             return ""
         text = self.string()
@@ -133,7 +133,7 @@ class Words:
         return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
 
     def skip_annotation(self) -> range:
-        """Skip an annotation if there is one; the indices of its words."""
+        """Skip an annotation if there is one; returns the indices of its words."""
         if not self.takes("annotation"):
             return range(0)
         first, begin, stack = self.p, self.now, [")"]
@@ -153,7 +153,7 @@ class Words:
         self.source.fail(self.now.at if at is None else at, message)
 
     def deeper(self) -> None:
-        """Count that something is nested in what is being read; who calls it counts back at the end."""
+        """Increase :attr:`depth`, with an error if it is too large; the caller decreases it at the end."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
             self.fail(
@@ -162,13 +162,13 @@ class Words:
             )
 
     def refuse(self) -> None:
-        """Raise where the next word begins something that is not understood."""
+        """Raise InputError if the next word begins an unsupported construct."""
         if self.now.text in _REFUSED:
             self.fail(_REFUSED[self.now.text])
 
 
 def shown(token: Token) -> str:
-    """A word as messages show it."""
+    """The text of a word in messages."""
     if token.kind == "end":
         return token.text
     text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."

@@ -1,4 +1,4 @@
-"""Proofs that polynomials have a solution, only one, near an approximate one. They need python-flint."""
+"""Proofs that polynomials have exactly one solution near an approximate one. They need python-flint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of
 
 PRECISIONS = (128, 256, 512, 1024)
-"""Bits of the ball arithmetic, until the proof holds."""
+"""Bits of the ball arithmetic, increased until the proof holds."""
 
 CERTIFIED_DISTANCE = 1e-6
 """Distance within which a proved solution belongs to an approximate one, in units of 1 + its size."""
@@ -20,18 +20,18 @@ CERTIFIED_DISTANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """What is proved of approximate solutions.
+    """Properties of approximate solutions that are proved.
 
     Parameters
     ----------
     solutions : ndarray, shape (r, n)
-        The solutions: where they are proved, to the precision of doubles.
+        The solutions; those that are proved are rounded to doubles.
     proved : ndarray of bool, shape (r,)
-        Which are proved to be solutions, simple, and different from all others that are proved.
+        Which are proved to be solutions, simple, and different from all other proved ones.
     real, complex : ndarray of bool, shape (r,)
         Which are proved to be real, and which not to be real.
     reason : str
-        Why nothing is proved; empty if something can be.
+        Why no proof was possible; empty otherwise.
     """
 
     solutions: Complexes
@@ -74,7 +74,7 @@ class _Balls:
         return self.flint.arb(value, abs(value) * self.flint.arb(10) ** (5 - digits))
 
     def both(self, x: list[Any]) -> tuple[Any, Any]:
-        """Values, and the Jacobian, of balls x."""
+        """Values and Jacobian of the polynomials on balls x."""
         zero, one = self.flint.acb(0), self.flint.acb(1)
         powers = []
         for value in x:
@@ -107,9 +107,9 @@ def _middle(x: Any) -> Any:
 
 
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
-    """Balls around a point that Newton's method leads to, with a single solution in them; None if it fails.
+    """Balls that contain exactly one solution, near the limit of Newton's method; None if the proof fails.
 
-    They are symmetric to the real axis if `on_axis`, so that the solution is its own conjugate.
+    With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
     """
     flint, n = balls.flint, balls.n
     x = start
@@ -150,28 +150,28 @@ def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) ->
 
 
 def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Certificates:
-    r"""Proves by Krawczyk's operator in ball arithmetic that there are solutions near points.
+    r"""Prove by Krawczyk's operator in ball arithmetic that there are solutions near points.
 
     .. math::
         K(X) = x - Y F(x) + (I - Y F'(X)) (X - x), \qquad K(X) \subset \mathrm{int} X
 
-    implies that X has one solution in it, a simple one. If the coefficients are real and X is symmetric
-    to the real axis, the solution is real, as its conjugate lies in X too. Different solutions have balls
-    that do not meet. Coefficients are the exact ones.
+    implies that X contains exactly one solution, a simple one. If the coefficients are real and X is
+    symmetric to the real axis, the solution is real, because its conjugate lies in X too. Solutions are
+    different if their balls are disjoint. The exact coefficients are used.
 
     Parameters
     ----------
     system : PolynomialSystem
-        As many polynomials as variables.
+        The polynomials; nothing is proved if there are more of them than variables.
     points : ndarray, shape (r, n)
         Approximate solutions.
     chosen : ndarray of bool, shape (r,)
-        Those that may be simple.
+        Which of them to prove: those that may be simple.
 
     Returns
     -------
     Certificates
-        What is proved.
+        The refined solutions, and what is proved of each.
 
     References
     ----------
@@ -217,7 +217,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
             left = again
             if not left:
                 break
-        # Balls are far smaller than the distance within which two of them are compared.
+        # Only balls of nearby solutions are compared: balls are far smaller than this distance.
         which = np.array(sorted(enclosures), dtype=np.int64)
         for group in groups_of(found[which], 1e-9) if which.size else []:
             kept: list[int] = []

@@ -13,7 +13,7 @@ from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSyste
 
 
 def norms(points: Complexes) -> Vector:
-    """Euclidean norms."""
+    """Euclidean norms of the rows, shape (p,)."""
     found: Vector = np.linalg.norm(points, axis=1)
     return found
 
@@ -29,9 +29,9 @@ class Homotopy:
     equations : Equations
         All equations, for the compiled tracker.
     forms : ndarray, shape (1 or p, k, n + 1)
-        Linear forms at t = 0, the same for all paths or those of each.
+        Linear forms at t = 0: common to all paths, or one set for each path.
     exact : bool
-        Whether the coefficients are those of the user, so that solutions near each other are different ones.
+        Whether the coefficients are exact, so that solutions near each other are different.
     """
 
     target: PolynomialSystem
@@ -52,7 +52,7 @@ class Homotopy:
         after: Complexes | None = None,
         exact: bool = False,
     ) -> Homotopy:
-        r"""The homotopy from these parts; m polynomials come first, then linear forms.
+        r"""The homotopy of m polynomials, followed by linear forms.
 
         .. math::
             (1 - t) F_i + \gamma t G_i = 0, \quad i < m; \qquad L x = 0; \qquad
@@ -63,18 +63,18 @@ class Homotopy:
         target : PolynomialSystem
             The polynomials F, in n + 1 homogeneous coordinates.
         gamma : complex
-            A random number of size 1.
+            A random number of modulus 1.
         degrees : ndarray of int, shape (m,), optional
-            Degrees d of :math:`G_i = x_{i+1}^d - x_0^d`. If neither these nor factors are given, the
-            polynomials do not depend on t.
+            Degrees d of :math:`G_i = x_{i+1}^d - x_0^d`. Without degrees and factors, the polynomials do not
+            depend on t.
         factors : ndarray, shape (d, n + 1), optional
-            Linear forms whose product is G of the last polynomial, the only one that depends on t.
+            Linear forms whose product is G for the last polynomial, the only one that depends on t.
         slices : ndarray, shape (k, n + 1), optional
-            Linear forms that do not depend on t.
+            Linear forms L that do not depend on t.
         before, after : ndarray, shapes (k, n + 1) and (p, k, n + 1), optional
-            Linear forms at t = 1, and at t = 0 for each path.
+            Linear forms at t = 1, and those of each path at t = 0.
         exact : bool
-            Whether the coefficients are those of the user.
+            Whether the coefficients are exact.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class Homotopy:
             remainders=constants[:, 1].copy(),
             own=np.array(
                 own, dtype=np.complex128, order="C"
-            ),  # a copy: the tracker is compiled for writable arrays
+            ),  # a copy, because the tracker is compiled for writable arrays
             jacobian=np.array(jacobian, dtype=np.int64),
             values=np.array(values, dtype=np.int64),
             changes=np.array(changes, dtype=np.int64),
@@ -153,10 +153,10 @@ class Homotopy:
         return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
 
     def smallest(self, x: Complexes, which: Integers) -> Vector:
-        """Smallest singular values at t = 0 of the relative Jacobian with the patch through x, of norm 1."""
+        """Smallest singular values at t = 0 of the relative Jacobian with the patch, for x of norm 1."""
         forms = self.forms[which] if len(self.forms) > 1 else self.forms
         jacobians = with_forms(self.target.relative(x)[1], forms, x)
-        patch = x.conj() / magnitudes(x)  # the direction in which nothing changes
+        patch = x.conj() / magnitudes(x)  # the direction in which homogeneous equations do not change
         patch /= norms(patch)[:, None]
         matrix = np.concatenate([jacobians, patch[:, None]], axis=1)
         found = np.asarray(np.linalg.svd(matrix, compute_uv=False)[:, -1], dtype=np.float64)
@@ -164,7 +164,7 @@ class Homotopy:
 
 
 def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Complexes:
-    """Relative Jacobians at points of norm 1, and below them the linear forms of each, scaled to norm 1."""
+    """Relative Jacobians at points of norm 1, stacked on the linear forms, which are scaled to norm 1."""
     scaled = forms * magnitudes(points)[:, None]
     scaled = scaled / np.linalg.norm(scaled, axis=2, keepdims=True)
     return np.concatenate([jacobians, scaled], axis=1)
@@ -173,17 +173,17 @@ def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Com
 class Equations(NamedTuple):
     """A homotopy as instructions for registers of complex numbers.
 
-    The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; numbers of each path; constants;
-    results. The instruction (a, b, c, d) is: register d = a b + c.
+    The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; the path's own numbers; constants;
+    results. The instruction (a, b, c, d) computes: register d = a b + c.
 
     Parameters
     ----------
     code : ndarray of int, shape (m, 4)
         The instructions.
     constants, remainders : ndarray, shape (registers,)
-        First contents of all registers, and what they lack in the precision of doubles.
+        Initial contents of all registers, and their rounding errors, for double-double arithmetic.
     own : ndarray, shape (p, k)
-        Numbers of each path; no rows if there are none.
+        Numbers of each path; no rows if there are no such numbers.
     jacobian, values, changes : ndarray of int, shapes (n, n + 1), (n,), (n,)
         Registers of the Jacobian, the values, and the derivatives with respect to t.
     """
@@ -198,7 +198,7 @@ class Equations(NamedTuple):
 
 
 class _Assembler:
-    """Writes the instructions; a product that is needed twice is computed once."""
+    """Builds the instructions; a product that occurs twice is computed once."""
 
     def __init__(self, size: int, own: int) -> None:
         self.now, self.t = 2 + size, 3 + size

@@ -26,15 +26,15 @@ class RootOptions:
     Parameters
     ----------
     most_paths : int
-        Number of paths up to which a system is solved.
+        Largest number of paths that are followed.
     gammas : int
-        Numbers gamma that are taken one after the other as long as paths are lost.
+        Largest number of choices of gamma that are tried while paths are lost.
     real_tolerance : float
-        Imaginary part of a simple solution, in units of 1 + its size, that is round-off.
+        Imaginary part of a simple solution, relative to 1 + its size, that is round-off.
     coefficient_noise : float
-        Round-off in a coefficient, relative to it, that may make several simple solutions of a multiple one.
+        Relative round-off of a coefficient, which may split a multiple solution into several simple ones.
     residual_tolerance : float
-        Size of the polynomials at a solution, in units of what it would be if no terms cancelled.
+        Size of the polynomials at a solution, relative to that of their terms.
     """
 
     most_paths: int = 50_000
@@ -74,9 +74,9 @@ class Roots:
     certified : ndarray of bool, shape (r,)
         Which solutions are proved to exist, to be simple, and to be different from each other.
     proved_real, proved_complex : ndarray of bool, shape (r,)
-        Which are proved to be real, and which not to be.
+        Which solutions are proved to be real, and which not to be real.
     uncertified_because : str
-        Why nothing could be proved; empty if it could.
+        Why no proof was possible; empty otherwise.
     """
 
     solutions: Complexes
@@ -95,7 +95,7 @@ class Roots:
 
     @property
     def is_real(self) -> Booleans:
-        """Which solutions are real, shape (r,): by proof where there is one, otherwise to round-off."""
+        """Which solutions are real, shape (r,): by proof where there is one, otherwise up to round-off."""
         allowed = np.where(self.singular, ENDS.same, ROOTS.real_tolerance) * (1.0 + sizes(self.solutions))
         small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
         found: Booleans = self.proved_real | (small & ~self.proved_complex)
@@ -121,7 +121,7 @@ class Roots:
 
 
 def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
-    """Random combinations of polynomials, the highest degrees first: each with all that come after it.
+    """Random combinations of each of the first polynomials, by decreasing degree, with all that follow it.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -
     rows : int
         Number of combinations.
     random : numpy.random.Generator
-        Source of random numbers.
+        Generator of the coefficients.
     """
     given = system.coefficients[np.argsort(-system.degrees, kind="stable")]
     weights = np.triu(np.exp(2j * np.pi * random.random((rows, len(given)))), 1)
@@ -138,7 +138,7 @@ def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -
 
 
 def _starts(degrees: Integers) -> Complexes:
-    """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates of norm 1."""
+    """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates."""
     circles = [np.exp(2j * np.pi * np.arange(d) / d) for d in degrees.tolist()]
     points = np.array(list(product([1.0], *circles)), dtype=np.complex128)
     found: Complexes = points / np.sqrt(points.shape[1])
@@ -146,7 +146,7 @@ def _starts(degrees: Integers) -> Complexes:
 
 
 def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
-    """Simple solutions after the Gauss-Newton method for all polynomials, where it does not lead away."""
+    """Simple solutions refined by the Gauss-Newton method, where they stay near."""
     y = x
     with np.errstate(all="ignore"):
         for _ in range(3):
@@ -157,10 +157,10 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
 
 
 def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
-    """Numbers of the ends that are the same solution.
+    """Groups of the numbers of ends that are the same solution.
 
-    Simple ones near each other are the same only if round-off in the coefficients may have made them of a
-    multiple one: if the polynomials nearly vanish between them.
+    Simple ends near each other are the same only if round-off in the coefficients may have split a multiple
+    solution into them: if the polynomials nearly vanish at their mean.
     """
     groups: list[Integers] = []
     for group in groups_of(points):
@@ -192,12 +192,12 @@ def solve_polynomials(
     Every path of the total-degree homotopy is followed from t = 1 to 0 in projective coordinates, by a
     classical Runge-Kutta predictor and Newton's method with step control. With probability 1 over
     :math:`\gamma`, the paths lead to all isolated solutions. Equations and variables are scaled first. Ends
-    that are singular come from Cauchy's integral over closed circles around t = 0. A path ends at infinity
-    only if the first coordinate vanishes by this integral, and its turns around 0 and its growth from circle
-    to circle are those of the same power of t. Simple ends that two paths share, and paths that are lost,
-    are followed again with more care, the last time in double-double arithmetic; and all of them with another
-    :math:`\gamma` if some are lost nevertheless. More polynomials than variables are first replaced by
-    random combinations of them, and ends where not all of them vanish are dropped.
+    that are singular are computed by Cauchy's integral over closed circles around t = 0. A path ends at
+    infinity only if the first coordinate vanishes by this integral, and both its winding number and its
+    growth from circle to circle belong to the same power of t. Paths that are lost, or share a simple end,
+    are followed again with smaller tolerances, the last time in double-double arithmetic; if some are still
+    lost, all paths are followed with another :math:`\gamma`. More polynomials than variables are replaced by
+    random combinations of them first, and ends where not all of them vanish are dropped.
 
     .. math::
         (1 - t) F_i(x) + \gamma t (x_i^{d_i} - x_0^{d_i}) = 0, \qquad |\gamma| = 1
@@ -211,10 +211,10 @@ def solve_polynomials(
     workers : int
         Number of processes that share the paths. The solutions do not depend on it.
     comm : mpi4py.MPI.Comm, optional
-        Communicator whose ranks share the paths. All of them call this, and all of them get all solutions.
+        Communicator whose ranks share the paths. All ranks have to call this, and get all solutions.
     certify : bool
-        Whether solutions are proved, see :func:`~dae_sdc.polynomials.certificates.certify`. Without
-        python-flint, which this needs, none is.
+        Whether to prove solutions, see :func:`~dae_sdc.polynomials.certificates.certify`; without
+        python-flint none is proved.
 
     Returns
     -------

@@ -12,17 +12,25 @@ from dae_sdc.polynomials.slices import phase
 from dae_sdc.polynomials.tracking import ENDS, sizes
 
 IDLE_LOOPS = 8
-"""Loops of monodromy without news after which groups that are no components are put together by trial."""
+"""Monodromy loops in succession that merge no groups, after which unions of groups are tried."""
 
 MOST_GROUPS_TRIED = 12
-"""Groups of which all unions are tried."""
+"""Largest number of groups of which all unions are tried."""
 
 TRACE_TOLERANCE = 1e-7
-"""Second difference of the sum of the points of parallel sections, in units of 1 + their size, that is 0."""
+"""Second difference of the mean point of parallel sections, relative to 1 + its size, that counts as 0."""
 
 
 def irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:
-    """Points of the section that belong to one component, and whether the trace test holds for them."""
+    """Groups of points of a section on one irreducible component, and whether the trace test holds for each.
+
+    Parameters
+    ----------
+    section : Section
+        Points on components of one dimension.
+    random : numpy.random.Generator
+        Generator of the loops.
+    """
     count = len(section.points)
     label = np.arange(count)
     if len(section.slices) == 0:
@@ -72,7 +80,7 @@ def _traces(section: Section, random: np.random.Generator) -> Complexes:
 
 
 def _loop(section: Section, random: np.random.Generator) -> Integers | None:
-    """The point at which each point arrives after a loop of the slices; None if a path is lost."""
+    """Number of the point at which each point arrives after a loop of the slices; None if a path is lost."""
     shape = section.slices.shape
     other = np.zeros(shape, dtype=np.complex128)
     columns = section.variables + 1

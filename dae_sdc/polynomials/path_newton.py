@@ -1,8 +1,8 @@
 """Compiled evaluation of homotopies and Newton's method on their paths. This imports numba.
 
-Points have n + 1 homogeneous coordinates on an affine patch v . x = 1. Where the precision of doubles is too
-low, a point is the sum of two arrays, and equations are evaluated in double-double arithmetic (32 digits).
-Linear systems are always solved in doubles, because Newton's method corrects what they lack.
+Points have n + 1 homogeneous coordinates on an affine patch v . x = 1. Where doubles are not precise enough,
+a point is the sum of two arrays, and equations are evaluated in double-double arithmetic (32 digits). Linear
+systems are always solved in doubles, because Newton's method corrects their errors.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dae_sdc.dae.compiling import inner
 
 
 class Point(NamedTuple):
-    """A point on a path: coordinates, what they lack in the precision of doubles, and the patch."""
+    """A point on a path: coordinates, their low parts in double-double arithmetic, and the patch v."""
 
     x: Any
     low: Any
@@ -66,10 +66,9 @@ def _product(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
 
 @inner
 def _run_exactly(w, code):  # type: ignore[no-untyped-def]
-    """Carries out instructions (a, b, c, d): register d = a b + c, in complex double-double numbers.
+    """Execute instructions (a, b, c, d): register d = a b + c, in complex double-double numbers.
 
-    The columns of the registers are the real part, what it lacks in the precision of doubles, the imaginary
-    part, and what that lacks.
+    The columns of the registers are the high and low part of the real part, and of the imaginary part.
     """
     for k in range(code.shape[0]):
         a, b, c, d = code[k, 0], code[k, 1], code[k, 2], code[k, 3]
@@ -85,7 +84,7 @@ def _run_exactly(w, code):  # type: ignore[no-untyped-def]
 
 @inner
 def evaluate(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
-    """Values, Jacobian and derivatives with respect to t, in the registers."""
+    """Compute values, Jacobian and derivatives with respect to t, in the registers of ``work``."""
     r, w, size = work.registers, work.wide, point.x.size
     x, low, code = point.x, point.low, eq.code
     for j in range(size):
@@ -112,7 +111,7 @@ def evaluate(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
 
 @inner
 def _factorise(matrix, pivots):  # type: ignore[no-untyped-def]
-    """Factors L and U in place, with reciprocals of the pivots; False if a pivot is 0 or not finite."""
+    """LU factors in place, with reciprocals of the pivots; False if a pivot is 0 or not finite."""
     size = matrix.shape[0]
     for k in range(size):
         at, largest = k, -1.0
@@ -143,7 +142,7 @@ def _factorise(matrix, pivots):  # type: ignore[no-untyped-def]
 
 @inner
 def _substitute(matrix, pivots, right):  # type: ignore[no-untyped-def]
-    """Replaces the right-hand side by the solution."""
+    """Replace the right-hand side by the solution."""
     size = matrix.shape[0]
     for k in range(size):
         at = pivots[k]
@@ -185,7 +184,7 @@ def distance(x, y):  # type: ignore[no-untyped-def]
 
 @inner
 def set_patch(x, patch):  # type: ignore[no-untyped-def]
-    """Makes v the conjugate of x over its square, so that v . x = 1."""
+    """Set v to the conjugate of x divided by the squared norm of x, so that v . x = 1."""
     square = norm(x) ** 2
     for j in range(x.size):
         patch[j] = x[j].conjugate() / square
@@ -193,7 +192,7 @@ def set_patch(x, patch):  # type: ignore[no-untyped-def]
 
 @inner
 def prepare(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
-    """Evaluates the equations, and factorises the Jacobian with the patch below it; False if that fails."""
+    """Evaluate the equations, and factorise the Jacobian with the patch below it; False if that fails."""
     evaluate(eq, work, point, t, extended)
     size = point.x.size
     for i in range(size - 1):
@@ -206,7 +205,7 @@ def prepare(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
 
 @inner
 def set_tangent(eq, work, t, logarithmic, out):  # type: ignore[no-untyped-def]
-    """Derivative of the path with respect to t, or to log t, by the matrix as it is factorised."""
+    """Write the derivative of the path with respect to t, or to log t, to ``out``, with the kept factors."""
     size = out.size
     for i in range(size - 1):
         out[i] = -work.registers[eq.changes[i]]
@@ -238,7 +237,7 @@ def _missed(point):  # type: ignore[no-untyped-def]
 
 @inner
 def correct(eq, work, point, t, extended):  # type: ignore[no-untyped-def]
-    """A step of Newton's method; its length, infinite where there is none."""
+    """Take a Newton step; returns its length, infinite if the Jacobian is singular."""
     if not prepare(eq, work, point, t, extended):
         return np.inf
     x, low, right = point.x, point.low, work.right

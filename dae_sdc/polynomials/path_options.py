@@ -1,46 +1,46 @@
-"""Settings of the path tracker and what becomes of a path, for the tracker and its compiled code."""
+"""Settings of the path tracker, and the states of the end of a path, for Python and compiled code."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 UNKNOWN, FINITE, INFINITE = 0, 1, 2
-"""What is known of the end of a path."""
+"""State of the end of a path."""
 
 
 class EndgameOptions(NamedTuple):
-    """Settings of the endgame, which goes round t = 0 on circles that become smaller.
+    """Settings of the endgame, which follows a path on ever smaller circles around t = 0.
 
     Parameters
     ----------
     predictor_factor : float
-        Predictor error that is allowed on circles, in units of that on the way times the velocity of the path
-        with respect to log t: other branches of the path are about as far away as it moves.
+        Predictor tolerance on circles, in units of that elsewhere times the speed of the path with respect to
+        log t: other branches of the path are about as far away as it moves.
     samples : int
-        Points on a circle, for Cauchy's integral.
+        Number of points on a circle, for Cauchy's integral.
     most_steps_per_sample : int
-        Steps between two points of a circle.
+        Largest number of steps between two points of a circle.
     radius_ratio : float
         Radius of a circle in units of the one before.
     circles, first_circle : int
         Number of the last and of the first circle; larger ones often enclose other branch points than t = 0.
     more_turns, most_turns : int
-        Times that a path may go round the first circle, and in addition round each further one; and at all.
+        Turns that a path may take on the first circle, and more on each further one; and the largest number.
     closing : float
-        Distance of a coordinate from where it began that means that it is back, in units of how far it went.
+        A loop is closed when all coordinates are back to this distance, relative to how far they moved.
     agreement : float
-        Difference of the ends by two circles with which no smaller one is needed.
+        Difference of the ends computed on two circles at which no smaller circle is needed.
     accepted_difference : float
-        Difference of the ends by two circles with which the end is known at all.
+        Largest difference of the ends computed on two circles at which the end is known.
     largest_value : float
-        Size of the polynomials, with coefficients of size 1, at ends.
+        Largest size of the polynomials, with coefficients of size 1, at an end.
     growth_tolerance : float
-        Difference of the power of t with which the first coordinate vanishes, measured from circle to circle,
-        from the power that follows from its turns around 0.
+        Largest difference of the power of t with which the first coordinate vanishes, as measured from circle
+        to circle, from the power given by its winding number.
     vanishing_mean : float
-        Mean of the first coordinate over a circle that is 0, in units of its largest value there.
+        Mean of the first coordinate over a circle, relative to its largest value there, that counts as 0.
     smallest_t : float
-        Value of t to which the end of a path is followed, where near solutions differ.
+        Value of t to which a path is followed to tell nearby solutions apart.
     """
 
     predictor_factor: float = 300.0
@@ -61,28 +61,28 @@ class EndgameOptions(NamedTuple):
 
 
 class TrackerOptions(NamedTuple):
-    """Settings of the path tracker. Lengths are in coordinates of norm 1, steps are parts of the way.
+    """Settings of the path tracker. Lengths are in coordinates of norm 1, steps relative to the whole way.
 
     Parameters
     ----------
     endgame_start : float
         Homotopy parameter t at which the endgame begins.
     shortest_step : float
-        Smallest step on the way to the endgame; paths can come very near to each other.
+        Smallest step on the way to the endgame, where paths can come very near to each other.
     shortest_step_to_end : float
-        Smallest step on the straight way to t = 0, where the endgame does better.
+        Smallest step on the straight way to t = 0, below which the endgame takes over.
     most_steps, most_steps_to_end : int
-        Steps on the way to the endgame, and straight to t = 0.
+        Largest numbers of steps on the way to the endgame, and straight to t = 0.
     newton_correction_tolerance : float
-        A point counts as on the path when the second Newton correction is smaller.
+        A point counts as on the path when the second Newton correction is smaller than this.
     newton_noise : float
         Round-off of a Newton correction near singular ends.
     regular_pivot_ratio : float
-        Ratio of pivots of the Jacobian up to which an end is regular without a further check.
+        Ratio of pivots of the Jacobian up to which an end counts as regular without a further check.
     displacement : float
-        Distance from other ends from where Newton's method must lead back to a regular one.
+        Newton's method must return to a regular end from points at this distance.
     vanishing_coordinate : float
-        First coordinate of a finite end must be larger.
+        Lower bound of the first coordinate of a finite end.
     endgame : EndgameOptions
         Settings of the endgame.
     """
@@ -106,12 +106,12 @@ class Care(NamedTuple):
     Parameters
     ----------
     predictor_tolerance : float
-        Error of a predictor that is allowed, in coordinates of norm 1.
+        Largest error of a predictor step, in coordinates of norm 1.
     extended : bool
         Whether equations are evaluated in double-double arithmetic.
     displacement : float
-        Distance from an end from where Newton's method must lead back to a regular one, where coefficients
-        have round-off; 0 if they are exact, and solutions as near to each other as 1e-9 are told apart.
+        Where coefficients have round-off, Newton's method must return to a regular end from points at this
+        distance; 0 if they are exact, and solutions as near to each other as 1e-9 are told apart.
     options : TrackerOptions
         Settings of the tracker.
     """

@@ -22,10 +22,9 @@ from dae_sdc.polynomials.path_options import FINITE, INFINITE, UNKNOWN, Care
 
 
 class _Leg(NamedTuple):
-    """A straight part of the way of t, or of log t if it is logarithmic.
+    """A straight line of t or, if it is logarithmic, of log t, in which fractional powers of t are smooth.
 
-    Fractional powers of t are smooth in log t. The patch moves along with the path if `patched`; step lengths
-    are parts of the way.
+    The patch moves along with the path if ``patched``; step lengths are relative to the line.
     """
 
     start: Any
@@ -38,10 +37,11 @@ class _Leg(NamedTuple):
 
 
 class _Circle(NamedTuple):
-    """What the path does on a closed circle around t = 0.
+    """Behaviour of a path on a closed circle around t = 0.
 
-    Turns until the path is back, 0 if it is not; how often the first coordinate goes round 0 meanwhile; the
-    mean of the logarithm of its size, its largest size, and how far the path went.
+    The fields are the number of turns until the path closes, 0 if it does not; the winding number of the
+    first coordinate around 0; the mean logarithm of its size and its largest size; and the largest distance
+    of the path from its start.
     """
 
     turns: Any
@@ -53,7 +53,7 @@ class _Circle(NamedTuple):
 
 @kept
 def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
-    """Follows paths from t = 1 to t = 0, and returns the number of steps.
+    """Follow paths from t = 1 to t = 0; returns the number of steps.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
     starts : ndarray, shape (p, n + 1)
         Solutions at t = 1.
     which : ndarray of int, shape (p,)
-        Rows of the numbers that belong to each path alone.
+        Row of each path in the numbers of single paths, ``eq.own``.
     care : Care
         Tolerance, arithmetic and settings.
     ends, remainders : ndarray, shape (p, n + 1)
-        The ends, and what they lack in the precision of doubles, are written there.
+        Receive the ends, and their low parts in double-double arithmetic.
     known, regular : ndarray, shape (p,)
-        What is known of each end, and whether it is regular, are written there.
+        Receive the state of each end, and whether it is regular.
     """
     options, (count, size) = care.options, starts.shape
     registers = eq.constants.size
@@ -111,7 +111,7 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
 
 @inner
 def _path(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
-    """Follows one path from t = 1 to 0; returns what is known, whether the end is regular, and the steps."""
+    """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
     exact, game = care.displacement == 0.0, complex(options.endgame_start, 0.0)
     set_patch(point.x, point.patch)
     leg = _Leg(1.0 + 0j, game, False, True, 0.1, options.shortest_step, options.most_steps)
@@ -156,7 +156,7 @@ def _parameter(u, logarithmic):  # type: ignore[no-untyped-def]
 
 @inner
 def _predict(eq, work, point, leg, u, du, ahead, extended):  # type: ignore[no-untyped-def]
-    """The classical Runge-Kutta step from u, into the trial point; False if the Jacobian is singular."""
+    """Write the classical Runge-Kutta step from u to the trial point; False if the Jacobian is singular."""
     size, trial, stages = point.x.size, work.trial, work.stages
     middle = Point(trial, work.trial_low, point.patch)
     for j in range(size):
@@ -178,7 +178,7 @@ def _predict(eq, work, point, leg, u, du, ahead, extended):  # type: ignore[no-u
 
 @inner
 def _is_on_path(eq, options, work, trial, t, care, leg, error, noise):  # type: ignore[no-untyped-def]
-    """Whether further Newton corrections of a trial point shrink as they must, the first being `error`."""
+    """Whether Newton corrections of a trial point, the first of length ``error``, converge to the path."""
     again = correct(eq, work, trial, t, care.extended)
     if leg.logarithmic:
         good = again <= max(0.01 * error, 0.1 * noise)
@@ -192,7 +192,7 @@ def _is_on_path(eq, options, work, trial, t, care, leg, error, noise):  # type: 
 
 @inner
 def _advance(eq, options, work, point, care, leg):  # type: ignore[no-untyped-def]
-    """Follows a path along a leg; returns whether it has arrived, and the number of steps."""
+    """Follow a path along a leg; returns whether it has arrived, and the number of steps."""
     slope, close, extended = work.slope, care.predictor_tolerance, care.extended
     trial = Point(work.trial, work.trial_low, point.patch)
     noise = 1e-7 * options.newton_noise if extended else options.newton_noise
@@ -234,7 +234,7 @@ def _advance(eq, options, work, point, care, leg):  # type: ignore[no-untyped-de
 
 @inner
 def _move_patch(point, slope):  # type: ignore[no-untyped-def]
-    """Puts the patch through the point, which is scaled to a size near 1, and turns the tangent with it."""
+    """Scale the point to a size near 1, and set the patch through it and the tangent on that patch."""
     x, size = point.x, point.x.size
     scale = 2.0 ** -np.round(np.log2(norm(x)))
     for j in range(size):
@@ -244,7 +244,7 @@ def _move_patch(point, slope):  # type: ignore[no-untyped-def]
     along = 0j
     for j in range(size):
         along += point.patch[j] * slope[j]
-    # The equations are homogeneous: on another patch the tangent is another by a multiple of x.
+    # The equations are homogeneous: tangents on two patches differ by a multiple of x.
     for j in range(size):
         slope[j] = slope[j] * scale - along * scale * x[j]
 
@@ -254,7 +254,7 @@ def _move_patch(point, slope):  # type: ignore[no-untyped-def]
 
 @inner
 def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untyped-def]
-    """Whether Newton's method at t = 0 soon leads back to a point after a displacement of this length."""
+    """Whether Newton's method at t = 0 soon returns to a point after a displacement of this length."""
     x = point.x
     set_patch(x, point.patch)
     size, trial = x.size, Point(work.trial, work.trial_low, point.patch)
@@ -272,16 +272,16 @@ def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untype
 
 @inner
 def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
-    """Newton's method at t = 0 in double-double arithmetic; True where it converges as at simple solutions.
+    """Newton's method at t = 0 in double-double arithmetic; whether it converges as at simple solutions.
 
-    At multiple ones, corrections shrink by a factor of 1/2 or more. On curves of solutions they may vanish at
-    once: where pivots are small, Newton's method must also lead back from points around.
+    At multiple solutions a correction is at least half of the one before. On curves of solutions corrections
+    may vanish at once: where pivots are small, Newton's method must also return from displaced points.
     """
     set_patch(point.x, point.patch)
     before, converged = np.inf, False
     for _ in range(16):
         length = correct(eq, work, point, 0j, before > 0.0)
-        converged = length <= 1e-16  # there may not be more digits, but the next correction is its square
+        converged = length <= 1e-16  # the next correction, its square, may be below the last digit
         if converged or not length <= 0.25 * before or length > 1e-3:
             break
         before = length
@@ -298,9 +298,9 @@ def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
 
 @inner
 def _go_round(eq, options, work, point, radius, care, most, mean, place):  # type: ignore[no-untyped-def]
-    """Mean over a closed circle around t = 0, by Cauchy's integral the end of the path.
+    """Write the mean over a closed circle around t = 0, the end of the path by Cauchy's formula, to ``mean``.
 
-    Returns the :class:`_Circle` and the steps; `place` is where the path is.
+    Returns the :class:`_Circle` and the steps; ``place`` is the current point of the path.
     """
     x, size, samples = point.x, point.x.size, options.endgame.samples
     _copy(point, place)
@@ -329,7 +329,7 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
             ratio = place.x[0] * here.conjugate()
             turned += np.arctan2(ratio.imag, ratio.real)
         closed = True
-        for j in range(size):  # the first coordinate may be much smaller than others, and take longer
+        for j in range(size):  # each by its own motion: the first coordinate may be small, and close later
             closed = closed and abs(place.x[j] - x[j]) <= options.endgame.closing * furthest[j] + noise
         if closed:
             for j in range(size):
@@ -341,7 +341,7 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
 
 @inner
 def _goes_to_infinity(game, circle, before, first_mean, extended):  # type: ignore[no-untyped-def]
-    """Whether the first coordinate vanishes as the power of t that follows from its turns on two circles."""
+    """Whether the first coordinate vanishes like the power of t that its winding on two circles gives."""
     if circle.turns != before.turns or circle.winding != before.winding or circle.winding <= 0:
         return False
     rate = (circle.logarithm - before.logarithm) / np.log(game.radius_ratio)
@@ -355,7 +355,7 @@ def _goes_to_infinity(game, circle, before, first_mean, extended):  # type: igno
 
 @inner
 def _largest_value(eq, work, point):  # type: ignore[no-untyped-def]
-    """Largest value of the equations at t = 0, for coordinates of norm 1 or so."""
+    """Largest value of the equations at t = 0, for coordinates of norm near 1."""
     evaluate(eq, work, point, 0j, point.x.size > 0)
     largest = 0.0
     for place in eq.values:
@@ -365,15 +365,15 @@ def _largest_value(eq, work, point):  # type: ignore[no-untyped-def]
 
 @inner
 def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
-    """The end of a path that is at the start of the endgame, by Cauchy's integral over circles around t = 0.
+    """The end of a path from the start of the endgame on, by Cauchy's integral over circles around t = 0.
 
-    The means also agree on circles that enclose other branch points than t = 0. So the equations must hold
-    there, and the path must come nearer as t to the power of 1 / (number of turns), or faster. At an end at
-    infinity the first coordinate vanishes: its mean is 0, it goes round 0 m times while the path goes round
-    its circle w times, and its size is that of t to the power of m / w from circle to circle. By Jensen's
-    formula this holds for the means of its logarithm exactly if it vanishes nowhere but at t = 0.
+    Means over circles that enclose other branch points than t = 0 may agree too, but not at a solution. So
+    the equations must hold at the mean, and the distance of the path from it must decrease at least as t to
+    the power 1 / (number of turns). At an end at infinity the first coordinate vanishes: its mean is 0, it
+    winds around 0 m times in w turns of the path, and its size scales from circle to circle as t to the power
+    m / w. By Jensen's formula the mean logarithm does so exactly if it vanishes nowhere but at t = 0.
 
-    Returns what is known, whether the end is regular, and the steps.
+    Returns the state of the end, whether it is regular, and the steps.
     """
     size, game, exact = point.x.size, options.endgame, care.displacement == 0.0
     set_patch(point.x, point.patch)
@@ -427,7 +427,7 @@ def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-de
         before, distance_before = circle, away
         if gap <= game.agreement and circle.winding == 0:
             break
-    # The first coordinate of a finite end is more than what is left of one that vanishes.
+    # The first coordinate of a finite end must exceed the error of one that vanishes.
     found = gap <= game.accepted_difference and abs(end.x[0]) > 10.0 * gap + 1e-9
     if exact and (found or care.extended):
         _copy(point, place)
@@ -441,8 +441,8 @@ def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-de
 
 @inner
 def _descend(eq, options, work, place, care, here, trial):  # type: ignore[no-untyped-def]
-    """Follows a path in double-double arithmetic from log t = here to tiny t; whether its end is regular."""
-    for _ in range(3):  # the digits that doubles do not have
+    """Follow a path in double-double arithmetic from log t = here to tiny t; whether its end is regular."""
+    for _ in range(3):  # Newton steps for the low parts
         correct(eq, work, place, complex(np.exp(here), 0.0), True)
     down = _Leg(
         complex(here, 0.0), complex(np.log(options.endgame.smallest_t), 0.0), True, False, 0.02,

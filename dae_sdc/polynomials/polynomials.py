@@ -15,10 +15,10 @@ Complexes = npt.NDArray[np.complex128]
 Integers = npt.NDArray[np.int64]
 
 MOST_DEGREE = 10_000
-"""Highest power in polynomials."""
+"""Highest power of a variable or expression that is accepted."""
 
 SMALLEST_MAGNITUDE = 0.01
-"""Size that coordinates of a point of norm 1 have at least, as units of derivatives."""
+"""Lower bound of the sizes of coordinates of a point of norm 1, the units of derivatives."""
 
 
 def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
@@ -28,14 +28,14 @@ def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
 
 
 def _rational(value: complex) -> Any:
-    """The complex number of SymPy that a double is."""
+    """A complex double as an exact number of SymPy."""
     import sympy
 
     return sympy.Rational(value.real) + sympy.I * sympy.Rational(value.imag)
 
 
 def _is_double(number: Any, nearest: complex) -> bool:
-    """Whether a number of SymPy is the double that is nearest to it."""
+    """Whether a number of SymPy equals the double nearest to it."""
     if not all(part.is_Rational for part in number.as_real_imag()):
         return False
     return bool(number == _rational(nearest))
@@ -54,8 +54,8 @@ class PolynomialSystem:
     exponents : array_like of int, shape (m, n)
         Exponents :math:`e` of the n variables in each monomial.
     rounded : bool
-        Whether the coefficients are the results of rounding, so that solutions that round-off makes of a
-        multiple one count as one. Otherwise they are exactly these.
+        Whether the coefficients are rounded, so that simple solutions into which round-off splits a multiple
+        one count as one. Otherwise they are taken to be exact.
 
     Raises
     ------
@@ -89,15 +89,14 @@ class PolynomialSystem:
         self.coefficients: Complexes = merged[:, used]
         self.exponents: Integers = table[used]
         self.rounded = rounded
-        # The differences of the exact coefficients from these doubles and, where they are not 0, the exact
-        # coefficients as numbers of SymPy.
+        # Exact coefficients minus these doubles and, where that is not 0, the exact ones as SymPy numbers.
         self.remainders: Complexes = np.zeros_like(self.coefficients)
         self.exact: dict[tuple[int, int], Any] = {}
         self._prepare()
 
     @classmethod
     def from_sympy(cls, expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
-        """The system of SymPy expressions, each of which is 0, in SymPy symbols.
+        """The system that sets SymPy expressions in SymPy symbols to 0.
 
         Parameters
         ----------
@@ -160,7 +159,7 @@ class PolynomialSystem:
         return found
 
     def _prepare(self) -> None:
-        """One table of monomials for the polynomials and all their derivatives."""
+        """Make one table of monomials for the polynomials and all their derivatives."""
         rows, columns = self.coefficients.shape[0], self.exponents.shape[1]
         tables, weights = [self.exponents], [np.zeros((0, 0), dtype=np.complex128)] * (columns + 1)
         weights[0] = self.coefficients
@@ -222,11 +221,11 @@ class PolynomialSystem:
         return found[:, 0], found[:, 1:].transpose(0, 2, 1)
 
     def values(self, points: npt.ArrayLike) -> Complexes:
-        """Values at points of shape (p, n), shape (p, k)."""
+        """Values, shape (p, k), at points of shape (p, n)."""
         return self.both(points)[0]
 
     def jacobian(self, points: npt.ArrayLike) -> Complexes:
-        """Jacobians at points of shape (p, n), shape (p, k, n)."""
+        """Jacobians, shape (p, k, n), at points of shape (p, n)."""
         return self.both(points)[1]
 
     @cached_property
@@ -234,7 +233,7 @@ class PolynomialSystem:
         return PolynomialSystem(np.abs(self.coefficients), self.exponents)
 
     def relative(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
-        """Values and Jacobians in units of what they would be if no terms cancelled.
+        """Values and Jacobians relative to the sizes of their terms.
 
         Parameters
         ----------
@@ -259,14 +258,14 @@ class PolynomialSystem:
         return values / np.maximum(units.real, tiny), scaled
 
     def derivative(self, variable: int) -> PolynomialSystem:
-        """Derivatives with respect to the variable in this column, as a system."""
+        """Derivatives of the polynomials with respect to the variable of this column, as a system."""
         lowered = self.exponents.copy()
         lowered[:, variable] = np.maximum(lowered[:, variable] - 1, 0)
         return PolynomialSystem(self.coefficients * self.exponents[:, variable], lowered)
 
     def homogenized(self) -> PolynomialSystem:
         r"""The homogeneous system :math:`x_0^{d_i} F_i(x / x_0)`, with :math:`x_0` as the first variable."""
-        rows, columns = np.nonzero(self.coefficients)  # where these are 0, remainders are
+        rows, columns = np.nonzero(self.coefficients)  # remainders are 0 elsewhere
         lacking = self.degrees[rows] - self.exponents[columns].sum(axis=1)
         exponents = np.column_stack([lacking, self.exponents[columns]])
         coefficients = np.zeros((self.equations, len(rows)), dtype=np.complex128)
@@ -279,7 +278,7 @@ class PolynomialSystem:
         return found
 
     def scaled(self) -> tuple[PolynomialSystem, npt.NDArray[np.float64]]:
-        r"""A system whose coefficients are of size 1, as far as this can be.
+        r"""An equivalent system whose coefficients are as near to size 1 as scaling allows.
 
         Returns
         -------

@@ -26,21 +26,22 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 def run_jobs(
     function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int = 1, comm: Any = None
 ) -> list[Result]:
-    """Results of a function for many jobs, in their order, whoever has done them.
+    """Results of a function for many jobs, in the order of the jobs, computed by several processes.
 
-    Worker processes are fresh interpreters: nothing of this process is forked, and a script that calls this
-    is not run again in them, with or without ``if __name__ == "__main__"``.
+    Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
+    run again in them, with or without ``if __name__ == "__main__"``.
 
     Parameters
     ----------
     function : callable
-        A function at the top of a module. Jobs and results can be pickled.
+        A function at the top level of a module. Jobs and results must be picklable.
     jobs : sequence
         The jobs.
     workers : int
         Number of processes; 1 stands for this process alone.
     comm : mpi4py.MPI.Comm, optional
-        Communicator whose ranks all call this with the same jobs, share them and all get all results.
+        Communicator whose ranks share the jobs. All ranks have to call this with all jobs, and get all
+        results.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def run_jobs(
     Raises
     ------
     InputError
-        If `workers` is no positive integer, or is given together with `comm`.
+        If ``workers`` is no positive integer, or is given together with ``comm``.
     RemoteError
         If a process has died, or a job has failed in another one.
     """
@@ -69,7 +70,7 @@ def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any)
     mine: list[tuple[int, Result]] = []
     try:
         mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
-    except Exception as raised:  # the other ranks wait, and must hear of it
+    except Exception as raised:  # the other ranks wait, and must be told
         error = raised
     gathered = comm.allgather((mine, None if error is None else _told(error)))
     if error is not None:
@@ -123,7 +124,7 @@ def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers:
             try:
                 for done in [threads.submit(feed, process) for process in processes]:
                     done.result()
-            finally:  # also lets go of the threads that still wait for an answer
+            finally:  # this also ends the threads that still wait for an answer
                 for process in processes:
                     process.kill()
     finally:
@@ -137,9 +138,9 @@ def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers:
 
 
 def serve() -> None:
-    """What a worker process does: jobs from the standard input, results to the standard output."""
+    """Loop of a worker process: read jobs from standard input, write results to standard output."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what a job prints is no result
+    sys.stdout = sys.stderr  # text that a job prints must not mix with results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process
     while True:
         try:

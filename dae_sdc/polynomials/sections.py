@@ -1,4 +1,4 @@
-"""Points in which linear spaces meet the solutions of polynomials, made regular by deflation."""
+"""Intersections of linear spaces with the solutions of polynomials, made regular by deflation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dae_sdc.polynomials.slices import deflated, homogeneous_points, least_step,
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, sizes
 
 MOST_DEFLATIONS = 8
-"""Deflations of a point, each of which lowers its multiplicity."""
+"""Largest number of deflations of a point, each of which lowers its multiplicity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Cut:
     slices: Complexes
 
     def refined(self, points: Complexes) -> tuple[Complexes, Booleans]:
-        """Affine points after the Gauss-Newton method, shape (p, N), and which of them it finds regular."""
+        """Affine points refined by the Gauss-Newton method, shape (p, N), and which of them are regular."""
         x, size = points, 1.0 + sizes(points)
         linear, constant = self.slices[:, 1:], self.slices[:, 0]
         change = np.full(len(x), np.inf)
@@ -58,16 +58,23 @@ class Cut:
     def resolved(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
     ) -> tuple[list[Section], Complexes]:
-        """Sections whose points have become regular by deflation, and the points for which deflation fails.
+        """Sections of points made regular by deflation, and the points for which deflation fails.
 
         Parameters
         ----------
         points : ndarray, shape (p, N)
             Singular solutions.
         random : numpy.random.Generator
-            Source of random numbers.
+            Generator of the random deflations.
         left : int
-            Deflations that may follow.
+            Largest number of further deflations.
+
+        Returns
+        -------
+        list of Section
+            One section for each deflated system.
+        ndarray, shape (q, n)
+            The other points, in the variables of the user.
         """
         system, n, slices = self.system, self.variables, self.slices
         sections: list[Section] = []
@@ -81,7 +88,7 @@ class Cut:
             more = deflated(system, rank, random)
             added = more.variables - system.variables
             wider = Cut(more, n, np.hstack([slices, np.zeros((len(slices), added))]))
-            # At the points, the new unknowns solve linear equations.
+            # At given points the equations are linear in the new unknowns.
             start = np.hstack([here, np.zeros((len(here), added))])
             if added:
                 values, matrix = more.both(start)
@@ -98,12 +105,13 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Section(Cut):
-    """Points in which a linear space meets solutions of one dimension; further parameters are those of a cut.
+    """Points in which a linear space meets solutions of one dimension; adds two parameters to :class:`Cut`.
 
     Parameters
     ----------
     square : PolynomialSystem
-        As many combinations of the polynomials as make the points isolated, in homogeneous coordinates.
+        Random combinations of the polynomials, in homogeneous coordinates, as many as make the points
+        isolated.
     points : ndarray, shape (p, N + 1)
         The points, in homogeneous coordinates of norm 1.
     """
@@ -116,14 +124,14 @@ class Section(Cut):
         return Section(self.system, self.variables, self.slices, self.square, self.points[which])
 
     def affine(self, points: Complexes) -> Complexes:
-        """Values of the variables of the user, shape (p, n)."""
+        """Values of the variables of the user at homogeneous points, shape (p, n)."""
         found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
         return found
 
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
     ) -> Ends:
-        """Ends of the paths of points when the slices move.
+        """Ends of the paths on which points move when the slices move.
 
         Parameters
         ----------
@@ -132,25 +140,25 @@ class Section(Cut):
         before : ndarray, shape (k, N + 1)
             Slices at the beginning.
         after : ndarray, shape (k, N + 1) or (p, k, N + 1)
-            Slices at the end, common ones or those of each point.
+            Slices at the end: common to all points, or one set for each point.
         gamma : complex
-            A random number of size 1.
+            A random number of modulus 1.
         attempts : int
-            Times that a path is followed.
+            Largest number of times that a path is followed.
         """
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
-        """Which points lie on the components that the section meets.
+        """Whether points lie on the components that the section meets.
 
         Parameters
         ----------
         points : ndarray, shape (q, n)
             Affine points.
         random : numpy.random.Generator
-            Source of random numbers.
+            Generator of the random path.
         close : float
             Distance, in units of 1 + their size, within which points are equal.
         """
@@ -173,6 +181,6 @@ class Section(Cut):
 
 
 def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
-    """Where all polynomials vanish, of points of norm 1."""
+    """Whether all polynomials vanish at points of norm 1, shape (p,)."""
     found: Booleans = sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
     return found

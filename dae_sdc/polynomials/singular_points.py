@@ -17,7 +17,7 @@ from dae_sdc.polynomials.witness import Component, Decomposition, decompose, sho
 
 @dataclass(frozen=True, eq=False)
 class SingularPoints:
-    """Points where the Jacobian of polynomials has a lower rank than around them.
+    """Points where the Jacobian of polynomials has a lower rank than at nearby solutions.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class SingularPoints:
     ranks : ndarray of int, shape (k,)
         Ranks of the Jacobian there.
     generic_rank : int
-        Rank at general points of the solutions, the largest one if they have several components.
+        Rank at general points of the solutions; the largest such rank if there are several components.
     sets : tuple of int
-        Dimensions of the sets of singular points that are not isolated; their points are not listed.
+        Dimensions of the sets of singular points that are not isolated, and not in ``points``.
     failed : int
         Number of paths that were lost; some points may be missing if it is not 0.
     """
@@ -72,9 +72,9 @@ def _unitary(size: int, random: np.random.Generator) -> Complexes:
 def _with_kernel(
     system: PolynomialSystem, rank: int, random: np.random.Generator
 ) -> tuple[PolynomialSystem, bool]:
-    """The system with conditions for a Jacobian below this rank, and whether they are J^T lambda = 0.
+    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0.
 
-    Otherwise they are J N = 0 with N of full rank. Both are unique where the rank is one lower.
+    Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is lower by one.
     """
     k, n = system.equations, system.variables
     left = k == rank
@@ -112,7 +112,7 @@ def _with_kernel(
 def _degenerate(
     system: PolynomialSystem, rank: int, seed: int, random: np.random.Generator
 ) -> tuple[list[tuple[int, Complexes]], int]:
-    """Dimensions of the sets where the rank is lower, each with a point of it, and lost paths."""
+    """Dimension and a point of each set where the rank is lower, and the number of lost paths."""
     n = system.variables
     wider, left = _with_kernel(system, rank, random)
     parts = decompose(wider, seed=seed)
@@ -148,12 +148,12 @@ def singular_points(
     seed : int
         Seed of all random numbers. The result holds with probability 1.
     decomposition : Decomposition, optional
-        Irreducible decomposition of the system; found here if not given.
+        Irreducible decomposition of the system; computed if not given.
 
     Returns
     -------
     SingularPoints
-        The points.
+        Isolated singular points, ranks, and dimensions of other singular sets.
 
     Raises
     ------
@@ -199,6 +199,6 @@ def singular_points(
 
 
 def _rank_around(components: list[Component], point: Complexes) -> int | None:
-    """Largest rank at general points of the components through a point; None if there are none."""
+    """Largest generic rank of the components through a point; None if it lies on no component."""
     ranks = [part.rank for part in components if part.contains(point)[0]]
     return max(ranks, default=None)

@@ -8,14 +8,14 @@ from dae_sdc.polynomials.equations import norms, with_forms
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 
 VANISHING_SINGULAR_VALUE = 1e-5
-"""Singular value of a relative Jacobian that is taken for 0."""
+"""Singular value of a relative Jacobian up to which it counts as 0."""
 
 Block = tuple[Complexes, Integers]
-"""Coefficients and exponents of some polynomials, as those of :class:`PolynomialSystem`."""
+"""Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`."""
 
 
 def phase(random: np.random.Generator) -> complex:
-    """A random number of size 1."""
+    """A random complex number of modulus 1."""
     return complex(np.exp(2j * np.pi * random.random()))
 
 
@@ -28,7 +28,7 @@ def homogeneous_points(points: Complexes) -> Complexes:
 def relative_ranks(
     homogeneous: PolynomialSystem, points: Complexes, forms: Complexes | None = None
 ) -> Integers:
-    """Ranks of the Jacobian, with linear forms below it, at points on the solutions.
+    """Ranks of the Jacobian, with linear forms as further rows, at solutions.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def relative_ranks(
     points : ndarray, shape (p, n + 1)
         Solutions, in homogeneous coordinates of norm 1.
     forms : ndarray, shape (k, n + 1), optional
-        The linear forms.
+        The linear forms; none if not given.
 
     Returns
     -------
@@ -53,13 +53,13 @@ def relative_ranks(
 
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
-    """The shortest solutions of linear equations, shape (p, n), from matrices and right-hand sides."""
+    """Least-squares solutions of minimum norm, shape (p, n), of p systems of linear equations."""
     found: Complexes = (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
     return found
 
 
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
-    r"""The system with conditions for a Jacobian of at most this rank, which vanish to a lower order.
+    r"""The system deflated at points of multiplicity above 1: with conditions for a Jacobian of rank r.
 
     .. math::
         F(x) = 0, \quad J(x) C \lambda = 0, \quad h^T \lambda = 1, \qquad \lambda \in C^{r + 1}
@@ -71,14 +71,14 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     system : PolynomialSystem
         The polynomials F.
     rank : int
-        The rank r.
+        The rank r of the Jacobian at the points.
     random : numpy.random.Generator
-        Source of the matrix C and the vector h.
+        Generator of the matrix C and the vector h.
 
     Returns
     -------
     PolynomialSystem
-        The polynomials and conditions, in x and, behind it, the r + 1 multipliers.
+        The polynomials and conditions, in x followed by the r + 1 multipliers lambda.
 
     References
     ----------
@@ -112,7 +112,7 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
 
 
 def widened(exponents: Integers, more: int, factor: int | None = None) -> Integers:
-    """Exponents with columns for more unknowns behind them, one of which may be a factor of all monomials."""
+    """Exponents with columns for ``more`` unknowns; number ``factor`` of these multiplies all monomials."""
     extra = np.zeros((len(exponents), more), dtype=np.int64)
     if factor is not None:
         extra[:, factor] = 1
@@ -120,12 +120,12 @@ def widened(exponents: Integers, more: int, factor: int | None = None) -> Intege
 
 
 def added(terms: list[Block]) -> Block:
-    """The sum of polynomials that are given by different monomials."""
+    """The sum of polynomials that are given in different monomials."""
     return np.hstack([c for c, _ in terms]), np.concatenate([e for _, e in terms])
 
 
 def stacked(blocks: list[Block]) -> Block:
-    """Coefficients, of size 1, and exponents of several systems in the same variables, without zeros."""
+    """Several systems in the same variables as one, with coefficients scaled to size 1, without zeros."""
     rows, columns = sum(len(c) for c, _ in blocks), sum(c.shape[1] for c, _ in blocks)
     coefficients = np.zeros((rows, columns), dtype=np.complex128)
     row = column = 0

@@ -17,29 +17,30 @@ from dae_sdc.polynomials.pool import run_jobs
 Booleans = npt.NDArray[np.bool_]
 
 PATHS_PER_JOB = 128
-"""Paths that make one job for a process."""
+"""Number of paths in one job of a process."""
 
 
 FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
-"""How a path is followed the first time, and the next times."""
+"""Settings of the first, second and third attempt to follow a path."""
 
 
 @dataclass(frozen=True)
 class EndTolerances:
-    """When ends of paths are one solution, regular, or too far away.
+    """Tolerances by which ends of paths are the same solution, regular, or too far away.
 
     Parameters
     ----------
     same : float
-        Distance of two ends, in units of 1 + their size, that makes them one solution.
+        Distance of two ends, relative to 1 + their size, up to which they are one solution.
     same_exact : float
-        Distance of two simple solutions of exact equations that makes them one.
+        Distance of two simple solutions of exact equations up to which they are one.
     displacement : float
-        Distance within which solutions count as one where coefficients have round-off.
+        Distance from which Newton's method must return to a regular end, where coefficients have round-off.
     surely_regular : float
-        Smallest singular value of the relative Jacobian at an end that no two paths have, despite round-off.
+        Smallest singular value of the relative Jacobian above which an end belongs to one path only, despite
+        round-off.
     far : float
-        First coordinate of a point of norm 1 that lies too far away for sections.
+        First coordinate of a point of norm 1 up to which it is too far away to be used in a section.
     """
 
     same: float = 1e-5
@@ -58,9 +59,9 @@ class Ends(NamedTuple):
     Parameters
     ----------
     points : ndarray, shape (p, n + 1)
-        Homogeneous coordinates of norm 1.
+        Ends in homogeneous coordinates of norm 1.
     state : ndarray of int, shape (p,)
-        :data:`UNKNOWN`, :data:`FINITE`, or :data:`INFINITE` where the endgame has proved it.
+        :data:`UNKNOWN` for lost paths, :data:`FINITE` or :data:`INFINITE`.
     regular : ndarray of bool, shape (p,)
         Whether the Jacobian has an inverse at a finite end.
     smallest : ndarray, shape (p,)
@@ -78,7 +79,7 @@ class Ends(NamedTuple):
 
     @property
     def known(self) -> Booleans:
-        """Which paths have an end."""
+        """Which paths were not lost."""
         found: Booleans = self.state != UNKNOWN
         return found
 
@@ -90,14 +91,14 @@ class Ends(NamedTuple):
 
     @property
     def far(self) -> Booleans:
-        """Which ends are at infinity, or too far away to go on from there."""
+        """Which ends are at infinity, or too far away to continue from them."""
         near = np.abs(self.points[:, 0]) > np.where(self.regular, ENDS.far, 10.0 * ENDS.far)
         found: Booleans = self.infinite | (self.known & ~near)
         return found
 
 
 def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:
-    """Groups of the numbers of equal points, up to this distance in units of 1 + their size."""
+    """Groups of the numbers of points that are equal up to a distance, relative to 1 + their size."""
     left = np.arange(len(points))
     groups: list[Integers] = []
     while left.size:
@@ -109,10 +110,10 @@ def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:
 
 
 def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
-    """Numbers of simple ends that several paths share: all but one of these have jumped to another path."""
+    """Numbers of simple ends that several paths share, of which all but one jumped to another path."""
     if simple.size == 0:
         return simple
-    # Points on the sphere are the same up to a factor, which a general linear function takes away.
+    # Equal points may differ by a factor of modulus 1, which division by a general linear form removes.
     general = np.exp(1j * np.arange(ends.shape[1]) ** 2)
     turned = ends[simple] / (ends[simple] @ general)[:, None]
     doubtful = [simple[group] for group in groups_of(turned, distance) if group.size > 1]
@@ -127,12 +128,12 @@ def follow(
     comm: Any = None,
     attempts: int = len(FOLLOWED),
 ) -> Ends:
-    """The ends of all paths; lost ones, and those with the simple end of another, are followed again.
+    """The ends of all paths; lost paths, and paths that share a simple end, are followed again.
 
     Parameters
     ----------
     homotopy : Homotopy
-        The equations; start k belongs to path k of the homotopy.
+        The homotopy; start k belongs to its path k.
     starts : ndarray, shape (p, n + 1)
         Solutions at t = 1, in homogeneous coordinates.
     workers : int
@@ -140,12 +141,12 @@ def follow(
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the paths.
     attempts : int
-        Times that a path is followed, the last ones with more care: see :data:`FOLLOWED`.
+        Largest number of times that a path is followed, with the settings of :data:`FOLLOWED`.
 
     Returns
     -------
     Ends
-        The ends, where t = 0.
+        The ends at t = 0.
     """
     count = len(starts)
     ends, smallest = np.zeros_like(starts), np.zeros(count)
@@ -169,7 +170,7 @@ def follow(
 
 
 def sizes(points: Complexes) -> Vector:
-    """Largest coordinates."""
+    """Largest absolute coordinate of each point, shape (p,)."""
     found: Vector = np.abs(points).max(axis=1, initial=0.0)
     return found
 

@@ -19,14 +19,14 @@ from dae_sdc.polynomials.slices import homogeneous_points, phase, relative_ranks
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
 MOST_CASCADES = 6
-"""Choices of random linear spaces, of which some nearly touch the solutions or meet them far away."""
+"""Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away."""
 
 MOST_COORDINATES_SHOWN = 6
-"""Coordinates of a point that are printed."""
+"""Largest number of coordinates of a point that are printed."""
 
 
 def shown_number(value: complex) -> str:
-    """A coordinate as it is printed, without round-off."""
+    """A coordinate as text, rounded to 8 decimals and 6 digits."""
     real, imaginary = round(value.real, 8) + 0.0, round(value.imag, 8) + 0.0
     return f"{real:.6g}" if imaginary == 0.0 else f"{complex(real, imaginary):.6g}"
 
@@ -40,7 +40,7 @@ class Component:
     dimension : int
         Complex dimension: 0 for a point, 1 for a curve.
     degree : int
-        Number of points in which a general linear space of the complementary dimension meets the set.
+        Number of points in which a general linear space of complementary dimension meets the set.
     multiplicity_one : bool
         Whether the rank of the Jacobian at a general point is the number of variables less the dimension.
         Otherwise the component is singular: it is a multiple solution at all of its points, as 0 is of
@@ -48,8 +48,8 @@ class Component:
     rank : int
         Rank of the Jacobian at a general point.
     certified : bool
-        Whether the trace test holds: the witness points are all those of one or more components, and none of
-        them is missing. That they belong to a single one has been found by monodromy.
+        Whether the trace test holds, which shows that no witness point is missing. That the points belong to
+        a single component is shown by monodromy.
     witness : ndarray, shape (degree, n)
         The points, complex, in which the linear space meets the component.
     linear, offset : ndarray, shapes (dimension, n) and (dimension,)
@@ -76,7 +76,7 @@ class Component:
         points : array_like, shape (p, n)
             Real or complex points.
         seed : int
-            Seed of the way on which the linear space is moved.
+            Seed of the random path on which the linear space is moved.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class Decomposition:
     Parameters
     ----------
     components : tuple of Component
-        The components, those of the highest dimension and degree first.
+        The components, by decreasing dimension and degree.
     variables : int
         Number of variables.
     failed : int
@@ -149,7 +149,7 @@ class Decomposition:
 
 
 class _Cascade:
-    """Sections of the solutions, one dimension after the other, the highest first."""
+    """The regenerative cascade: sections of the solutions by decreasing dimension."""
 
     def __init__(
         self, system: PolynomialSystem, random: np.random.Generator, workers: int, hasty: bool
@@ -198,7 +198,7 @@ class _Cascade:
             solves[finite] = vanish(self.homogeneous, ends.points[finite])
             self._keep(n - stage - 1, slices, ends, solves)
             points = ends.points[finite & ~solves & ends.regular]
-            # Where a random combination of the polynomials vanishes, but not all, its solutions are simple.
+            # Solutions of the random combinations, but not of all polynomials, are simple: others are lost.
             self.failed += int((finite & ~solves & ~ends.regular).sum())
             if len(points) == 0 or (self.failed and self.hasty):
                 return
@@ -211,7 +211,7 @@ class _Cascade:
         stage: int,
         factors: Complexes,
     ) -> Complexes:
-        """The points with each factor of the product in the place of the first slice."""
+        """The points after the first slice has moved to each factor of the product."""
         more = len(factors) - 1
         if more == 0:
             return points
@@ -227,12 +227,12 @@ class _Cascade:
         return np.concatenate([points, ends.points[ends.known]])
 
     def _keep(self, dimension: int, slices: Complexes, ends: Ends, solves: Booleans) -> None:
-        """Adds sections with the solutions among the ends that are on no component of higher dimension."""
+        """Add sections of the solutions among the ends that lie on no component of higher dimension."""
         n, random = self.system.variables, self.random
         cut = Cut(self.system, n, slices)
         simple = ends.points[solves & ends.regular]
         if len(simple):
-            # The rank of the Jacobian is that of a component of this dimension: no other goes through them.
+            # By the rank of the Jacobian these points lie on a component of this dimension and on no other.
             affine = cut.refined(simple[:, 1:] / simple[:, :1])[0]
             self.sections.append((dimension, True, cut.section(affine, random)))
         multiple = ends.points[solves & ~ends.regular]
@@ -258,9 +258,9 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     """Numerical irreducible decomposition of the solutions of polynomials.
 
     A regenerative cascade finds the points in which random linear spaces meet the components of each
-    dimension. Points on components of higher dimension are found by moving the sections of those, and left
-    out. Deflation makes multiple points regular. Loops of the linear space, around which the points of one
-    component change places, group the points, and a trace test shows that no point of a group is missing.
+    dimension. Points on components of higher dimension, found by moving the sections of those, are left out.
+    Deflation makes multiple points regular. Monodromy loops of the linear space, which permute the points of
+    one component, group the points, and a trace test shows that no point of a group is missing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The library of DAEs, one file a family; every problem is found by its name or by its class."""
+"""The library of DAEs, one module per family; the classes of all problems are attributes of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The library of DAEs that are given by their equations: structure, index reduction and start are found."""
+"""The library of DAEs given by their equations alone: their structure and index reduction are computed."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ Expressions: TypeAlias = Mapping[str, Any]
 class ModelOfProblem:
     """The model of a problem with compiled equations: the same unknowns in the same order, and the same F.
 
-    Unknowns, parameters, interval, step size and start are those of the problem. What it calls "der(x)" is no
-    unknown of the model but the derivative of x, of which the model writes no definition.
+    Unknowns, parameters, interval, step size and start are those of the problem. An unknown "der(x)" of the
+    problem is in the model the derivative of its unknown x, and the equation that defines it is left out.
 
     Parameters
     ----------
     name : str
-        Name of both.
+        Name of the problem and of the model.
     problem_class : type
-        Its class.
+        Class of the problem.
     equations : callable
-        Function of a model, its unknowns and its parameters, the last two as symbols in the order of the
-        problem, that returns what vanishes by the names of the equations, in the order of the problem.
+        Function of a model, its unknowns and its parameters, both as symbols in the order of the problem.
+        It returns the residuals by the names of the equations, in the order of the problem.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ModelOfProblem:
         self.__signature__ = inspect.Signature([given[parameter] for parameter in self.parameters])
 
     def __call__(self, **parameters: float) -> Model:
-        """The model, with values of parameters by their names."""
+        """A new model; the arguments are values of parameters by their names."""
         from dae_sdc.model.model import Model
 
         problem = self.problem_class(**parameters)
@@ -101,22 +101,22 @@ def equations_of(
 
 
 def _plain(unit: str) -> str:
-    """Models leave the unit 1 out."""
+    """The unit of a problem as models write it: the empty string for 1."""
     return "" if unit == "1" else unit
 
 
 def start_at(model: Model, names: Sequence[str], values: Iterable[float], order: int = 0) -> None:
-    """Set start values of unknowns, or of derivatives of one order."""
+    """Set the start values of the named unknowns, or of their derivatives of order ``order``."""
     for name, value in zip(names, values, strict=True):
         model.start(name if order == 0 else f"der({name}, {order})", float(value))
 
 
 MOST_PARTS = 10_000
-"""Largest number of parts of a model: equations of SymPy take about a millisecond each."""
+"""Largest number of repeated parts of a model: SymPy takes about a millisecond for each equation."""
 
 
 def require_size(what: str, count: int, least: int = 1) -> int:
-    """A number of parts of a model; raises :class:`InputError` unless it is an integer of some size."""
+    """``count`` as an integer; raises :class:`InputError` unless it is one from ``least`` to MOST_PARTS."""
     require_count(what, count, MOST_PARTS)
     if count < least:
         raise InputError(f"{what} must be at least {least}; got {count}")
@@ -124,7 +124,7 @@ def require_size(what: str, count: int, least: int = 1) -> int:
 
 
 def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names: Symbols = ()) -> list[Any]:
-    """G^T lambda, which constraints add to the left-hand sides of the equations of motion of q.
+    """G^T lambda with G = dg/dq: constraints g(q) = 0 add it to the left-hand sides of the equations of q.
 
     The multipliers are new unknowns lambda_1, ... unless ``names`` gives their symbols.
     """
@@ -135,7 +135,7 @@ def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names:
 
 
 def total(terms: Sequence[Any]) -> Any:
-    """The sum of SymPy's expressions, without taking it apart again and again."""
+    """The sum of SymPy expressions in one call, faster than repeated +."""
     from sympy import Add
 
     return Add(*terms)

@@ -1,4 +1,4 @@
-"""Problems with a table of parameters: default, unit, meaning and check of each are said once."""
+"""Problems with a table of parameters, which holds the default, unit, meaning and check of each."""
 
 from __future__ import annotations
 
@@ -56,24 +56,24 @@ def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
 
 
 class Parameter(NamedTuple):
-    """A parameter of a problem, which has an attribute of its name.
+    """A parameter of a problem; its value is the attribute of the same name of the problem.
 
     Parameters
     ----------
     default : object
-        Its value where none is given.
+        Default value.
     unit : str
-        Its unit; "1" for a number without one, "none" for what the equations do not take as a number.
+        Unit of the value; "1" if dimensionless, "none" if the value is not passed to the equations.
     meaning : str
-        What it is, for the documentation.
+        Description for the documentation.
     check : callable or None
-        Function of the problem and the name that raises :class:`InputError` for a value of no use.
+        Function of the problem and the name that raises :class:`InputError` for an inadmissible value.
     kind : str
-        Which values it takes, for the documentation; by default the type of the default.
+        Admissible values, for the documentation; by default the type of the default value.
     fixed : bool
-        Whether it cannot be set once the problem is made.
+        Whether the attribute is read-only.
     inherited : bool
-        Whether it is one of the class above, which checks and keeps it.
+        Whether the value is passed on to the constructor of the base class, which checks and stores it.
     """
 
     default: Any
@@ -86,17 +86,17 @@ class Parameter(NamedTuple):
 
 
 def positive(unit: str, meaning: str, /, **defaults: float) -> dict[str, Parameter]:
-    """Parameters of one unit and meaning that are positive, by their names and defaults."""
+    """Positive parameters of the same unit and meaning; the keywords are their names and defaults."""
     return {name: Parameter(value, unit, meaning, require_positive) for name, value in defaults.items()}
 
 
 def finite(unit: str, meaning: str, /, **defaults: complex) -> dict[str, Parameter]:
-    """Parameters of one unit and meaning that are finite, by their names and defaults."""
+    """Finite parameters of the same unit and meaning; the keywords are their names and defaults."""
     return {name: Parameter(value, unit, meaning, require_finite) for name, value in defaults.items()}
 
 
 def formulation(*names: str) -> dict[str, Parameter]:
-    """The formulation of a problem with constraints, one of ``names``, by default the first."""
+    """The parameter "formulation" of a problem with constraints: one of ``names``, by default the first."""
     listed = ", ".join(f'"{name}"' for name in names)
     meaning = f'Form in which implicit methods see the constraints; "{names[0]}" by default'
     return {"formulation": Parameter(None, "none", meaning, None, f"{{{listed}}}, optional", inherited=True)}
@@ -117,9 +117,10 @@ class LibraryProblem(ProblemDAE):
     parameters : mapping of str to Parameter
         The table, in the order of the constructor and of :meth:`kernel_parameters`.
     size : (int, int)
-        Numbers of differential and algebraic unknowns, or what else the class above takes first.
+        First two arguments of the base class, for :class:`ProblemDAE` the numbers of differential and
+        algebraic unknowns.
     group_sizes : mapping of str to int
-        Numbers of unknowns that converge at different orders, by names of these groups in their order.
+        Names and sizes of groups of consecutive unknowns that converge at different orders.
     """
 
     parameters: ClassVar[Mapping[str, Parameter]] = {}
@@ -133,7 +134,7 @@ class LibraryProblem(ProblemDAE):
             cls.parameter_units = {name: entry.unit for name, entry in cls.parameters.items()}
             cls.__signature__ = cls._signature = _signature_of(cls.parameters)
             cls.__doc__ = _documented(cls.__doc__ or "", cls.parameters)
-        elif "__init__" in own:  # of a user, who has a signature of his own
+        elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
             cls.__signature__ = inspect.Signature(list(given.values())[1:])
         super().__init_subclass__(**kwargs)
@@ -157,15 +158,15 @@ class LibraryProblem(ProblemDAE):
         super().__init__(*self._counts(), **rest)
 
     def _check_parameters(self) -> None:
-        """Refuse values of parameters that do not go together."""
+        """Raise :class:`InputError` for values of parameters that contradict each other."""
 
     def _counts(self) -> tuple[int, int]:
-        """The two numbers that the constructor of the class above takes first."""
+        """The first two arguments of the constructor of the base class."""
         return self.size
 
     @property
     def groups(self) -> dict[str, slice]:
-        """The groups of ``group_sizes``, or else those of :class:`ProblemDAE`."""
+        """Places of the unknowns of each group in ``group_sizes``; by default as in :class:`ProblemDAE`."""
         ends = accumulate(self.group_sizes.values())
         own = {
             name: slice(end - self.group_sizes[name], end)
@@ -174,7 +175,7 @@ class LibraryProblem(ProblemDAE):
         return own or super().groups
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The numbers among the parameters in their order."""
+        """Values of the parameters with a unit other than "none", in the order of the table."""
         return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]
 
 
@@ -185,7 +186,7 @@ def _signature_of(parameters: Mapping[str, Parameter]) -> inspect.Signature:
 
 
 def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:
-    """The docstring of a class with a section on its parameters before those that it has."""
+    """The docstring of a class with a section on its parameters inserted before its first section."""
     lines = ["Parameters", "----------"]
 
     def alike(item: tuple[str, Parameter]) -> tuple[str, str, str]:

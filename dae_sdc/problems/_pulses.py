@@ -10,16 +10,16 @@ from dae_sdc.problems._testset import TestSetProblem
 
 
 class Line(NamedTuple):
-    """One straight piece of a signal: value + slope (t - start).
+    """A linear piece of a signal: value + slope (t - start).
 
     Parameters
     ----------
     start : float
-        The corner at which the piece begins.
+        Time at which the piece begins.
     value : float
-        Signal there.
+        Signal at ``start``.
     slope : float
-        Its derivative on the piece.
+        Derivative of the signal on the piece.
     """
 
     start: float
@@ -37,11 +37,11 @@ class Pulse(NamedTuple):
     Parameters
     ----------
     delay : float
-        Time within a period at which the rise begins.
+        Time from the start of a period to the rise.
     rise, high, fall : float
-        Durations of the three parts; rise and fall are positive.
+        Durations of rise, plateau and fall; rise and fall are positive.
     period : float
-        Duration of a period, at least the sum of the four.
+        Duration of a period, at least the sum of delay, rise, high and fall.
     level : float
         Height of the plateau.
     """
@@ -54,7 +54,7 @@ class Pulse(NamedTuple):
     level: float
 
     def _cycle(self, number: int) -> tuple[Line, Line, Line, Line]:
-        """The four pieces that begin in a cycle; the last one reaches into the next."""
+        """The four pieces that begin in period ``number``; the last one reaches into the next period."""
         rise = number * self.period + self.delay
         high = number * self.period + (self.delay + self.rise)
         fall = number * self.period + (self.delay + self.rise + self.high)
@@ -67,7 +67,7 @@ class Pulse(NamedTuple):
         )
 
     def line(self, t: float) -> Line:
-        """The piece that begins at ``t``, to 1e-12 of ``t`` or the period, or else contains it."""
+        """The piece that contains ``t``; from 1e-12 max(abs(t), period) before a corner on, the next one."""
         slack = 1e-12 * max(abs(t), self.period)
         cycle = math.floor(t / self.period)
         lines = (line for number in (cycle - 1, cycle, cycle + 1) for line in self._cycle(number))
@@ -82,12 +82,12 @@ class Pulse(NamedTuple):
 
 
 class PulsedProblem(TestSetProblem):
-    """A problem driven by trains of pulses, whose straight pieces are held for whole steps.
+    """A problem driven by trains of pulses; the linear pieces are chosen anew at the start of each step.
 
     Attributes
     ----------
     lines : tuple of Line
-        The piece of every train that is in force, chosen in :meth:`start_step`.
+        Piece of every train in the current step, chosen by :meth:`start_step`.
     """
 
     pulses: ClassVar[tuple[Pulse, ...]] = ()
@@ -102,8 +102,8 @@ class PulsedProblem(TestSetProblem):
         return tuple(sorted(set().union(*(pulse.corners(t0, t_end) for pulse in self.pulses))))
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Choose the pieces that begin at ``t`` or contain it."""
+        """Choose the pieces that contain ``t``; at a corner, those that begin there."""
         lines = tuple(pulse.line(t) for pulse in self.pulses)
-        # Setting them has the parameters of the kernels made anew.
+        # An assignment makes the problem pack the parameters of its kernels anew.
         if lines != self.lines:
             self.lines = lines

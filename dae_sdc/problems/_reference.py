@@ -40,16 +40,16 @@ def load(name: str) -> Pieces:
 
 
 class StoredReference:
-    """Reference solution of a problem with its default parameters, evaluated anywhere in its range.
+    """Reference solution of a problem with its default parameters at any time of the stored interval.
 
-    The data are made by ``tools/make_references.py``; the JSON file beside each says how and how far two
-    independent methods agree. Values are accurate to 1e-11, derivatives to 1e-9, relative to the largest
-    value of the component and of its derivative. At an event, value and derivative are those before it.
+    ``tools/make_references.py`` makes the data; the JSON file beside each states the method and the
+    difference of two independent methods. Values are accurate to 1e-11, derivatives to 1e-9, relative to the
+    largest value of the component and of its derivative. At an event, both are those before it.
 
     Parameters
     ----------
     name : str
-        Name of the files in ``dae_sdc/problems/data``, which is the name of the problem.
+        Name of the files in ``dae_sdc/problems/data`` and of the problem.
     """
 
     def __init__(self, name: str) -> None:
@@ -78,11 +78,11 @@ class StoredReference:
         return np.asarray(chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale)))
 
     def _piece(self, problem: LibraryProblem, t: float) -> tuple[float, Vector, float]:
-        """Place of ``t`` in its piece, the coefficients there, and dx/dt."""
+        """x in [-1, 1] of ``t`` in its piece, the coefficients of the piece, and dx/dt."""
         require_defaults(problem)
         breaks, coefficients = load(self.name)
         start, end = breaks[0], breaks[-1]
-        # Times that a run reaches by adding steps miss the end by round-off.
+        # A sum of time steps misses the end of the interval by round-off.
         slack = 1e-9 * (end - start)
         if not start - slack <= t <= end + slack:
             raise ReferenceRangeError(
@@ -94,7 +94,7 @@ class StoredReference:
 
 
 class ReferencedProblem(LibraryProblem):
-    """A problem whose start is known for all parameters, and its solution from a :class:`StoredReference`."""
+    """A problem with a start for all parameters and a :class:`StoredReference` for the default ones."""
 
     stored: ClassVar[StoredReference]
 

@@ -1,4 +1,4 @@
-"""What the problems of the Test Set for IVP Solvers share: end values and scores."""
+"""Base classes and scores of the problems of the Test Set for IVP Solvers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._parameters import LibraryProblem, require_defaults
 
 _SLACK = 1e-9
-"""How far from the ends of the interval, relative to its length, times count as its ends."""
+"""Tolerance for a time to count as an end of the interval, relative to its length."""
 
 
 class ReferenceEnd(NamedTuple):
@@ -28,14 +28,14 @@ class ReferenceEnd(NamedTuple):
     t : float
         End of the interval.
     u : ndarray
-        The solution there, shape (n,), in the order of the state.
+        The solution at ``t``, shape (n,), in the order of the state.
     digits : ndarray
-        Digits of each component known to be correct, shape (n,); 0 where none is known, or where the
-        component vanishes and has no relative error.
+        Number of digits of each component known to be correct, shape (n,); 0 where none is known, or where
+        the component vanishes and has no relative error.
     scored : tuple of int
-        Unknowns that the official score takes.
+        Numbers of the unknowns in the official score.
     source : str
-        Where the values come from, and how the digits were found.
+        Origin of the values, and of the digits.
     """
 
     t: float
@@ -46,7 +46,7 @@ class ReferenceEnd(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is stored of a problem in ``data/testset.json``, in the order of its state.
+    """The entry of a problem in ``data/testset.json``; arrays are in the order of its state.
 
     Parameters
     ----------
@@ -55,14 +55,14 @@ class Record(NamedTuple):
     u0 : ndarray
         Consistent initial value, shape (n,).
     du0 : ndarray or None
-        Derivative of the solution at ``t0``, of all unknowns, shape (n,); None where it is not stored.
+        Derivatives of all unknowns at ``t0``, shape (n,); None where they are not stored.
     end : ReferenceEnd
         The solution at the end.
     variable_index : tuple of int
-        Index of every unknown; 1 for those of ordinary differential equations.
+        Index of every unknown; 1 for ordinary differential equations.
     nominal : ndarray
-        Sizes below which an absolute error counts, shape (n,): where none are stored, the smaller of those at
-        both ends for unknowns that are scored, the larger for the others, and 1 for what is zero at both.
+        Sizes below which an absolute error counts, shape (n,). Where none are stored, the nonzero values at
+        the two ends give them: the smaller for scored unknowns, the larger for others, 1 if both are zero.
     """
 
     t0: float
@@ -88,7 +88,7 @@ def _constant(values: list[float]) -> Vector:
 
 @functools.cache
 def load_record(name: str) -> Record:
-    """The record ``name`` of ``data/testset.json``, read once; its arrays cannot be written to."""
+    """The record ``name`` of ``data/testset.json``, read once; its arrays are read-only."""
     stored = _stored()[name]
     end = ReferenceEnd(
         stored["t_end"],
@@ -123,7 +123,7 @@ class StoredEnds(LibraryProblem):
     independent_of: ClassVar[tuple[str, ...]] = ()
 
     def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
-        """A state from values in the order of the record."""
+        """The state of values in the order of the record."""
         return self.state(values)
 
     def u_exact(self, t: float) -> MeshDAE:
@@ -156,7 +156,7 @@ class StoredEnds(LibraryProblem):
         return self._arranged(record.du0)
 
     def _start(self) -> npt.ArrayLike:
-        """The initial value; a subclass gives it for other than default parameters too."""
+        """The initial value for default parameters; subclasses may give it for all parameters."""
         self._require_defaults()
         return load_record(self.record).u0
 
@@ -165,7 +165,7 @@ class StoredEnds(LibraryProblem):
 
 
 class TestSetProblem(StoredEnds):
-    """A problem of the Test Set, with indices and sizes of its unknowns from its record."""
+    """A problem of the Test Set; the indices and sizes of its unknowns are those of its record."""
 
     __test__ = False  # pytest takes classes by this name for tests
 
@@ -193,8 +193,7 @@ def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
     .. math::
         \mathrm{scd} = \min_i\, -\log_{10} \frac{|u_i - u_i^{\mathrm{ref}}|}{|u_i^{\mathrm{ref}}|}
 
-    over the scored unknowns with known digits. Where an error is below what the digits of the reference can
-    tell, its logarithm is replaced by their number.
+    over the scored unknowns with known digits. A component counts with no more digits than the reference has.
 
     Parameters
     ----------
@@ -206,12 +205,12 @@ def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
     Returns
     -------
     float
-        NaN if a scored component is NaN.
+        The score; NaN if a scored component is NaN.
 
     Raises
     ------
     InputError
-        If the problem has no reference at its end, also for its parameters, or ``u`` has another shape.
+        If the problem has no reference at its end for its parameters, or ``u`` has another shape.
 
     References
     ----------
@@ -235,7 +234,7 @@ def scd_differential(problem: ProblemDAE, u: npt.ArrayLike) -> float:
     Returns
     -------
     float
-        NaN if a scored component is NaN.
+        The score; NaN if a scored component is NaN.
 
     Raises
     ------

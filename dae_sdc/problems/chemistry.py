@@ -184,7 +184,7 @@ class Robertson(TestSetProblem):
 
     The initial value is (1, 0, 0). No fixed step size suits both its transient and the long interval, at the
     end of which the first two unknowns are 2e-8 and 8e-14: give ``rtol``, and absolute tolerances far below
-    these values. The step size of the problem is one for its start.
+    these values. The step size ``dt`` of the problem is meant for its start.
 
     References
     ----------

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
-"""Numbers that stand for the three potentials that are given, where a node number is expected."""
+"""Node numbers of the three given potentials."""
 
 
 _AMPLIFIER_LISTS = 10
-"""Where in the parameters of a circuit its components begin."""
+"""Place of the first component in the parameters of :func:`circuit_residual`."""
 
 
 def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of an :class:`Amplifier`: what every component sends into its nodes."""
+    """F of an :class:`Amplifier`: the sum of the currents into each node."""
     supply, U_F, alpha, beta = p[4], p[5], p[6], p[7]
     signal, rate = p[8] * math.sin(p[9] * t), p[8] * p[9] * math.cos(p[9] * t)
     for i in range(int(p[0])):
@@ -70,7 +70,7 @@ class Components(NamedTuple):
     Parameters
     ----------
     resistors, capacitors : sequence of (int, int, float)
-        The two nodes and the value in ohm or farad; one of the two may be a given potential, as GROUND.
+        Two nodes and the value in ohm or farad; one of the nodes may be GROUND, SUPPLY or SIGNAL.
     transistors : sequence of (int, int, int)
         Nodes of base, emitter and collector.
     """
@@ -91,9 +91,9 @@ _STAGE = "Resistances at the {} transistor: base to ground, base to supply, emit
 
 
 class Amplifier(ReferencedProblem):
-    """What the transistor amplifiers share: equations and start from a list of components.
+    """Base class of the transistor amplifiers: equations and derivative at the start by a list of components.
 
-    Every equation sums the currents into its node. A transistor with
+    Each equation is the sum of the currents into a node. A transistor with
     g = beta (exp((u_base - u_emitter) / U_F) - 1) sends -(1 - alpha) g into its base, g into its emitter and
     -alpha g into its collector. A subclass declares the parameters U_b, U_F, alpha, beta, amplitude and
     frequency and gives :meth:`components`.
@@ -104,7 +104,7 @@ class Amplifier(ReferencedProblem):
     jacobian_kernel = COMPLEX_STEP
 
     def components(self) -> Components:
-        """The circuit with the present values of the parameters."""
+        """The components with the current values of the parameters; nodes are numbered from 0."""
         raise InputError(f"{type(self).__name__} has no components")
 
     @property
@@ -112,14 +112,14 @@ class Amplifier(ReferencedProblem):
         return 2.0 * math.pi * self.frequency
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Size and numbers of components, supply, transistors, signal, and the components one by one."""
+        """Numbers of nodes and components, data of supply, transistor and signal, then the components."""
         resistors, capacitors, transistors = self.components()
         parts = [*((i, j, 1.0 / value) for i, j, value in resistors), *capacitors]
         # A given potential, which is negative, comes second.
         parts = [(max(i, j), min(i, j), value) for i, j, value in parts]
         nodes = {node for three in transistors for node in three} | {i for i, _, _ in parts}
         if not nodes <= set(range(self.n)) or min((j for _, j, _ in parts), default=0) < SIGNAL:
-            # The compiled equations write where these numbers say.
+            # The compiled equations use these numbers as indices without a check.
             raise InputError(
                 f"the components of {type(self).__name__} must join nodes 0 to {self.n - 1}, resistors and "
                 f"capacitors also one node and GROUND, SUPPLY or SIGNAL; got {self.components()}"
@@ -198,7 +198,7 @@ class OneTransistorAmplifier(Amplifier):
     stored = StoredReference("one-transistor")
 
     def components(self) -> Components:
-        """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
+        """The components with the current values of the parameters; nodes are numbered from 0."""
         return Components(
             [
                 *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
@@ -266,7 +266,7 @@ class TwoTransistorAmplifier(Amplifier):
     stored = StoredReference("two-transistor")
 
     def components(self) -> Components:
-        """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
+        """The components with the current values of the parameters; nodes are numbered from 0."""
         return Components(
             [
                 *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
@@ -297,7 +297,7 @@ class TwoTransistorAmplifier(Amplifier):
 
 @equations_of("two-transistor", TwoTransistorAmplifier)
 def amplifier_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
-    """What every component sends into its nodes."""
+    """The sum of the currents into each node."""
     from sympy import exp, pi, sin
 
     given: Any = SimpleNamespace(**dict(zip(model.parameters_by_name, p, strict=True)))
@@ -320,7 +320,7 @@ def amplifier_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
     return {f"current into node {node + 1}": total(into[node]) for node in range(len(u))}
 
 
-# Its name in the Test Set.
+# Name of the same circuit in the Test Set.
 MODELS.add(
     "transistor-amplifier",
     ModelOfProblem("transistor-amplifier", TwoTransistorAmplifier, amplifier_equations.equations),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 _SLACK = 1e-9
-"""How far from the start times count as that one."""
+"""Times up to this distance from 0 count as the start."""
 
 
 # --- rigid pendulum -------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class RigidPendulum(LibraryProblem, QuasiLagrangeProblem):
     With this factor of the constraint :math:`\lambda` is the tension of the rod. Along solutions also
     :math:`x v_x + y v_y = 0` and :math:`v_x^2 + v_y^2 - \gamma y = \lambda (x^2 + y^2)` hold.
 
-    The mass is let go from rest at (1, 0), and comes back there in the time
+    The mass starts from rest at (1, 0) and returns after the time
     :math:`4 K(1/2)/\sqrt\gamma`, which is 2.00000033 for the default :math:`\gamma`. The solution in elliptic
     functions is that of :class:`~dae_sdc.problems.mechanics.Pendulum2D` with the opposite sign of x.
 
@@ -180,13 +180,13 @@ class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
         0 &= \Big(\sqrt{x_1^2 + x_2^2} - r\Big)^2 + x_3^2 - \rho^2,
 
     in the form :math:`A u' + B \lambda = h` with B the negative gradient of the constraint. The forces are
-    those of the solution without the torus, which lies on it,
+    such that a solution without constraint lies on the torus,
 
     .. math::
         x = \big((\rho \cos t + r) \cos t,\; (\rho \cos t + r) \sin t,\; -\rho \sin t\big), \qquad
         \lambda = 0 .
 
-    They do work: no energy is constant, and what leaves the torus is not driven back to it.
+    They do work, so no energy is constant, and numerical errors off the torus are not damped.
 
     References
     ----------
@@ -318,8 +318,8 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
 
     with the angles :math:`q = (\beta, \Theta, \gamma, \Phi, \delta, \Omega, \varepsilon)` and M, f, g and all
     numbers of :class:`~dae_sdc.problems.mechanisms.Andrews`, which has the accelerations among its unknowns.
-    Here they come from the equations, with the forces in the joints :math:`\lambda`. The mechanism starts at
-    rest.
+    Here accelerations and multipliers :math:`\lambda`, the forces in the joints, follow from the equations.
+    The mechanism starts at rest.
 
     References
     ----------
@@ -463,7 +463,7 @@ class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
         0 &= y_3, & 0 &= \phi_3 .
 
     The multipliers are the forces in the joints and the moment on the guide. With :math:`l_2 > l_1` the
-    crank turns round without a singular position. The mechanism starts at rest with
+    crank passes no singular position. The mechanism starts at rest with
     :math:`\phi_1 = \pi/4`; :meth:`assembled` gives other starts for :meth:`consistent`.
 
     References
@@ -512,7 +512,7 @@ class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
         return [self.m1, self.m2, self.m3, *inertia, self.l1, self.l2, self.gravity, self.torque]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Kinetic energy, height of the masses and what is left of the work of the torque in J: constant."""
+        """Kinetic and potential energy in J, less the work T phi_1 of the torque; constant."""
         place, speed = (np.asarray(x, dtype=np.float64).reshape(3, 3) for x in (q, v))
         p = np.asarray(self.kernel_parameters(), dtype=np.float64)
         inertia = np.stack([p[:3], p[:3], p[3:6]], axis=1)
@@ -525,12 +525,12 @@ class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
         Parameters
         ----------
         phi, rate : float
-            In rad and rad/s.
+            Angle in rad and angular velocity in rad/s of the crank.
 
         Returns
         -------
         q, v : ndarray, shape (9,)
-            In the order of the unknowns, with the slider to the right of the crank.
+            Positions and velocities in the order of the unknowns; the slider is to the right of the crank.
         """
         x, y = 0.5 * self.l1 * math.cos(phi), 0.5 * self.l1 * math.sin(phi)
         rod = -math.asin(2.0 * y / self.l2)

@@ -20,34 +20,35 @@ from dae_sdc.problems._pulses import Pulse, PulsedProblem
 from dae_sdc.problems._testset import load_record
 
 VDD, VBB = 5.0, -2.5
-"""Potentials of the supply and of the bulk of all transistors in V."""
+"""Potentials of the supply and of the bulk in V."""
 THERMAL = 25.85
-"""What divides the voltage in the exponent of a junction, as the Test Set has it."""
+"""Divisor of the voltage in V in the exponent of a junction: kT/q in mV, as in the Test Set."""
 MODULATION = 0.02
 """Channel length modulation in 1/V."""
 BARRIER = 0.87
-"""Voltage of the barrier of a junction in V."""
+"""Built-in voltage of a junction in V."""
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
-"""Numbers of the given potentials where a node number is expected; signal k has SIGNAL - k."""
+"""Node numbers of the given potentials; signal k = 0, 1, ... has SIGNAL - k."""
 
 LOAD = 0
-"""Kind of the depletion transistor that leads from the supply to the output of a gate."""
+"""Kind of the depletion transistor between the supply and the output of a gate."""
 
 
 class Transistor(NamedTuple):
-    """A MOS transistor with four nodes of its own, numbered in a row.
+    """A MOS transistor with four internal nodes of consecutive numbers.
 
-    They are the inner ends of the resistances at source and drain, and the bulk ends of the junctions there.
+    They are, in this order, the inner ends of the resistances at source and drain, and the bulk ends of the
+    junctions at source and drain.
 
     Parameters
     ----------
     node : int
-        The first of its nodes.
+        Number of the first internal node.
     kind : int
-        Place in the table of kinds of the circuit.
+        Place of its kind in ``Technology.kinds``.
     source, drain, gate : int
-        Nodes or given potentials that it joins.
+        Nodes or given potentials at its three terminals.
     drain_charge : int
         The node from which the voltage over the junction at the drain is taken for the charge at its bulk
         end. It should be ``drain``; where the Test Set has another one, this circuit has it too.
@@ -62,7 +63,7 @@ class Transistor(NamedTuple):
 
 
 class Technology(NamedTuple):
-    """The numbers that the transistors of a circuit share.
+    """Data of all transistors of a circuit, in the units of the Test Set.
 
     Parameters
     ----------
@@ -73,11 +74,12 @@ class Technology(NamedTuple):
     gate : float
         Capacitance of the gate against source and drain.
     junction : float
-        Capacitance of a junction without voltage.
+        Capacitance of a junction at zero voltage.
     saturation : float
         Saturation current of a junction.
     kinds : tuple of (float, float, float, float, float)
-        Of every kind: gain in forward and in backward direction, threshold, body effect and its potential.
+        For each kind of transistor its gain in forward and in backward direction, threshold voltage, and
+        coefficient and potential of the body effect.
     """
 
     channel: float
@@ -89,20 +91,20 @@ class Technology(NamedTuple):
 
 
 class Circuit(NamedTuple):
-    """A circuit as data.
+    """A circuit of transistors, and of capacitors to ground.
 
     Parameters
     ----------
     nodes : int
         Number of nodes, which are numbered from 1 as in the Test Set.
     transistors : tuple of Transistor
-        All transistors; the loads are among them.
+        All transistors, including the loads.
     capacitors : tuple of int
         Nodes with a capacitor to ground.
     capacitance : float
-        Capacitance of each.
+        Capacitance of each of these capacitors.
     technology : Technology
-        What the transistors share.
+        Data of all transistors.
     """
 
     nodes: int
@@ -112,7 +114,7 @@ class Circuit(NamedTuple):
     technology: Technology
 
     def packed(self) -> Vector:
-        """All numbers in a row, as the kernels read them; nodes are numbered from 0 there."""
+        """The circuit as one array for the kernels, with nodes numbered from 0."""
         technology = self.technology
         sizes = [self.nodes, len(self.transistors), len(self.capacitors), len(technology.kinds)]
         rows = [
@@ -140,9 +142,9 @@ class Circuit(NamedTuple):
         yield from _pairs(*((node, node) for node in self.capacitors))
 
     def floating(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of nodes, numbered from 0, that no charge ties to a given potential.
+        """Groups of nodes, numbered from 0, without a capacitance to a given potential.
 
-        Charges do not change with the potential that the nodes of a group have in common.
+        No charge changes if the potentials of all nodes of a group change by the same amount.
         """
         ties = [(node, 0) for node in self.capacitors]
         for node, _, source, drain, gate, drain_charge in self.transistors:
@@ -157,7 +159,7 @@ class Circuit(NamedTuple):
 
 
 def _pairs(*rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Each row is a node and those on which its equation depends; given potentials are left out."""
+    """Pairs (row, column), numbered from 0, of rows given with their columns; without given potentials."""
     for row, *columns in rows:
         if row > 0:
             yield from ((row - 1, column - 1) for column in columns if column > 0)
@@ -165,7 +167,7 @@ def _pairs(*rows: tuple[int, ...]) -> Iterator[tuple[int, int]]:
 
 @inlined
 def junction_current(v: float, saturation: float) -> float:
-    """Current through a junction of voltage ``v``, which vanishes in forward direction."""
+    """Current through a junction of voltage ``v``; zero for v > 0."""
     if v > 0.0:
         return 0.0
     return saturation * (1.0 - math.exp(v / THERMAL))
@@ -208,19 +210,22 @@ def channel_current(
 
 @inlined
 def potential(node: int, t: float, u: Vector, first: int, p: Vector, lines: int) -> float:
-    """Potential of a node, u[first] being that of the first; or of a line from ``lines`` on."""
+    """Potential of a node or of a given potential.
+
+    u[first] is the potential of node 0; p[lines] begins the start, value and slope of each given potential.
+    """
     at = lines - 3 * (node + 1)
     value: float = u[first + node] if node >= 0 else p[at + 1] + p[at + 2] * (t - p[at])
     return value
 
 
 _GATE_LISTS, _KIND, _DEVICE = 10, 5, 6
-"""How many numbers stand before the kinds of a circuit, and how many a kind and a transistor have."""
+"""Place of the kinds in a packed circuit, and numbers of entries of a kind and of a transistor."""
 
 
 @inlined
 def add_currents(t: float, u: Vector, first: int, p: Vector, out: Vector) -> None:
-    """Add to ``out`` the currents that leave every node, u[first] being the potential of the first."""
+    """Add to ``out`` the currents that leave each node; u[first] is the potential of node 0."""
     devices = _GATE_LISTS + _KIND * int(p[3])
     lines = devices + _DEVICE * int(p[1]) + int(p[2])
     channel, bulk, gate_capacitance, saturation = p[5], p[6], p[7], p[9]
@@ -330,7 +335,7 @@ def adder_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
 
 
 class DigitalCircuit(PulsedProblem):
-    """What the digital circuits share: currents from a list of transistors, and pulses that drive gates."""
+    """Base class of the digital circuits, given by a list of transistors and pulses at their gates."""
 
     circuit: Circuit
 
@@ -339,15 +344,15 @@ class DigitalCircuit(PulsedProblem):
         self._packed = self.circuit.packed()
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The circuit, and the lines of its given potentials: ground, supply and signals."""
+        """The packed circuit; then start, value and slope of ground, supply and signals."""
         return np.concatenate([self._packed, (0.0, 0.0, 0.0), (0.0, VDD, 0.0), np.ravel(self.lines)])
 
 
 def _gate(first: int, *transistors: tuple[int, int, int, int, int]) -> tuple[Transistor, ...]:
-    """A gate whose nodes begin at ``first``: its load, and the transistors that the others are.
+    """A gate with nodes from ``first`` on: its load, and the given transistors.
 
-    Each of them is given by the distances of its first node, its source and its drain from ``first``, its
-    kind and its gate.
+    A transistor is given by its first node, source and drain, as distances from ``first``, where the source
+    0 is ground, its kind and the node of its gate.
     """
     output = first + 4
     load = Transistor(first, LOAD, output, SUPPLY, output, GROUND)
@@ -366,7 +371,7 @@ def _nand(first: int, a: int, b: int, kind: int = 2) -> tuple[Transistor, ...]:
 
 
 def _nor(first: int, a: int, b: int) -> tuple[Transistor, ...]:
-    """Not (a or b), at node first + 4; with the charge of the Test Set that names a node of another gate."""
+    """Not (a or b), at node first + 4; with the misprint in the last charge, a node of another gate."""
     *others, last = _gate(first, (5, 0, 4, 1, a), (9, 0, 4, 1, b))
     return (*others, last._replace(drain_charge=first + 14))
 
@@ -401,8 +406,8 @@ class NandGate(DigitalCircuit):
         F_{j+2} &= C(U_{j+2} - U_S) (U_{j+2}' - U_S') + (U_{j+2} - V_{BB}) / R_B - i(U_{j+2} - U_S), \\
         F_{j+3} &= C(U_{j+3} - U_D) (U_{j+3}' - U_D') + (U_{j+3} - V_{BB}) / R_B - i(U_{j+3} - U_D)
 
-    and what flows out of them to S, D and G with the other sign to the equations of those, if they are
-    nodes. Junctions have :math:`i(v) = -I_s (e^{v / 25.85} - 1)` and
+    and the currents into S, D and G with the other sign to the equations of these, if they are nodes.
+    Junctions have :math:`i(v) = -I_s (e^{v / 25.85} - 1)` and
     :math:`C(v) = C_J (1 - v / 0.87)^{-1/2}` for :math:`v \le 0`, :math:`i = 0` and
     :math:`C(v) = C_J (1 + v / 1.74)` for :math:`v > 0`. The channel has, for a drop :math:`d \ge 0` and
     :math:`x = v_{GS} - V_T - \gamma (\sqrt{\varphi - v_{BS}} - \sqrt\varphi)`,
@@ -411,8 +416,9 @@ class NandGate(DigitalCircuit):
         I = \begin{cases} 0 & x \le 0 \\ -\beta x^2 (1 + 0.02\, d) & x \le d \\
             -\beta d (2 x - d) (1 + 0.02\, d) & x > d \end{cases}
 
-    and the same with :math:`v_{GD}`, :math:`v_{BD}`, -d and the other sign for :math:`d < 0`, where the Test
-    Set has a tenth of the gain :math:`\beta` for enhancement transistors. The load (j = 1) leads from node 5,
+    For :math:`d < 0`, :math:`v_{GS}`, :math:`v_{BS}` and d are replaced by :math:`v_{GD}`, :math:`v_{BD}`
+    and -d and I has the other sign; there the Test Set has a tenth of the gain :math:`\beta` for
+    enhancement transistors. The load (j = 1) leads from node 5,
     which is its source and gate and the output, to the supply; the transistor of :math:`V_1` (j = 6) from
     node 10 to 5, that of :math:`V_2` (j = 11) from ground to node 10. Nodes 5 and 10 have a capacitor to
     ground. Both signals are trains of trapezoidal pulses with corners at multiples of 5 ns. All nodes keep
@@ -462,7 +468,7 @@ class NandGate(DigitalCircuit):
 _V1, _V2, _V3, _V4, _CIN = range(SIGNAL, SIGNAL - 5, -1)
 _MISPRINT = "Whether the NOR gates have the charge of the official source instead of their own"
 _SCALE = 5e4
-"""By what the Test Set multiplies all currents of the adder."""
+"""Factor of all currents of the adder in the Test Set."""
 
 
 @PROBLEMS.register("two-bit-adder")
@@ -476,35 +482,35 @@ class TwoBitAdder(DigitalCircuit):
         0 &= Q' - f(t, U, V(t), V'(t)), \\
         0 &= Q - g(U) .
 
-    Currents f, junctions and transistors are those of :class:`NandGate`, without its odd gain. A transistor
-    has the charges
+    Currents f, junctions and transistors are those of :class:`NandGate`, but with the same gain in both
+    directions. A transistor has the charges
 
     .. math::
         g_j &= C_G (U_j - U_G), & g_{j+2} &= C(U_{j+2} - U_S) (U_{j+2} - U_S), \\
         g_{j+1} &= C_G (U_{j+1} - U_G), & g_{j+3} &= C(U_{j+3} - U_D) (U_{j+3} - U_D),
 
-    with :math:`U_G = 0` there where the gate is a signal, whose derivative drives a current in f; S, D and G,
-    if they are nodes, take the opposite charges. At loads the charge is that of the official source,
+    where :math:`U_G` is replaced by 0 if the gate is a signal, whose derivative is a current in f; S, D and
+    G, if they are nodes, have the opposite charges. Loads have the charge of the official source,
     :math:`g_{j+3} = C(U_{j+3} - V_{DD})\, U_{j+3}`.
 
     In the NOR gates the official source has :math:`g_{i+12} = C(U_{i+12} - U_{i+4}) (U_{i+12} - U_{i+14})`, i
-    being the first node of the gate, where i + 14 is a node of the next gate. ``misprint=True`` has that too.
-    A capacitor that takes its charge from elsewhere lets :math:`U_7` and :math:`U_{44}` oscillate some 2000
+    being the first node of the gate, and i + 14 a node of the next gate. So has ``misprint=True``.
+    A charge that depends on a foreign node makes :math:`U_7` and :math:`U_{44}` oscillate some 2000
     times in a unit of time from t = 10 on: steps for tolerances of 1e-4 to 1e-6 damp it, those for 1e-8
-    follow it for hours. With either charge the outputs agree with the official ones to the digits that those
-    have; all other entries of the stored end value belong to ``misprint=True``.
+    resolve it, which takes hours. With either charge the outputs agree with all digits of the official ones;
+    the other entries of the stored end value are those of ``misprint=True``.
 
     Signals are the trains of trapezoidal pulses :math:`V_1` and :math:`V_2`, :math:`V_3` and :math:`V_4` (the
     lower and the higher bits of the two numbers, inverted) and :math:`C_{in}` (the carry), with corners at
     multiples of 5; in 320 units of time they take all 32 combinations. Outputs are the bits of the sum at
-    nodes 49 and 130 and its carry, inverted, at node 148; at these alone results are scored. The initial
-    value is at rest for t < 0; :math:`V_1` rises at once. Time, charges and currents are scaled as in the
-    Test Set.
+    nodes 49 and 130 and its carry, inverted, at node 148; only these are scored. The initial value is the
+    state at rest before t = 0, when :math:`V_1` begins to rise. Time, charges and currents are scaled as in
+    the Test Set.
 
-    No charge ties 16 groups of nodes to a given potential, so :math:`\partial g / \partial U` has rank 159
-    (with the misprint 13 groups and 162):
-    the currents into each such group add up to zero, which is a constraint behind :math:`Q' = f`, and the
-    potentials of those nodes are of index 2. The Test Set states index 1, which is that of
+    Between 16 groups of nodes and the given potentials there is no capacitance, so
+    :math:`\partial g / \partial U` has rank 159 (with the misprint 13 groups and 162): the currents into
+    each such group add up to zero, which is a hidden constraint of :math:`Q' = f`, and the potentials of
+    these nodes are of index 2. The Test Set states index 1, which is that of
     :math:`(g(U))' = f` without the unknowns Q.
 
     References
@@ -585,7 +591,7 @@ class TwoBitAdder(DigitalCircuit):
         self.variable_index = tuple(2 if i in floating else 1 for i in range(2 * n))
 
     def _start(self) -> Vector:
-        """The stored potentials at the start, with their charges."""
+        """The stored potentials at the start, and the charges g(U) of them."""
         start = np.array(load_record(self.record).u0)
         if not self.misprint:
             state, rest = self.state(start), self.state(np.zeros(self.n))
@@ -594,7 +600,7 @@ class TwoBitAdder(DigitalCircuit):
         return start
 
     def _pattern(self) -> Any:
-        """Currents and charges depend on potentials, every equation on the charge of its node."""
+        """Sparsity pattern of the Jacobian: potentials in all equations, and the charge of the same node."""
         n = self.circuit.nodes
         own = [(k, k) for k in range(n)]
         pairs = [*own, *((n + i, j) for i, j in own)]

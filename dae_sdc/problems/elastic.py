@@ -15,7 +15,7 @@ from dae_sdc.problems._parameters import LibraryProblem, positive
 _START = (0.5, -1.0, 0.0, 0.0)
 _T_END = 5.0
 _SLACK = 1e-9
-"""How far from the ends of the interval times count as its ends."""
+"""Times up to this distance from an end of the interval count as that end."""
 
 _ENDS = {
     1.0: (-0.44044208532850143457, -1.7968078124050191542, 0.01070976914944385274, 0.94070690516073781719),
@@ -31,7 +31,7 @@ _ENDS = {
 }
 """The solution at t = 5 by spring constant: Taylor series of order 30 in 500 steps with 45 digits.
 
-Series of order 24 give the same to 2e-26.
+Series of order 24 differ by 2e-26.
 """
 
 
@@ -69,7 +69,7 @@ class ElasticPendulum(LibraryProblem):
 
     with :math:`L = k (r - 1)/r` and :math:`r = \sqrt{y_1^2 + y_2^2}`. The mass starts from rest at
     (0.5, -1). It swings with a frequency near 1 and bounces along the spring with a frequency near
-    :math:`\sqrt k`: a stiff spring is a fast oscillation that nothing damps, and methods make it grow or die.
+    :math:`\sqrt k`: a stiff spring has a fast undamped oscillation, which many methods damp or amplify.
     The energy :math:`\tfrac12 (y_3^2 + y_4^2) + \tfrac12 k (r - 1)^2 + y_2` is constant.
 
     References
@@ -106,7 +106,7 @@ class ElasticPendulum(LibraryProblem):
         Returns
         -------
         float
-            In units of weight times length at rest.
+            Energy in units of weight times length at rest.
         """
         x, y = np.asarray(q, dtype=np.float64).tolist()
         vx, vy = np.asarray(v, dtype=np.float64).tolist()
@@ -136,7 +136,7 @@ class ElasticPendulum(LibraryProblem):
         return self.state(_ENDS[self.k])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """The derivative where :meth:`u_exact` knows the solution."""
+        """The derivative of the solution; raises like :meth:`u_exact`."""
         x, y, vx, vy = self.u_exact(t).tolist()
         pull = self.k * (1.0 - 1.0 / math.hypot(x, y))
         return self.state([vx, vy, -x * pull, -y * pull - 1.0])

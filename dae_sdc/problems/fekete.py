@@ -13,7 +13,7 @@ _POINTS = 20
 
 
 def fekete_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Fekete`; each pair of points is met once."""
+    """F of :class:`Fekete`, with one evaluation of each pair of points."""
     n, alpha = int(p[0]), p[1]
     q, lam, mu = 3 * n, 6 * n, 7 * n
     for i in range(n):
@@ -82,7 +82,7 @@ def fekete_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: V
 
 @PROBLEMS.register("fekete")
 class Fekete(TestSetProblem):
-    r"""Twenty charges on the unit sphere that come to rest far from each other, index 2.
+    r"""Twenty charges on the unit sphere that repel each other until they rest, index 2.
 
     For each point i = 1..20 at :math:`p_i \in R^3` with velocity :math:`q_i \in R^3` the residual is
 
@@ -94,13 +94,13 @@ class Fekete(TestSetProblem):
 
     The potential is :math:`-\sum_{i<j} \log |p_i - p_j|`, so points at rest are a stationary point of the
     product of all distances, and friction leads to a (local) maximum of it: Fekete points. The multipliers
-    :math:`\lambda_i` keep the points on the sphere and :math:`\mu_i = 0`, which come with the velocity
-    constraint in the stabilised form of Gear, Gupta and Leimkuhler, keep the index at 2. At rest all
+    :math:`\lambda_i` keep the points on the sphere; :math:`\mu_i = 0`, those of the velocity constraints
+    in the stabilised form of Gear, Gupta and Leimkuhler, reduce the index to 2. At rest all
     :math:`\lambda_i = -(n - 1)/4` for n points, because
     :math:`p_i^T (p_i - p_j) = |p_i - p_j|^2 / 2` on the sphere.
 
-    The state is (p, q, lambda, mu), the three coordinates of one point after the other in p and q. The
-    points start at rest on four circles of latitude and have been in equilibrium for long at t = 1000.
+    The state is (p, q, lambda, mu), with the three coordinates of each point together in p and q. The
+    points start at rest on four circles of latitude and are in equilibrium long before t = 1000.
 
     References
     ----------

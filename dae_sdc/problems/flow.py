@@ -22,13 +22,13 @@ from dae_sdc.problems._parameters import (
 
 
 class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
-    """Between a staggered grid and the one with cells twice as wide; keeps fields free of divergence.
+    """Transfer between a staggered grid and that with cells twice as wide; preserves zero divergence.
 
-    A coarse face has the mean of its two fine faces, a coarse cell the mean pressure of its four cells, less
-    that of the last cell, whose pressure is zero. Prolongation is linear along a coarse face and keeps its
-    mean; faces inside a coarse cell take the values for which all four cells have the divergence of the
-    coarse one. The divergence of a restricted field is the mean of the divergences, and restricting what was
-    prolonged gives it back.
+    Restriction takes the mean of the two fine faces of a coarse face, and the mean pressure of the four fine
+    cells of a coarse cell, less that of the last coarse cell. Prolongation is linear along a coarse face and
+    keeps its mean; faces inside a coarse cell take the values for which all four fine cells have the
+    divergence of the coarse one. The divergence of a restricted field is the mean of the fine divergences,
+    and restriction after prolongation is the identity.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
     """
 
     def restrict(self, F: MeshDAE) -> MeshDAE:
-        """A state of the coarse grid from one of the fine grid."""
+        """The state on the coarse grid, given one on the fine grid."""
         u, v, p = self.fine_prob.fields(F)
         means = (
             0.5 * (u[1::2, ::2] + u[1::2, 1::2]),
@@ -55,7 +55,7 @@ class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
         return state
 
     def prolong(self, G: MeshDAE) -> MeshDAE:
-        """A state of the fine grid from one of the coarse grid."""
+        """The state on the fine grid, given one on the coarse grid."""
         u, v, p = self.coarse_prob.fields(G)
         across, along = _faces(u), _faces(v.T).T
         # Half the change of the flow through a coarse cell, in its lower and upper or left and right half.
@@ -78,9 +78,9 @@ class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
 
 
 def _faces(u: Vector) -> Vector:
-    """Values on the two halves of every coarse face, walls included, linear along the faces of one line.
+    """Values on the two halves of every coarse face, walls included, linear along each line of faces.
 
-    Shape (m - 1, m) becomes (m + 1, 2 m). Beyond a wall the velocity along it is the opposite.
+    Shape (m - 1, m) becomes (m + 1, 2 m). Behind a wall the tangential velocity has the opposite sign.
     """
     m = u.shape[1]
     wide = np.zeros((m + 1, m + 2))
@@ -93,16 +93,16 @@ def _faces(u: Vector) -> Vector:
 
 
 _FLOW_LISTS = 4
-"""Before the parts of the force in the parameters of the flow: cells, nu, inertia, wells."""
+"""Place of the parts of the force in the parameters, after cells, nu, inertia and wells."""
 _PARTS = 13
-"""Parts of the force on every face, in the order in which :func:`flow_residual` adds them up."""
+"""Number of parts of the force on every face."""
 
 
 def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     """F of :class:`NavierStokes`, face by face and cell by cell.
 
-    Face (i, j) of u lies right of cell (i, j) and has number i m + j, as the cell has; face (i, j) of v lies
-    above cell (i, j). The velocity through a wall is zero, that along it has the other sign behind it.
+    Face (i, j) of u lies right of cell (i, j), and both have number i m + j; face (i, j) of v lies above cell
+    (i, j). The velocity through a wall is zero; behind a wall the tangential one has the opposite sign.
     """
     m, nu, inertia = int(p[0]), p[1], p[2]
     half = m * (m - 1)
@@ -255,15 +255,14 @@ class NavierStokes(LibraryProblem):
         N_u = \partial_x (\bar u^x)^2 + \partial_y (\bar u^y \bar v^x), \qquad
         N_v = \partial_x (\bar u^y \bar v^x) + \partial_y (\bar v^y)^2.
 
-    The walls of the square of side 1 m do not let the fluid slip. The equation of the last cell, which
-    follows from those of the others, is left out, so D G is nonsingular. The force f and the sources and
-    sinks g are such that
+    The fluid does not slip along the walls of the square of side 1 m. The equation of the last cell, which
+    follows from the others, is left out, so D G is nonsingular. The force f and the sources g are such that
 
     .. math::
         y = a(t)\, y_1 + b(t)\, y_2 + \mathrm{wells}\; d(t)\, y_3, \qquad z = q(t)\, z_1, \qquad
         a = 1 + \tfrac12 \sin 2t, \quad b = \cos 3t, \quad d = \cos 2t, \quad q = e^{-t},
 
-    solves these equations, not only their limit, up to round-off on every grid. The velocities y_1 and y_2
+    solves these discrete equations up to round-off on every grid. The velocities y_1 and y_2
     are differences of the stream functions :math:`\sin^2(\pi x) \sin^2(\pi y) / \pi` and
     :math:`\sin^2(\pi x) \sin^2(2 \pi y) / (2 \pi)` at the corners of the cells and therefore free of
     discrete divergence; y_3 has the means of :math:`(\sin^2(\pi x) \sin^2(\pi y), 0)` over the faces and
@@ -272,8 +271,8 @@ class NavierStokes(LibraryProblem):
 
     With wells = 0 the constraint is D y = 0, and Runge-Kutta and collocation methods see an ordinary
     differential equation for y: all U_m satisfy D U_m = 0, so z at a node follows from y there as in the
-    exact equations. Methods with a node at the end of the step then have the order of y in z too. A g that
-    changes with time brings out the order that the theory of index 2 gives z.
+    exact equations. Methods with a node at the end of the step then have the order of y in z too. With
+    wells != 0, g depends on time and z has the order of the theory for index 2.
 
     References
     ----------
@@ -303,7 +302,7 @@ class NavierStokes(LibraryProblem):
             raise InputError(f"cells of NavierStokes must be at least 2; got {self.cells}")
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of velocities and of pressures, with the names of both."""
+        """Numbers of velocities and of pressures; sets the names of all unknowns."""
         m = int(self.cells)
         n_diff, n_alg = 2 * m * (m - 1), m * m - 1
         places = {
@@ -332,22 +331,22 @@ class NavierStokes(LibraryProblem):
         return values[:k].reshape(m - 1, m), values[k : 2 * k].reshape(m, m - 1), pressure
 
     def pack(self, u: Vector, v: Vector, p: Vector) -> MeshDAE:
-        """The state of these fields, with the pressure of the last cell taken as zero."""
+        """The state of fields with the shapes of :meth:`fields`; pressures less that of the last cell."""
         pressure = p.ravel()[:-1] - p[-1, -1]
         return attach(np.concatenate([u.ravel(), v.ravel(), pressure]), self.n_diff)
 
     def _build(self) -> None:
-        """The pattern of the Jacobian, the exact solution, and the force that belongs to it.
+        """Set the pattern of the Jacobian, the exact solution, and the force and sources for it.
 
-        The discrete operators are Kronecker products here, of which the compiled equations are the rows.
+        The discrete operators are Kronecker products; the compiled equations are written row by row.
         """
         m = self._cells
         cell, line = sparse.eye_array(m), sparse.eye_array(m - 1)
-        # From the m - 1 lines inside the square to the m cells of a row; its walls carry zeros.
+        # Difference and mean from the m - 1 faces of a row to its m cells; zero on the walls.
         change = m * sparse.diags_array([1.0, -1.0], offsets=[0, -1], shape=(m, m - 1))
         mean = abs(change) / (2.0 * m)
         twice = -(change.T @ change)
-        # A value half a cell from a wall has its opposite behind it.
+        # Half a cell behind a wall the value has the opposite sign.
         ends = np.zeros(m)
         ends[0] -= 2.0 * m * m
         ends[-1] -= 2.0 * m * m
@@ -362,7 +361,7 @@ class NavierStokes(LibraryProblem):
         )
         divergence = sparse.csr_array(sparse.hstack([sparse.kron(change, cell), sparse.kron(cell, change)]))
         divergence = divergence[:-1]
-        # Means along x and y: u in cells, u and v at the inner corners, v in cells; N = T (P y * Q y).
+        # Convective term N = T (P y * Q y): P, Q are means of u in cells, u and v at corners, v in cells.
         in_u, in_v = sparse.kron(mean, cell), sparse.kron(cell, mean)
         at_u, at_v = sparse.kron(line, mean.T), sparse.kron(mean.T, line)
         first = sparse.csr_array(sparse.block_array([[in_u, None], [at_u, None], [None, in_v]]))
@@ -378,7 +377,7 @@ class NavierStokes(LibraryProblem):
         among_velocities = abs(laplacian) + abs(flux) @ (first + second)
         pattern = sparse.block_array([[among_velocities, abs(divergence.T)], [abs(divergence), None]])
         self.sparsity = sparse.csc_matrix(pattern)
-        # Products of small matrices are kept with their zeros.
+        # Kronecker products store explicit zeros.
         self.sparsity.eliminate_zeros()
         self.sparsity.sort_indices()
         self.sparsity.data[:] = 1.0
@@ -416,7 +415,7 @@ class NavierStokes(LibraryProblem):
         return np.concatenate([[self._cells, self.nu, self.inertia, self.wells], self._sources])
 
     def _amounts(self, t: float) -> tuple[Vector, Vector, float]:
-        """Factors of the parts of the velocity, their derivatives, and the factor of the pressure."""
+        """Factors (a, b, wells d) of y_1, y_2, y_3 at time ``t``, their derivatives, and the factor q."""
         d = self.wells
         amounts = np.array([1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), d * math.cos(2.0 * t)])
         rates = np.array([math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * d * math.sin(2.0 * t)])
@@ -428,12 +427,12 @@ class NavierStokes(LibraryProblem):
         return attach(np.concatenate([self._parts @ amounts, q * self._pressure]), self.n_diff)
 
     def du_exact(self, t: float) -> MeshDAE:
-        """Its derivative."""
+        """The derivative of the exact solution at any t."""
         _, rates, q = self._amounts(t)
         return attach(np.concatenate([self._parts @ rates, -q * self._pressure]), self.n_diff)
 
     def coarse_params(self) -> dict[str, Any]:
-        """Parameters on cells twice as wide; raises :class:`InputError` if there are none."""
+        """Parameters of the grid with cells twice as wide; raises :class:`InputError` if there is none."""
         if self.cells % 2 or self.cells < 4:
             raise InputError(
                 f"NavierStokes coarsens by joining two by two cells, an even number of at least 4 along a "

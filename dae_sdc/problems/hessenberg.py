@@ -62,7 +62,7 @@ class HessenbergIndex1(LibraryProblem):
         return self.state([cos(t), sin(t), exp(-t)])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """Its derivative."""
+        """The derivative of the exact solution at any t."""
         return self.state([-sin(t), cos(t), -exp(-t)])
 
 
@@ -96,8 +96,8 @@ class HessenbergIndex2(LibraryProblem):
         0 &= y_1^2 y_2 - 1.
 
     The exact solution is y_1 = exp(t), y_2 = exp(-2t), z = exp(2t). The hidden constraint
-    2 y_2 z^2 - 3 z + y_1^2 = 0 has a second root, z = exp(2t) / 2, which a step that is too long or a poor
-    first guess may find.
+    2 y_2 z^2 - 3 z + y_1^2 = 0 has a second root, z = exp(2t) / 2, to which Newton iterations with too long
+    a step or a poor initial guess may converge.
 
     References
     ----------
@@ -122,7 +122,7 @@ class HessenbergIndex2(LibraryProblem):
         return self.state([exp(t), exp(-2.0 * t), exp(2.0 * t)])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """Its derivative."""
+        """The derivative of the exact solution at any t."""
         return self.state([exp(t), -2.0 * exp(-2.0 * t), 2.0 * exp(2.0 * t)])
 
 
@@ -174,5 +174,5 @@ class HessenbergIndex3(LibraryProblem):
         return self.state([exp(2.0 * t), exp(-t), exp(2.0 * t), exp(-t), exp(t)])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """Its derivative."""
+        """The derivative of the exact solution at any t."""
         return self.state([2.0 * exp(2.0 * t), -exp(-t), 2.0 * exp(2.0 * t), -exp(-t), exp(t)])

@@ -43,7 +43,7 @@ class SimpleDAE(LibraryProblem):
         F_2 &= -u_2' + \frac{1-\alpha}{t-2}\, u_1 - u_2 + (\alpha-1) z + 2 e^t \\
         F_3 &= (t+2) u_1 + (t^2-4) u_2 - (t^2+t-2)\, e^t
 
-    and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)`, whatever :math:`\alpha` is. The
+    and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)` and all :math:`\alpha`. The
     derivative of the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2,
     and the equations are singular at both ends.
 
@@ -113,8 +113,8 @@ class ProblematicF(LibraryProblem):
         F_1 &= y + \eta t z - f(t), & f(t) &= \sin t \\
         F_2 &= y' + \eta t z' + (1+\eta) z - g(t), & g(t) &= \cos t
 
-    Differentiating :math:`F_1` and subtracting it from :math:`F_2` leaves :math:`z = g - f'`, here z = 0 and
-    y = sin t, for every :math:`\eta`. Discretisations see it otherwise. Implicit Euler with step h gives
+    The derivative of :math:`F_1` subtracted from :math:`F_2` gives :math:`z = g - f'`, here z = 0 and
+    y = sin t, for every :math:`\eta`. Discretisations depend on :math:`\eta`. Implicit Euler with step h is
 
     .. math::
         y_n + \eta t_n z_n = f_n, \qquad
@@ -126,7 +126,7 @@ class ProblematicF(LibraryProblem):
     .. math::
         (1+\eta)\, z_n = \eta\, z_{n-1} + g_n - \frac{f_n - f_{n-1}}{h} .
 
-    An error of z is multiplied by :math:`\eta/(1+\eta)` in every step, however small the step: it grows for
+    An error of z is multiplied by :math:`\eta/(1+\eta)` in every step, for every step size: it grows for
     :math:`\eta < -1/2`, and for :math:`\eta = -1` there is no :math:`z_n`: the determinant of
     :math:`\partial F/\partial u' + c\,\partial F/\partial u` is :math:`c^2 (1+\eta)`.
 
@@ -211,8 +211,8 @@ class DiscontinuousTestDAE(LibraryProblem):
         F_2 &= y^2 - z^2 - 1
 
     with the solution (cosh t, sinh t) from t = 1 up to :math:`t^* = \operatorname{arccosh} 50` and constant
-    values after. The branch is chosen at the start of a step and kept for the step. Runs of one step at a
-    time end a step at the event.
+    values after. The branch is chosen at the start of a step and kept for the step. Runs that locate events
+    end a step at the event.
 
     Attributes
     ----------
@@ -254,14 +254,14 @@ class DiscontinuousTestDAE(LibraryProblem):
         return (0.01 * self.event(u, t),)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Choose the branch of the step; a state at the event, to 1e-10 relative, is past it."""
+        """Choose the branch of the step; a state with 2 y - 100 >= -1e-8 counts as after the event."""
         switched = self.sides(u, t)[0] > 0
-        # Setting it has the parameters of the kernels made anew.
+        # An assignment makes the problem pack the parameters of its kernels anew.
         if switched is not self.switched:
             self.switched = switched
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Whether the event is past, as 0 or 1."""
+        """1 after the event, 0 before."""
         return [self.switched]
 
     def u_exact(self, t: float) -> MeshDAE:
@@ -270,7 +270,7 @@ class DiscontinuousTestDAE(LibraryProblem):
         return self.state([math.cosh(s), math.sinh(s)])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution for t >= 1; at the event, that before it."""
+        """The derivative of the solution for t >= 1; at the event the left one."""
         if self._check_time(t) > self.t_switch_exact:
             return self.state([0.0, 0.0])
         return self.state([math.sinh(t), math.cosh(t)])

@@ -20,13 +20,13 @@ FEEDS = ("wave", "end")
 
 
 class LineTransfer(SpaceTransfer):  # type: ignore[misc]
-    """Between a line and the one with half as many sections, each made of two; exact for linear functions.
+    """Transfer between a line and that with half as many sections, exact for linear functions.
 
-    Voltages of the capacitors are restricted by taking every second one and prolonged by linear
-    interpolation. Voltages of the diodes, which lie in the middle of a section, are restricted by averages
-    of two and prolonged by the line through the neighbours that keeps the average. Restricting what was
-    prolonged gives it back. Next to the source the voltage is extrapolated: a transfer is linear and does not
-    know the time. Differential unknowns come from differential ones and algebraic from algebraic ones.
+    Restriction takes every second voltage of the capacitors, prolongation interpolates them linearly.
+    Voltages of the diodes, in the middles of sections, are restricted to the means of two; prolongation keeps
+    the mean, with the slope of the neighbours. Restriction after prolongation is the identity. Next to the
+    source voltages are extrapolated, because a transfer does not depend on time. Differential and algebraic
+    unknowns are transferred separately.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
     """
 
     def restrict(self, F: MeshDAE) -> MeshDAE:
-        """A state of the coarse line from one of the fine line."""
+        """The state of the coarse line, given one of the fine line."""
         fine, m = F.view(np.ndarray), self.coarse_prob.n_diff
         coarse = np.empty(2 * m)
         coarse[:m] = fine[1 : 2 * m : 2]
@@ -45,7 +45,7 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
         return attach(coarse, m)
 
     def prolong(self, G: MeshDAE) -> MeshDAE:
-        """A state of the fine line from one of the coarse line."""
+        """The state of the fine line, given one of the coarse line."""
         m = self.coarse_prob.n_diff
         voltage, middle = np.split(G.view(np.ndarray), 2)
         fine = np.empty(4 * m)
@@ -59,11 +59,11 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
 
 
 _LINE_LISTS = 8
-"""Where in the parameters of the line the cosines of the phases begin; their sines follow."""
+"""Place of the cosines of the phases in the parameters; the sines follow."""
 
 
 def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`TransmissionLine`, in V/ms at nodes and V in middles."""
+    """F of :class:`TransmissionLine`, in V/ms at the nodes and V in the middles of sections."""
     n, rate, omega, half, drop, U_d = int(p[0]), p[1], p[2], p[3], p[4], p[5]
     wave, step = p[6] != 0.0, p[7]
     cosines, sines = _LINE_LISTS, _LINE_LISTS + 2 * n
@@ -113,10 +113,10 @@ def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vec
 class TransmissionLine(LibraryProblem):
     r"""RC line with a diode to ground in every section; index 1, half of the unknowns algebraic.
 
-    Section k = 1 ... N leads from node k - 1 to node k through two resistors R/2. At the node between them,
-    of voltage :math:`w_k`, a diode leads to ground and no capacitor stands: its current balance is a
-    constraint. Node k has the capacitance C to ground (C/2 at the open end) and the voltage :math:`v_k`, node
-    0 the source :math:`V(t)`. Divided by capacitance and conductance the balances read
+    Section k = 1 ... N leads from node k - 1 to node k through two resistors R/2. Between them, at the
+    voltage :math:`w_k`, there is a diode to ground but no capacitor: this current balance is a constraint.
+    Node k has the capacitance C to ground (C/2 at the open end) and the voltage :math:`v_k`, node 0 the
+    source :math:`V(t)`. Divided by capacitance and conductance the balances are
 
     .. math::
         0 &= v_k' - \frac{2}{RC} (w_k - 2 v_k + w_{k+1}) - a_k(t), \qquad w_{N+1} := w_N, \\
@@ -131,12 +131,12 @@ class TransmissionLine(LibraryProblem):
         \varphi(s, t) = \tfrac12\,\mathrm{amplitude}\,(1 - \cos(\omega t - 2 \pi\,\mathrm{waves}\; s / N)),
         \qquad v_k = \varphi(k, t), \quad w_k = \varphi(k - \tfrac12, t),
 
-    solves the equations exactly for every N. With ``feed="end"`` there is nothing but the source,
-    :math:`a = b = 0`; the line starts at rest, all unknowns and derivatives zero, and a closed form for
-    later times is not known.
+    solves the equations exactly for every N. With ``feed="end"`` the only source is V,
+    :math:`a = b = 0`; the line starts at rest, all unknowns and derivatives zero, and there is no closed form
+    for later times.
 
-    The eigenvalues of the linear part lie between -8 / (RC) and 0 whatever N is; more sections are a longer
-    line. For a given line in finer pieces divide R, C and I_s by what ``sections`` is multiplied with.
+    The eigenvalues of the linear part lie between -8 / (RC) and 0 for every N, as more sections are a longer
+    line. For a finer grid on the same line divide R, C and I_s by the factor of ``sections``.
 
     References
     ----------
@@ -177,7 +177,7 @@ class TransmissionLine(LibraryProblem):
             raise InputError(unknown("feed", self.feed, FEEDS))
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of nodes and of middles of sections, with the names of both."""
+        """Numbers of nodes and of middles of sections; sets the names of all unknowns."""
         n = int(self.sections)
         numbers = range(1, n + 1)
         self.names = (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
@@ -193,7 +193,7 @@ class TransmissionLine(LibraryProblem):
         self.sparsity = self._pattern()
 
     def _pattern(self) -> Any:
-        """Nodes have their own voltage and those beside them, middles theirs and those of both nodes."""
+        """Sparsity pattern of the Jacobian: each equation has its own voltage and those of its neighbours."""
         n = self.n_diff
         k = np.arange(n)
         rows = [k, n + k, n + k[1:], k, k[:-1], n + k]
@@ -242,14 +242,14 @@ class TransmissionLine(LibraryProblem):
         return attach(half - half * self._wave(t)[0], self.n_diff)
 
     def du_exact(self, t: float) -> MeshDAE:
-        """Its derivative."""
+        """The derivative of the solution; raises like :meth:`u_exact`."""
         self._refuse_later(t)
         if self.feed == "end":
             return attach(np.zeros(self.n), self.n_diff)
         return attach(0.5 * self.amplitude * self._omega * self._wave(t)[1], self.n_diff)
 
     def coarse_params(self) -> dict[str, Any]:
-        """Parameters of the same line in half as many sections; raises :class:`InputError` if it has none."""
+        """Parameters of the line with half as many sections; raises :class:`InputError` if there is none."""
         if self.sections % 2 or self.sections < 4:
             raise InputError(
                 f"TransmissionLine coarsens by joining pairs of sections, an even number of at least 4; "

@@ -32,8 +32,8 @@ class FigureEight(LibraryProblem, ImplicitDAE):
 
     From u(0) = 0 and u'(0) = 1 the solution is :math:`u = \sin t`, :math:`w = \sin 2t`. With :math:`p = u'`
     among the unknowns, the derivative of the equations in p and w has the determinant :math:`-2 p`: it is
-    singular at :math:`t = \pi/2 + k \pi`, where u is 1 or -1. The curve (u, p, w) is smooth there, but the
-    constants u = 1 and u = -1 are solutions too, and meet it in these points.
+    singular at :math:`t = \pi/2 + k \pi`, where u is 1 or -1. The curve (u, p, w) is smooth there, but it
+    meets the constant solutions u = 1 and u = -1.
 
     References
     ----------
@@ -141,6 +141,6 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
     fixed_constraints = True
 
     def du_exact(self, t: float) -> MeshDAE:
-        """The derivative where :meth:`u_exact` knows the solution."""
+        """The derivative of the solution; raises like :meth:`u_exact`."""
         rate, _ = self.saddle_point(t, self.u_exact(t))
         return self.state(rate)

@@ -131,7 +131,7 @@ def car_axis_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
 class CarAxis(TestSetProblem):
     r"""Axis of a car on a bumpy road, index 3.
 
-    The left wheel rolls on a flat road, the right one over bumps of the height r:
+    The left wheel, at the origin, rolls on a flat road, the right one, at (x_b, y_b), over bumps of height r:
     :math:`y_b = r \sin \omega t`, :math:`x_b = \sqrt{L^2 - y_b^2}`. Springs join the wheels to the ends
     :math:`(x_l, y_l)` and :math:`(x_r, y_r)` of a bar. With the positions :math:`p = (x_l, y_l, x_r, y_r)`,
     velocities v, lengths :math:`L_l = |(x_l, y_l)|` and :math:`L_r = |(x_r - x_b, y_r - y_b)|` of the springs
@@ -187,7 +187,7 @@ class CarAxis(TestSetProblem):
             raise InputError(f"r of {type(self).__name__} must be less than L={self.L}; got {self.r}")
 
     def _start(self) -> npt.ArrayLike:
-        # The springs are not stretched, and the bar turns with the wheel.
+        # The springs are at rest length, and the bar turns with the right wheel.
         speed = -self.L0 * self.r * self.w / self.L
         return [0.0, self.L0, self.L, self.L0, speed, 0.0, speed, 0.0, 0.0, 0.0]
 
@@ -217,7 +217,7 @@ def car_axis_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
     }
 
 
-# Masses and moments of inertia of the bodies of the squeezing mechanism, its lengths, points and spring.
+# Squeezing mechanism: masses and moments of inertia of the bodies, fixed points, spring and motor, lengths.
 _M1, _M2, _M3, _M4, _M5, _M6, _M7 = 0.04325, 0.00365, 0.02373, 0.00706, 0.07050, 0.00706, 0.05498
 _I1, _I2, _I3, _I4 = 2.194e-6, 4.410e-7, 5.255e-6, 5.667e-7
 _I5, _I6, _I7 = 1.169e-5, 5.667e-7, 1.912e-5
@@ -230,7 +230,7 @@ _TA, _TB, _U, _UA, _UB, _ZF, _ZT, _FA = 0.02308, 0.00916, 0.04, 0.01228, 0.00449
 
 @inlined
 def squeezer_masses(cth: float, sph: float, som: float) -> tuple[float, ...]:
-    """Entries 11, 21, 22, 33, 44, 54, 55, 66, 76 and 77 of the mass matrix, whose others vanish."""
+    """Entries 11, 21, 22, 33, 44, 54, 55, 66, 76 and 77 of the symmetric mass matrix; the others vanish."""
     return (
         _M1 * _RA**2 + _M2 * (_RR**2 - 2.0 * _DA * _RR * cth + _DA**2) + _I1 + _I2,
         _M2 * (_DA**2 - _DA * _RR * cth) + _I2,
@@ -259,7 +259,7 @@ def squeezer_moments(
     sga: float,
     cga: float,
 ) -> tuple[float, ...]:
-    """The moments of motor, spring and velocities on the seven angles."""
+    """Right-hand sides f(q, v) of the seven angles: motor, spring, and terms quadratic in the velocities."""
     xd, yd = _SD * cga + _SC * sga + _XB, _SD * sga - _SC * cga + _YB
     length = np.sqrt((xd - _XC) ** 2 + (yd - _YC) ** 2)
     force = -_C0 * (length - _L0) / length
@@ -279,7 +279,7 @@ def squeezer_moments(
 def squeezer_sines(
     be: float, th: float, ga: float, ph: float, de: float, om: float, ep: float
 ) -> tuple[float, ...]:
-    """Sines and cosines in turn: beta, beta + Theta, gamma, Phi + delta, delta, Omega + epsilon, epsilon."""
+    """Sine and cosine of each of beta, beta + Theta, gamma, Phi + delta, delta, Omega + epsilon, epsilon."""
     sbe, cbe, sbt, cbt = np.sin(be), np.cos(be), np.sin(be + th), np.cos(be + th)
     sga, cga, spd, cpd = np.sin(ga), np.cos(ga), np.sin(ph + de), np.cos(ph + de)
     sde, cde, soe, coe = np.sin(de), np.cos(de), np.sin(om + ep), np.cos(om + ep)
@@ -288,7 +288,7 @@ def squeezer_sines(
 
 @inlined
 def squeezer_loops(s: tuple[float, ...]) -> tuple[float, ...]:
-    """The closing conditions of the loops, by what :func:`squeezer_sines` returns."""
+    """The six closing conditions of the loops; the argument is the result of :func:`squeezer_sines`."""
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     x, y = _RR * cbe - _D * cbt, _RR * sbe - _D * sbt
     return (
@@ -303,10 +303,10 @@ def squeezer_loops(s: tuple[float, ...]) -> tuple[float, ...]:
 
 @inlined
 def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
-    """The derivatives of the closing conditions that do not vanish, by what :func:`squeezer_sines` returns.
+    """Nonzero derivatives of the closing conditions; the argument is the result of :func:`squeezer_sines`.
 
-    Those in beta and Theta of the odd and of the even conditions, which share them; then those of one
-    condition after the other in the remaining angles.
+    First those in beta and Theta, which are the same for all odd and for all even conditions, then those of
+    each condition in the other angles.
     """
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     return (
@@ -328,9 +328,9 @@ def squeezer_bend(
     voe: float,
     vep: float,
 ) -> tuple[float, ...]:
-    """Second derivatives of the closing conditions along the velocities of the seven sums of angles.
+    """Second derivatives of the closing conditions along the velocities.
 
-    The first argument is what :func:`squeezer_sines` returns.
+    The arguments are the result of :func:`squeezer_sines` and the rates of the seven angles in its order.
     """
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     be, bt, ga, pd, de, oe, ep = vbe**2, vbt**2, vga**2, vpd**2, vde**2, voe**2, vep**2
@@ -390,7 +390,7 @@ class Andrews(TestSetProblem):
         g_6 &= y - zf \sin(\Omega+\varepsilon) + u \cos\varepsilon - y_a,
 
     where :math:`x = rr \cos\beta - d \cos(\beta+\Theta)`, :math:`y = rr \sin\beta - d \sin(\beta+\Theta)` is
-    the joint that they share. The motor turns :math:`\beta` with a constant moment, a spring pulls at
+    the joint common to the loops. The motor turns :math:`\beta` with a constant moment, a spring pulls at
     :math:`\gamma`; M, f and all numbers are those of the test set. The mechanism starts at rest.
 
     References
@@ -424,12 +424,12 @@ class Andrews(TestSetProblem):
     jacobian_kernel = COMPLEX_STEP
 
 
-# Data of the slider crank; the last two of the first line belong to the crank and the rod.
+# Data of the slider crank in SI units: lengths and moments of inertia of crank and rod in the first line.
 _CRANK, _ROD, _J1, _J2 = 0.15, 0.30, 0.002727, 0.0045339259
 _MASS2, _MASS3, _ELASTICITY, _DENSITY, _SPEED = 0.151104, 0.075552, 2e11, 7870.0, 150.0
 _WIDTH = _HEIGHT = 0.008
 _PI = 3.1415927
-"""The number of the test set, which its reference values contain."""
+"""The number pi with the digits of the Test Set, on which its reference values depend."""
 _FB = _WIDTH * _HEIGHT * _ROD
 _FM = _DENSITY * _FB
 _FK = _ELASTICITY * _WIDTH * _HEIGHT / _ROD
@@ -449,7 +449,7 @@ def crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
     s, c = np.sin(u[0] - u[1]), np.cos(u[0] - u[1])
     s1, c1, s2, c2 = np.sin(u[0]), np.cos(u[0]), np.sin(u[1]), np.cos(u[1])
 
-    # Vectors c1, c2, c12 and c21 of the rod by their entries that do not vanish.
+    # Nonzero entries of the vectors c1, c2, c12 and c21 of the rod.
     c13, c14, c21, c123, c124 = (
         _FB * 2.0 / 3.0,
         _FB / 6.0,
@@ -514,7 +514,7 @@ class SliderCrank(TestSetProblem):
         p' - v, \qquad v' - w, \qquad M(p)\, w - f(p, v) + G(p)^T \lambda, \qquad
         G(p)\, v - (0, 0, \Omega)^T,
 
-    where :math:`G v` is the derivative of the closing conditions
+    where :math:`G v - (0, 0, \Omega)^T` is the derivative of the closing conditions
     :math:`L_1 \sin\phi_1 + (L_2 + q_4) \sin\phi_2 = 0`,
     :math:`x_3 - L_1 \cos\phi_1 - (L_2 + q_4) \cos\phi_2 = 0` and of :math:`\phi_1 = \Omega t`. M, f and the
     numbers, among them pi = 3.1415927, are those of the test set, without gravity and damping and with a

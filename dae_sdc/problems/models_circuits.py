@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @MODELS.register("op-amp-cascade")
 def op_amp_cascade(count: int = 10) -> Model:
-    """Differentiators by ideal operational amplifiers, one after the other: index count.
+    """Differentiators made of ideal operational amplifiers, in a chain of length count: index count.
 
-    The last voltage is the derivative of order count - 1 of the input, with changing signs.
+    The last voltage is the derivative of order count - 1 of the input, times (-1)^(count - 1).
     """
     from sympy import cos
 
@@ -39,8 +39,8 @@ def op_amp_cascade(count: int = 10) -> Model:
 def diode_ladder(count: int = 10) -> Model:
     """Ladder of resistors with a capacitor and a diode from every second node to ground.
 
-    The other nodes have none, so that their voltages and all currents of the resistors are algebraic: index 1
-    with 2 count unknown voltages and 2 count currents.
+    The voltages of the other nodes and all currents of the resistors are algebraic: index 1 with 2 count
+    unknown voltages and 2 count currents.
     """
     from sympy import exp, pi, sin
 

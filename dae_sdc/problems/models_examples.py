@@ -1,4 +1,4 @@
-"""Small systems on which structural analysis shows what it can and cannot do."""
+"""Small test systems for structural analysis, among them cases in which it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @MODELS.register("index-6")
 def index_six() -> Model:
-    """Linear system of index 6 in which each equation differentiates the unknown of the next.
+    """Linear system of index 6: each equation contains the derivative of the unknown of the next one.
 
     References
     ----------
@@ -33,7 +33,7 @@ def index_six() -> Model:
 
 @MODELS.register("reissig")
 def reissig(stages: int = 2) -> Model:
-    """Systems of index 1 whose structural index, stages + 1, is as high as one wants.
+    """Linear systems of index 1 with the structural index stages + 1.
 
     References
     ----------
@@ -68,7 +68,7 @@ def reissig(stages: int = 2) -> Model:
 def gear_petzold() -> Model:
     """Two equations whose matrix pencil is singular in time: index 2, no degree of freedom.
 
-    The factors t of the unknowns make the signature matrix take the second equation for a differential one.
+    The factors t hide from the signature matrix that a combination of the equations has no derivatives.
 
     References
     ----------

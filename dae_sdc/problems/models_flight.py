@@ -18,7 +18,7 @@ _SOURCE = (
 
 
 def _flight(model: Model, state: tuple[Any, ...], lift: Any, drag: Any, area_by_mass: Any) -> Any:
-    """Add the six equations of motion; returns the deceleration by drag."""
+    """Add the six equations of motion to the model; returns the deceleration by drag."""
     from sympy import cos, exp, sin, tan
 
     height, longitude, latitude, speed, path, azimuth, bank = state
@@ -113,6 +113,6 @@ def shuttle_final() -> Model:
     model.equation(state[4] + pi / 180 * (1 + 9 * part), name="path angle")
     model.equation(state[5] - pi / 180 * (45 + 90 * part), name="azimuth")
     start = [100000.0, 0.0, 0.0, 12000.0, math.radians(-1.0), math.radians(45.0)]
-    # Published as -0.9112291796e-3 and 0.4665038328e-1, which the equations confirm to 6 and 8 digits.
+    # From the equations; the published -0.9112291796e-3 and 0.4665038328e-1 agree to 6 and 8 digits.
     start_at(model, [*_NAMES, "alpha"], [*start, -0.911229054603211e-3, 0.4665038317151279e-1])
     return model

@@ -1,4 +1,4 @@
-"""Mechanical systems as equations of second order with constraints."""
+"""Models of mechanical systems: equations of second order with constraints."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity: Any) -> tuple[Any, ...]:
-    """Matrices of mass, stiffness and turning of four modes of a rod, and its vectors c1, c2, c12, c21."""
+    """Mass, stiffness and skew-symmetric matrix of four modes of a rod, and its vectors c1, c2, c12, c21."""
     from sympy import Matrix, Rational, diag
 
-    pi = Rational(31415927, 10000000)  # the number of the test set, which its values contain
+    pi = Rational(31415927, 10000000)  # digits of the Test Set, on which its reference values depend
     half, third = Rational(1, 2), Rational(1, 3)
     area = width * height
     volume, ratio = area * length, (height / length) ** 2
@@ -45,7 +45,7 @@ def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity:
 
 @MODELS.register("flexible-slider-crank")
 def flexible_slider_crank() -> Model:
-    """Slider crank with an elastic connecting rod and a crank that turns evenly, index 3.
+    """Slider crank with an elastic connecting rod and a crank at constant angular velocity, index 3.
 
     References
     ----------
@@ -126,7 +126,7 @@ def flexible_slider_crank() -> Model:
 
 @MODELS.register("slider-crank-4")
 def slider_crank_four() -> Model:
-    """Rigid slider crank in four unknowns, with one force in the joint: index 3.
+    """Rigid slider crank with four unknowns, among them one multiplier: index 3.
 
     References
     ----------
@@ -160,9 +160,9 @@ def slider_crank_four() -> Model:
 
 @MODELS.register("robot-arm")
 def robot_arm() -> Model:
-    """Two-link robot arm with a flexible joint whose end is to follow a path: index 5, structural index 3.
+    """Two-link robot arm with a flexible joint and a prescribed path: index 5, structural index 3.
 
-    The path is that of the angles x1 = 1 - exp(t), x3 = exp(t) - t.
+    The path is prescribed by the angles x1 = 1 - exp(t), x3 = exp(t) - t.
 
     References
     ----------
@@ -193,7 +193,7 @@ def robot_arm() -> Model:
     t = model.t
     model.equation(cos(x1) + cos(x1 + x3) - cos(1 - exp(t)) - cos(1 - t), name="path x")
     model.equation(sin(x1) + sin(x1 + x3) - sin(1 - exp(t)) - sin(1 - t), name="path y")
-    # No value is free: these follow from the path by the first and third equation, and then the second.
+    # There is no degree of freedom: path and equations determine all initial values.
     start = [0.0, 0.953750351180719, 1.0, -4.278125486452564, -0.7437526892113923]
     start_at(model, ["x1", "x2", "x3", "u1", "u2"], start)
     start_at(model, ["x1", "x2", "x3"], [-1.0, -2.531916879010538, 0.0], 1)
@@ -202,10 +202,10 @@ def robot_arm() -> Model:
 
 @MODELS.register("charges-on-sphere")
 def charges_on_sphere(count: int = 4) -> Model:
-    """Charges that repel each other on a sphere and come to rest, index 3.
+    """Charges on the unit sphere that repel each other until they rest, index 3.
 
-    For 20 charges these are the equations of the Fekete problem before its constraints are stabilised, with
-    its start; :class:`~dae_sdc.problems.fekete.Fekete` has the stabilised ones, of index 2.
+    For 20 charges these are equations and start of the Fekete problem without its stabilisation;
+    :class:`~dae_sdc.problems.fekete.Fekete` is the stabilised form of index 2.
 
     References
     ----------
@@ -238,13 +238,13 @@ def charges_on_sphere(count: int = 4) -> Model:
     for i, point in enumerate(points, start=1):
         model.equation(total([x**2 for x in point]) - 1, name=f"sphere of point {i}")
     names = [f"p{i}{axis}" for i in range(1, count + 1) for axis in "xyz"]
-    if count == 20:  # that of the test set
+    if count == 20:  # the start of the Test Set
         record = load_record("fekete")
         start_at(model, names, record.u0[:60])
         start_at(model, names, record.u0[60:120], 1)
         start_at(model, [f"lambda{i}" for i in range(1, 21)], record.u0[120:140])
         return model
-    # On a spiral from pole to pole, at rest.
+    # Otherwise at rest on a spiral from pole to pole.
     height = 1 - (2 * np.arange(count) + 1) / count
     turn = math.pi * (3 - math.sqrt(5)) * np.arange(count)
     width = np.sqrt(1 - height**2)
@@ -254,7 +254,7 @@ def charges_on_sphere(count: int = 4) -> Model:
     return model
 
 
-# Points of the suspension in m: x forwards, y to the left, z up. Own choice, of the size of a small car.
+# Points of the suspension in m: x forwards, y to the left, z up; chosen for this package, like a small car.
 _CHASSIS = {
     "upper front": (0.15, 0.35, 0.50),
     "upper rear": (-0.15, 0.35, 0.48),
@@ -271,10 +271,10 @@ _MASSES = {"u": 6.0, "l": 22.0, "r": 4.0}
 def double_wishbone() -> Model:
     """Double-wishbone suspension of a wheel on a bumpy road: rigid links, one degree of freedom, index 3.
 
-    The upright is held by its ball joints u and l and the end r of the tie rod, three point masses at rigid
-    distances. Two links each of the upper and lower wishbone and the tie rod join them to the chassis, which
-    does not move. A strut with a damper supports the lower joint, and the tyre is a spring to a wavy road.
-    All lengths and numbers are chosen for this package; they belong to no real car.
+    The upright consists of three point masses at fixed distances: the upper and lower ball joint u and l, and
+    the end r of the tie rod. Two links of each wishbone and the tie rod join them to the chassis, which does
+    not move. A strut with a damper supports the lower joint, and the tyre is a spring on a wavy road. All
+    data are chosen for this package.
     """
     from sympy import pi, sin, sqrt
 
@@ -311,7 +311,7 @@ def double_wishbone() -> Model:
     lower, top = joints["l"], _CHASSIS["strut"]
     length = sqrt(square(lower, top))
     push = stiffness * (rest - length) - damping * model.der(length)
-    # The tyre carries the load where the road is even; the wave passes five times a second.
+    # On an even road the force of the tyre is the load; the frequency of the wave is 5 Hz.
     road = wave * sin(10 * pi * model.t)
     ground = load + tyre * (road - (lower[2] - _UPRIGHT["l"][2]))
     for joint, position in joints.items():

@@ -1,4 +1,4 @@
-"""Models as tools write them: the files of Modelica beside this one, each under the name of its file."""
+"""Models that are read from the Modelica files in ``problems/modelica``, registered by the file names."""
 
 from __future__ import annotations
 
@@ -23,22 +23,17 @@ class ModelicaFile:
     ----------
     path : Path
         The file.
-
-    Attributes
-    ----------
-    path : Path
-        The file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         described = _DESCRIBED.findall(path.read_text(encoding="utf-8"))
-        # The last class of a file is the model.
+        # The description is that of the last class, the model.
         text = described[-1] if described else path.stem
         self.__doc__ = f"{text[:1].upper()}{text[1:]}."
 
     def __call__(self, **parameters: float) -> Model:
-        """The model, with values of parameters by their names."""
+        """A new model; the arguments are values of parameters by their names."""
         from dae_sdc.modelica.reader import read_modelica
 
         model = read_modelica(self.path, parameters=parameters)

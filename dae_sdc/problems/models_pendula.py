@@ -1,4 +1,4 @@
-"""Several pendula as equations: in a row that drive each other, and as a chain."""
+"""Models of several pendula: a row in which each changes the length of the next, and a chain."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 _UNITS = ("m", "m", "1/s^2")
-"""Of a position and of the tension by mass and length."""
+"""Units of x, y and of the tension by mass and length."""
 
 
 @MODELS.register("pendula")
 def pendula(count: int = 2) -> Model:
-    """Pendula of which the tension of each changes the length of the next: index 2 count + 1.
+    """Row of pendula in which the tension of each changes the length of the next: index 2 count + 1.
 
     References
     ----------
@@ -33,7 +33,7 @@ def pendula(count: int = 2) -> Model:
     )
     g = model.parameter("g", 9.8, unit="m/s^2")
     coupling = model.parameter("c", 0.1, unit="m s^2")
-    # Near the place where all hang at rest, so that no length comes near zero, where a pendulum is singular.
+    # Near the equilibrium, so that no length comes close to zero, where a pendulum is singular.
     angle, rest = 0.1, 1.0
     before: Any = None
     for i in range(1, count + 1):
@@ -51,7 +51,7 @@ def pendula(count: int = 2) -> Model:
 
 @MODELS.register("pendulum-chain")
 def pendulum_chain(count: int = 10) -> Model:
-    """Point masses on rigid links, one hanging from the other: 3 count equations of index 3."""
+    """Chain of point masses on rigid links: 3 count equations of index 3."""
     from dae_sdc.model.model import Model
 
     count = require_size("count", count)

@@ -24,7 +24,7 @@ _LOW, _HIGH = 2000.0 * math.pi, 20000.0 * math.pi
 
 
 def modulator_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`RingModulator`; p ends with the places of U_3, U_7 and I_1."""
+    """F of :class:`RingModulator`; the last three entries of p are the places of U_3, U_7 and I_1 in u."""
     cs, C, C_p, L_h, L_s1, L_s = p[0], p[1], p[2], p[3], p[4], p[5]
     R, R_p, R_i, R_c, R_g1, R_g, gamma, delta = p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]
     ring, carrier, coils = int(p[14]), int(p[15]), int(p[16])
@@ -88,10 +88,10 @@ class RingModulator(TestSetProblem):
         F_{15} = L_{s1} I_8' + U_2 + (R_c + R_{g1}) I_8
 
     with the signal :math:`U_e = \tfrac12 \sin 2000 \pi t` and the carrier
-    :math:`U_c = 2 \sin 20000 \pi t`. For :math:`C_s > 0` the unknowns are in the order of the Test Set; small
-    oscillations of high frequency make it hard. For :math:`C_s = 0` they are :math:`U_1, U_2, U_7,
-    I_1 \dots I_8` and the algebraic :math:`U_3 \dots U_6`, and the equations are in the same order; the sum
-    :math:`F_3 - F_4 + F_5 - F_6` is then a constraint of the currents alone, with a hidden one behind it,
+    :math:`U_c = 2 \sin 20000 \pi t`. For :math:`C_s > 0` the unknowns are in the order of the Test Set, and
+    the solution has small oscillations of high frequency. For :math:`C_s = 0` they are :math:`U_1, U_2, U_7,
+    I_1 \dots I_8` and the algebraic :math:`U_3 \dots U_6`, with the equations in the same order; then
+    :math:`F_3 - F_4 + F_5 - F_6` is a constraint of the currents alone and implies a hidden one,
 
     .. math::
         I_3 + I_4 + I_5 + I_6 = 0, \qquad -U_3 + U_4 - U_5 + U_6 = 0 .
@@ -131,7 +131,7 @@ class RingModulator(TestSetProblem):
             raise InputError(f"cs of RingModulator must not be negative; got {self.cs}")
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of unknowns with and without derivatives, with the names of all."""
+        """Numbers of differential and algebraic unknowns; sets their names."""
         algebraic = self.cs == 0.0
         ring, rest = _VOLTAGES[2:6], (*_VOLTAGES[:2], _VOLTAGES[6], *_CURRENTS)
         self.names = (*rest, *ring) if algebraic else (*_VOLTAGES, *_CURRENTS)
@@ -150,13 +150,13 @@ class RingModulator(TestSetProblem):
             self.nominal = stored[[(*_VOLTAGES, *_CURRENTS).index(name) for name in self.names]]
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The parameters in their order, and the places of U_3, U_7 and I_1."""
+        """The parameters in their order, and the places of U_3, U_7 and I_1 in the state."""
         own = np.asarray(super().kernel_parameters())
         return [*own, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
 
     @property
     def reference_end(self) -> ReferenceEnd:
-        """The end of the solution, which is stored for the default capacitance and for none."""
+        """The reference solution at the end of the interval, stored for cs = 2e-12 and cs = 0."""
         if self.cs != 0.0:
             self._require_defaults()
             return super().reference_end
@@ -164,7 +164,7 @@ class RingModulator(TestSetProblem):
         return load_record(_WITHOUT_CAPACITANCES).end
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The circuit at rest at t = 0 for any capacitance, at the end the stored value."""
+        """The state of rest at t = 0 for all parameters, the stored value at the end of the interval."""
         start, end = self.interval
         if t == start:
             return self.state(np.zeros(15))
@@ -182,14 +182,14 @@ class RingModulator(TestSetProblem):
             raise ReferenceRangeError(f"the derivative of RingModulator is known at t=0 only; got t={t:g}")
         slope = np.zeros(15)
         if self.cs == 0.0:
-            # From the derivatives of the constraints, in which all diodes are alike.
+            # From the differentiated constraints; at rest all diodes have the same conductance.
             slope[11:] = np.array([1.0, -1.0, -1.0, 1.0]) * _HIGH
         return self.state(slope)
 
 
 @equations_of("ring-modulator", RingModulator)
 def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressions:
-    """Currents at the nodes of the voltages, and voltages along the loops of the currents."""
+    """Balances of currents for the voltages, and balances of voltages for the currents."""
     from sympy import exp, pi, sin
 
     cs, C, C_p, L_h, L_s1, L_s, R, R_p, R_i, R_c, R_g1, R_g, gamma, delta = p
@@ -205,7 +205,7 @@ def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressi
         -u[3] - u[6] + u[7] + carrier,
     )
     q1, q2, q3, q4 = (gamma * (exp(delta * voltage) - 1) for voltage in voltages)
-    # Without capacitances these currents are none at all, and not the derivatives times zero.
+    # For cs = 0 these terms are left out, since a derivative times zero still counts as a derivative.
     held = model.parameters_by_name["cs"].value == 0.0
     stray = [0 if held else cs * der(voltage) for voltage in u[3:7]]
     rows = {

@@ -83,7 +83,7 @@ class Skate(LibraryProblem, NonholonomicProblem):
     dg_dt_kernel = skate_dg_dt
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Energy in weight times length, zero along the solution from rest: the edge does no work."""
+        """Kinetic and potential energy in weight times length, zero along the solution from rest."""
         down, _ = np.asarray(q, dtype=np.float64).tolist()
         v1, v2 = np.asarray(v, dtype=np.float64).tolist()
         energy: float = 0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down

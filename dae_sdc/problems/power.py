@@ -19,14 +19,16 @@ from dae_sdc.problems._reference import ReferencedProblem, StoredReference
 Phasors = npt.NDArray[np.complex128]
 
 EVENT_SLACK = 1e-12
-"""Seconds by which a time must exceed that of a disturbance to be after it; part of the time if that is
-later than 1 s. A step that ends at the disturbance does not see it although its end is a sum of steps, whose
-rounding stays below this for 10000 equal steps. The solution is disturbed that much too late, by which it
-changes up to 6e-12 of its size: less than the accuracy of the reference."""
+"""Times up to this many seconds after a disturbance count as before it; relative to its time after 1 s.
+
+So a step that ends at the disturbance does not see it despite rounding errors of its end, which stay below
+this for 10000 equal steps. The late disturbance changes the solution by at most 6e-12 of its size, less than
+the accuracy of the reference.
+"""
 
 
 def slack(event: float) -> float:
-    """By how much a time must exceed that of the disturbance ``event``."""
+    """Seconds after the disturbance at time ``event`` up to which times count as before it."""
     return EVENT_SLACK * max(1.0, abs(event))
 
 
@@ -81,15 +83,15 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
         F_{13} &= -\psi_{Q1} + L_{mq} (i_q + i_{Q2}) + L_{Q1} i_{Q1}, &
         F_{14} &= -\psi_{Q2} + L_{mq} (i_q + i_{Q1}) + L_{Q2} i_{Q2},
 
-    where the terminal voltage is that of the bus plus the drop along the line,
+    where the terminal voltage is that of the bus plus the voltage over the line,
     :math:`v_q - i v_d = E_B e^{-i\delta} + Z_{line} (i_q - i\, i_d)`, that is
 
     .. math::
         v_d = E_B \sin\delta + \Re Z_{line}\, i_d - \Im Z_{line}\, i_q, \qquad
         v_q = E_B \cos\delta + \Re Z_{line}\, i_q + \Im Z_{line}\, i_d .
 
-    The torque T(t) is ``T_m`` up to and including the time of the disturbance and ``T_m_after`` from then on.
-    The flux linkages start at fixed values, the currents at those which the flux equations give for them.
+    The torque T(t) is ``T_m`` up to and including the time of the disturbance and ``T_m_after`` later. The
+    flux linkages start at fixed values, and the currents follow from the flux equations.
 
     References
     ----------
@@ -159,12 +161,12 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
         self._inductance = inductance
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The parameters in their order, with the slack behind the time and the impedance at the end."""
+        """The parameters in their order without Z_line; then the slack, and Z_line as two real numbers."""
         values = [getattr(self, name) for name in self.parameter_units if name != "Z_line"]
         return [*values, slack(self.t_disturbance), self.Z_line.real, self.Z_line.imag]
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
-        """The time of the disturbance."""
+        """The time of the disturbance, if it lies strictly between ``t0`` and ``t_end``."""
         return (self.t_disturbance,) if t0 < self.t_disturbance < t_end else ()
 
     def _start(self) -> Vector:
@@ -175,8 +177,7 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
 
     def _initial_derivative(self) -> Vector:
         derivative = np.asarray(self.eval_f(self.state(self._start()), self.state(np.zeros(14)), 0.0))
-        # The flux equations are linear, so the same matrix maps the rates of the fluxes to those of the
-        # currents.
+        # The flux equations are linear, so fluxes and their rates have the same matrix.
         derivative[8:] = np.linalg.solve(self._inductance, derivative[:6])
         return derivative
 
@@ -192,17 +193,23 @@ BRANCHES = (
     (8, 9, 0.032, 0.161, 0.306),
     (9, 4, 0.01, 0.085, 0.176),
 )
-"""Lines and transformers of the 9-bus system: two buses, resistance, reactance, line charging, in pu."""
+"""Lines and transformers of the 9-bus system: two buses; resistance, reactance and line charging in pu."""
 
 LOAD = np.array([0, 0, 0, 0, 0.9 + 0.3j, 0, 1.0 + 0.35j, 0, 1.25 + 0.5j])
 """Power drawn at every bus in pu of 100 MVA."""
 
 SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
-"""In rad/s."""
+"""Synchronous angular frequency of a grid of 60 Hz in rad/s."""
 
 
 def admittance(without: tuple[int, ...] | None = None) -> Phasors:
-    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9), if wanted without one branch."""
+    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9).
+
+    Parameters
+    ----------
+    without : tuple of int, optional
+        The two buses of a branch to be left out.
+    """
     matrix = np.zeros((9, 9), dtype=np.complex128)
     for first, second, resistance, reactance, charging in BRANCHES:
         if without is None or {first, second} != set(without):
@@ -214,7 +221,7 @@ def admittance(without: tuple[int, ...] | None = None) -> Phasors:
 
 
 def power_slopes(y: Phasors, magnitude: Vector, angle: Vector) -> tuple[Phasors, Phasors]:
-    """Derivatives of the powers v conj(y v) that leave the buses by the angles and magnitudes of v."""
+    """Derivatives of the powers v conj(y v) with respect to angles and magnitudes of v, shape (9, 9) each."""
     unit = np.exp(1j * angle)
     v = magnitude * unit
     current = y @ v
@@ -285,22 +292,28 @@ _CONSTANTS = (
     *("Xd", "Xdp", "Xdpp", "Xq", "Xqp", "Xqpp", "Td0p", "Td0pp", "Tq0p", "Tq0pp", "Rs", "Xls"),
     *("a1", "a2", "a3", "a4", "H", "Dm", "KA", "TA", "KE", "TE", "KF", "TF", "Ax", "Bx", "TCH", "TSV", "RD"),
 )
-"""Data of a machine in the parameters of the kernels; its set points V_ref and P_C follow."""
+"""Data of a machine in the order of the kernel parameters; the set points V_ref and P_C follow them."""
 _EACH = len(_CONSTANTS) + 2
 _GRID_LISTS = 5
-"""Before the machines: time of the outage, its slack, whether valve 1 is held, numbers of entries."""
+"""Place of the machines in the kernel parameters.
+
+Before them are the time of the outage, its slack, whether valve 1 is held, and two numbers of entries.
+"""
 _LOADS = _GRID_LISTS + 3 * _EACH
 _ENTRIES = _LOADS + 18
-"""Entries of an admittance matrix: row, column, conductance, susceptance; those before the outage first."""
+"""Place of the admittance matrices before and after the outage.
+
+Each is a list of entries: row, column, conductance, susceptance.
+"""
 
 
 def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     """F of :class:`WSCC9BusSystem` on the branch of the current step.
 
-    Unknown number k of machine m has the place 3 k + m, in the order of the names of the class.
+    Unknown number k of machine m has the place 3 k + m in the state.
     """
-    # The places of later results serve first for the voltages of the buses and the currents into them, real
-    # and imaginary parts.
+    # The first 36 entries of out serve as workspace: real and imaginary parts of the bus voltages, then of
+    # the currents.
     for i in range(9):
         out[i] = u[39 + i] * math.cos(u[48 + i])
         out[9 + i] = u[39 + i] * math.sin(u[48 + i])
@@ -334,7 +347,7 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         lag = si2q + q * i_q + edp
         out[6 + m] = (-edp + (xq - xqp) * (i_q - (xqp - xqpp) / (q * q) * lag)) / p[k + 8] - du[6 + m]
         out[9 + m] = -lag / p[k + 9] - du[9 + m]
-        # The deviation from the mean speed as a mean of differences, which loses no digits.
+        # The deviation from the mean speed as a mean of differences, without cancellation.
         apart = 0.0
         for j in range(3):
             apart += p[_GRID_LISTS + j * _EACH + 16] * (w - u[15 + j])
@@ -361,8 +374,8 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
 
 @inlined
 def _network_slopes(t: float, u: Vector, c: float, p: Vector, out: Vector) -> None:
-    """Derivatives of the powers that leave the buses into the network; row i begins at 57 i."""
-    # The first row serves first for the directions of the voltages and the currents into the buses.
+    """Derivatives of the powers from the buses into the network; row i of the matrix begins at 57 i."""
+    # The first row serves as workspace for the unit phasors of the voltages and the currents.
     for i in range(9):
         out[i], out[9 + i] = math.cos(u[48 + i]), math.sin(u[48 + i])
     entries, at = int(p[3]), _ENTRIES
@@ -398,7 +411,7 @@ def _network_slopes(t: float, u: Vector, c: float, p: Vector, out: Vector) -> No
 
 @inlined
 def _machine_slopes(u: Vector, c: float, p: Vector, out: Vector) -> None:
-    """Derivatives of the equations of the machines, and of what they send into their buses."""
+    """Derivatives of the equations of the machines and of their powers into the buses."""
     total = p[_GRID_LISTS + 16] + p[_GRID_LISTS + _EACH + 16] + p[_GRID_LISTS + 2 * _EACH + 16]
     for m in range(3):
         k = _GRID_LISTS + m * _EACH
@@ -482,7 +495,7 @@ def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Ve
         out[58 * i] -= 1.0
 
 
-_DATA = """Which data; "pysdc" takes those of pySDC 5.9 as they are, to solve the same equations: generator
+_DATA = """Which data; "pysdc" reproduces the equations of pySDC 5.9: generator
 powers rounded to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and after
 the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order 1, 2, 3, 4, 9,
 5, 8, 7, 6 while loads and machines keep theirs"""
@@ -529,7 +542,7 @@ class WSCC9BusSystem(ReferencedProblem):
         F_{14} + i F_{15} = (I_q + i I_d)\, V_i e^{i (\theta_i - \delta_i)} - S_i^{load}
             - V_i e^{i \theta_i} \overline{\sum_j Y_{ij} V_j e^{i \theta_j}} ,
 
-    the first term at the generator buses 1 to 3 only. Valve 1 has a limiter: a step that begins with
+    with the first term at the generator buses 1 to 3 only. Valve 1 has a limiter: a step that begins with
     :math:`P_{SV,1} \ge` ``psv_max`` has :math:`F_{11} = -\dot P_{SV,1}` for generator 1. Loads draw constant
     power. Equation j of the first 33 is that of unknown j; the unknowns are grouped by kind, generators 1, 2,
     3 in each.
@@ -541,7 +554,7 @@ class WSCC9BusSystem(ReferencedProblem):
     Attributes
     ----------
     limited, faulted : bool
-        Whether valve 1 is held in the current step, and whether the outage is before all of it.
+        Whether valve 1 is held in the current step, and whether the whole step is after the outage.
     networks : tuple of ndarray
         Admittance matrices before and after the outage in pu, shape (9, 9).
 
@@ -620,7 +633,7 @@ class WSCC9BusSystem(ReferencedProblem):
 
     @staticmethod
     def _equilibrium(voltage: Phasors, power: Phasors) -> tuple[Vector, Vector, Vector]:
-        """State at rest for bus voltages and generator powers; set points of exciters and turbines."""
+        """The equilibrium for given bus voltages and generator powers, and the set points V_ref and P_C."""
         k, v = _Machines, voltage[:3]
         current = np.conj(power / v)
         delta = np.angle(v + (k.Rs + 1j * k.Xq) * current)
@@ -641,8 +654,8 @@ class WSCC9BusSystem(ReferencedProblem):
         return initial, np.abs(v) + v_r / k.KA, torque
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Time and branch, then machines, loads and networks, as the constants of this module say."""
-        # As sparse matrices of 9 times 9: the compiled equations read where these numbers say.
+        """Time of the outage and state of valve 1, then data of machines, loads and networks."""
+        # The compiled equations use these indices without a check.
         networks = [sparse.coo_array(np.reshape(network, (9, 9))) for network in self.networks]
         entries = [
             np.column_stack([*network.coords, network.data.real, network.data.imag]).ravel()
@@ -654,24 +667,23 @@ class WSCC9BusSystem(ReferencedProblem):
         return np.concatenate([head, machines.T.ravel(), LOAD.view(np.float64), *entries])
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
-        """The time of the outage."""
+        """The time of the outage, if it lies strictly between ``t0`` and ``t_end``."""
         return (self.t_fault,) if t0 < self.t_fault < t_end else ()
 
     def event(self, u: MeshDAE, t: float) -> float:
-        """The position of valve 1 above its limit; the valve is held from its zero on."""
+        """Position of valve 1 less its limit; the valve is held from the zero of this function on."""
         return float(u[30]) - float(self.psv_max)
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The event function."""
+        """The value of :meth:`event`, as the only switch."""
         return (self.event(u, t),)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Choose whether valve 1 is held in the step; a state at the limit, to 1e-10, is."""
+        """Choose whether valve 1 is held in the step: from 1e-10 below its limit on."""
         limited = self.sides(u, t)[0] > 0
-        # A step that begins at the outage is behind it from its first instant on, where the state is made
-        # consistent with that.
+        # A step that begins at the outage is after it, and its initial state is consistent with that.
         faulted = self.located and t >= self.t_fault - slack(self.t_fault)
-        # Setting them has the parameters of the kernels made anew.
+        # An assignment makes the problem pack the parameters of its kernels anew.
         if limited is not self.limited:
             self.limited = limited
         if faulted is not self.faulted:
@@ -681,12 +693,12 @@ class WSCC9BusSystem(ReferencedProblem):
         return self._initial
 
     def du_exact(self, t: float) -> MeshDAE:
-        """The derivative, zero at t = 0 for any parameters, that of the stored reference elsewhere.
+        """The derivative: zero at t = 0 for all parameters, that of the stored reference at other times.
 
         Raises
         ------
         InputError
-            With data="pysdc", where the initial value satisfies no equation exactly.
+            With data="pysdc", where the initial value is inconsistent.
         """
         return super().du_exact(t)
 

@@ -15,18 +15,18 @@ from dae_sdc.errors import ReferenceRangeError
 from dae_sdc.problems._pulses import Pulse, PulsedProblem
 
 _CS, _CD, _COX = 1.6e-12, 0.4e-12, 4e-12
-"""Capacitances at source and drain, and of the oxide, in F."""
+"""Capacitances at the source, at the drain and of the oxide in F."""
 _THRESHOLD, _BODY, _POTENTIAL = 0.2, 0.035, 1.01
 _FLAT = _THRESHOLD - _BODY * math.sqrt(_POTENTIAL) - _POTENTIAL
-"""Flat band voltage."""
+"""Flat-band voltage in V."""
 _RATIO = _CS / _CD
-"""Voltage at the drain over that at the source, which have the same charge."""
+"""Voltage at the drain divided by that at the source; their capacitors have the same charge."""
 
 
 @inlined
 def transistor_charges(gate_bulk: float, gate_source: float, gate_drain: float) -> tuple[float, float]:
-    """Charge of the gate, and that of source and of drain, which have the same."""
-    # The model is symmetric: what is at the higher of the two voltages counts as source.
+    """Charge of the gate in C, and that of the source, which is also that of the drain."""
+    # The model is symmetric: the terminal with the higher of the two voltages counts as source.
     first, second = max(gate_source, gate_drain), min(gate_source, gate_drain)
     bulk = first - gate_bulk
     if gate_bulk <= _FLAT:
@@ -41,7 +41,7 @@ def transistor_charges(gate_bulk: float, gate_source: float, gate_drain: float) 
 
 
 def pump_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`ChargePump`; p is the line of the input in force."""
+    """F of :class:`ChargePump`; p is start, value and slope of the current piece of the input."""
     gate, channel = transistor_charges(u[5], u[5] - u[6], u[5] - u[7])
     out[0] = du[0] + u[8]
     out[1] = du[1] + du[2]
@@ -55,7 +55,7 @@ def pump_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
 
 
 def _source_voltage(V: float) -> float:
-    """Voltage at the source for an input that is not negative: its capacitor has the channel's charge."""
+    """Voltage U_2 at the source for an input V >= 0: the root of C_S U_2 + Q_S = 0."""
     found: float = brentq(
         lambda v: _CS * v + transistor_charges(V, V - v, V - _RATIO * v)[1], 0.0, V, xtol=1e-300, rtol=1e-15
     )
@@ -63,7 +63,7 @@ def _source_voltage(V: float) -> float:
 
 
 def _gate_capacitance(V: float, source: float) -> float:
-    """Derivative of the gate's charge by the input, the other voltages following it."""
+    """Total derivative of the charge of the gate with respect to the input V."""
     root = math.sqrt(_POTENTIAL + source)
     threshold = _THRESHOLD + _BODY * (root - math.sqrt(_POTENTIAL))
     a, b = V - source - threshold, max(V - _RATIO * source - threshold, 0.0)
@@ -109,7 +109,7 @@ class ChargePump(PulsedProblem):
         I = 2 \cdot 10^9\,\mathrm{V/s}\; \frac{C_{ox} \gamma}{2 \sqrt{\gamma^2 / 4 - V_F}}
           = 1.5225661038485337 \cdot 10^{-4}\,\mathrm{A},
 
-    vanish; the values that are published for I have five and seven digits of it.
+    vanish; the published values of I have five and seven correct digits.
 
     References
     ----------
@@ -137,11 +137,11 @@ class ChargePump(PulsedProblem):
     pulses = (Pulse(50e-9, 10e-9, 50e-9, 10e-9, 120e-9, 20.0),)
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Start, value and slope of the line of the input."""
+        """Start, value and slope of the current piece of the input."""
         return np.ravel(self.lines)
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time, by a scalar equation; the left limit at corners, at rest at t = 0."""
+        """The solution at any t by a scalar equation; I is its left limit at corners, and zero at t = 0."""
         (pulse,) = self.pulses
         later = pulse.line(t)
         earlier = later if t == self.interval[0] else pulse.line(t - 2e-12 * max(abs(t), pulse.period))

@@ -29,9 +29,9 @@ DENSITY = 1000.0
 CRITICAL = 2300.0
 """Reynolds number at which the flow becomes turbulent."""
 LENGTH, DIAMETER, ROUGHNESS = 1000.0, 1.0, 2e-4
-"""Of every pipe, in m."""
+"""Length, diameter and roughness of every pipe in m."""
 BUFFER = 200.0
-"""Surface of the two buffers in m^2."""
+"""Surface area of each of the two buffers in m^2."""
 
 _AREA = math.pi * DIAMETER**2 / 4.0
 _INERTIA = DENSITY * LENGTH / _AREA
@@ -40,10 +40,10 @@ _REYNOLDS = DIAMETER / (VISCOSITY * _AREA)
 _LAMINAR = 32.0 * VISCOSITY * DENSITY * LENGTH / (_AREA * DIAMETER**2)
 _TURBULENT = DENSITY * LENGTH / (_AREA**2 * DIAMETER)
 _PLACES = np.array([[(18 if k < 2 else 36) + k for k in map(NODES.index, pipe)] for pipe in PIPES])
-"""Places of the pressures, and of the balances, at both nodes of every pipe."""
+"""Places of the pressures at both nodes of every pipe in the state, and of the balances in F."""
 _ONE, _TEN, _THIRTEEN = (36 + NODES.index(node) for node in (1, 10, 13))
 _NEAR = 1e-10
-"""Relative distance from the critical flow within which a flow counts as critical."""
+"""A flow within this relative distance from the critical one counts as critical."""
 
 
 def water_tube_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -97,13 +97,13 @@ class WaterTube(TestSetProblem):
     :math:`e_{10} = -h^2 (3 h^2 - 92 h + 720)/10^6` flows out. The state is (phi, p5, p8, lambda, the other
     pressures); the test set has both pressures after lambda.
 
-    The buffers and the water in the pipes swing with a period of 514 s, hardly damped. The friction jumps at
-    :math:`R_c` from 0.126 to 0.431 Pa. With it pressures jump by up to 0.3 Pa and rates of flows by up to
-    four fifths, at t = 3536, 6864, 9201 (two pipes in a row), 10489, 12207, 47694, 48166, 58324 and 59090 s;
-    in all of them the flow passes :math:`R_c`. The kind of flow in every pipe is chosen at the start of a
-    step and kept for the step, so a run with steps that do not end where :meth:`event` vanishes has two to
-    three correct digits in the flows, however small its other errors. A flow at :math:`R_c`, to 1e-10,
-    counts as what it is about to be: turbulent if its size, with turbulent friction, does not fall.
+    The solution has weakly damped oscillations between buffers and pipes with a period of 514 s. The friction
+    r_k jumps at :math:`R_c` from 0.126 to 0.431 Pa. So pressures jump by up to 0.3 Pa and rates of flows by
+    up to four fifths when a flow passes :math:`R_c`, at t = 3536, 6864, 9201 (two pipes in a row), 10489,
+    12207, 47694, 48166, 58324 and 59090 s. The kind of flow in every pipe is chosen at the start of a step
+    and kept for the step, so a run with steps that do not end at zeros of :meth:`event` has no more than two
+    to three correct digits in the flows. A flow within 1e-10 of :math:`R_c` is turbulent if its size does
+    not decrease with turbulent friction.
 
     Attributes
     ----------
@@ -141,25 +141,25 @@ class WaterTube(TestSetProblem):
     jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
-        # Pressures are of size 1e5, and one tolerance serves them and the resistances, of size 0.05.
+        # The same tolerance has to suit pressures of size 1e5 and resistances of size 0.05.
         super().__init__(**{"newton_tol": 1e-13, **settings})
         self.turbulent = (False,) * 18
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """For each pipe, whether its flow is turbulent, as 0 or 1."""
+        """For each pipe 1 if its flow is turbulent in the current step, else 0."""
         return self.turbulent
 
     def event(self, u: MeshDAE, t: float) -> float:
-        """By how much of the critical flow a pipe has left its kind of flow; negative while none has."""
+        """Largest relative distance by which a flow is beyond R_c for its current kind; else negative."""
         excess = _excess(u)
         return float(np.where(self.turbulent, -excess, excess).max())
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """For each pipe, by how much of the critical flow the flow is above that."""
+        """R_k / R_c - 1 for each pipe."""
         return tuple(_excess(u).tolist())
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Choose the kind of flow in every pipe by the flow, at the critical one by its rate."""
+        """Choose the kind of flow in every pipe by the flow, and for a critical flow by its rate."""
         if self.located:
             turbulent = np.array(self.sides(u, t)) > 0
         else:
@@ -170,14 +170,14 @@ class WaterTube(TestSetProblem):
                 rates = _rates(t, np.asarray(u), turbulent)
                 turbulent[critical] = (rates * np.asarray(u[:18]))[critical] >= 0.0
         chosen = tuple(turbulent.tolist())
-        # Setting it has the parameters of the kernels made anew.
+        # An assignment makes the problem pack the parameters of its kernels anew.
         if chosen != self.turbulent:
             self.turbulent = chosen
 
 
 def _excess(u: Vector) -> Vector:
-    """Reynolds numbers relative to the critical one, less 1, shape (18,)."""
-    # The absolute value of a state is a norm, that of a plain array is not.
+    """R_k / R_c - 1 for each pipe, shape (18,)."""
+    # abs of a state is its norm, that of a plain array is taken by entries.
     return np.asarray(abs(np.asarray(u[:18])) * (_REYNOLDS / CRITICAL) - 1.0)
 
 
@@ -195,6 +195,6 @@ def _rates(t: float, u: Vector, turbulent: npt.NDArray[np.bool_]) -> Vector:
     outer[_TEN] = -1e-6 * hours * (12.0 * hours * hours - 276.0 * hours + 1440.0)
     free = drop[:, 38:]
     driven = drop[:, 18:20] @ u[18:20] - friction
-    # A balance holds -drop^T phi + e, so drop^T phi' = e' at every node without a buffer.
+    # The balance of a node without buffer is -drop^T phi + e = 0, so drop^T phi' = e'.
     pressures = np.linalg.solve(free.T @ free, _INERTIA * outer[38:] / 3600.0 - free.T @ driven)
     return np.asarray((driven + free @ pressures) / _INERTIA)

@@ -41,7 +41,7 @@ RAIL_RADIUS = 0.06
 FORCE = 1e4
 """Unit of the multipliers in N."""
 PI = 3.1415926
-"""The number pi with the digits that the code of the test set has, which belong to the problem."""
+"""The number pi with the digits of the Test Set, on which its reference values depend."""
 
 _CONE = math.tan(CONICITY)
 _RAIL_CENTRE = HALF_GAUGE + RAIL_RADIUS * math.sin(CONICITY)
@@ -51,7 +51,7 @@ _RAIL_CENTRE = HALF_GAUGE + RAIL_RADIUS * math.sin(CONICITY)
 def _contact(
     side: float, x: float, sth: float, cth: float, sph: float, cph: float, psi: float, xi: float
 ) -> tuple[float, ...]:
-    """Radius, S', S'', entries 4 and 5 of Q, sine and cosine of the contact angle, two contact equations."""
+    """R_s, S_s', S_s'', Q_s4, Q_s5, sine and cosine of the contact angle, and the two contact equations."""
     spsi, cpsi = np.sin(psi), np.cos(psi)
     radius = NOMINAL_RADIUS + _CONE * (HALF_GAUGE - side * xi)
     place = x + xi * cth * cph + radius * (cth * sph * cpsi - sth * spsi)
@@ -81,16 +81,15 @@ def _creep(
 ) -> tuple[float, ...]:
     """Creep force in one contact: across, upwards and along the track.
 
-    The rates are the velocities of centre and angles and the spin. The wheelset is turned by theta, and by
-    the angle phi of which sine and cosine are given. The contact has psi, xi and the first seven values of
-    :func:`_contact` but for those of Q.
+    ``rates`` are the velocities vx, vy, vz, vtheta, vphi and the spin, ``turned`` is (theta, sin phi,
+    cos phi), and ``contact`` is (psi, xi, R_s, S_s', S_s'', sine, cosine) with values of :func:`_contact`.
     """
     vx, vy, vz, vth, vph, spin = rates
     theta, sph, cph = turned
     psi, xi, radius, slope, bend, sd, cd = contact
     spsi, cpsi = np.sin(psi), np.cos(psi)
     st, ct = np.sin(theta / cd), np.cos(theta / cd)
-    # The velocity of the contact point on the wheel, first without that of the centre of the axle.
+    # Velocity (k1, k2, k3) of the contact point on the wheel, first without that of the centre of the axle.
     levered = xi * sph - radius * cph * cpsi
     k1 = -spin * radius * (st * cpsi + ct * sph * spsi) - vph * ct * levered
     k1 -= vth * (radius * (st * sph * cpsi + ct * spsi) + xi * st * cph)
@@ -134,7 +133,7 @@ def _torque(
     t2: float,
     t3: float,
 ) -> tuple[float, ...]:
-    """Torque of one creep force about the vertical, the track and the axle."""
+    """Torque of one creep force about the vertical axis, the track and the axle."""
     spsi, cpsi = radius * np.sin(psi), radius * np.cos(psi)
     yaw = (-xi * cth + spsi * sth * cph) * t3 - (xi * sth + spsi * cth * cph) * t1 - spsi * sph * t2
     roll = (xi * cph + cpsi * sph) * t2 + (xi * sth * sph - cpsi * sth * cph) * t3
@@ -153,7 +152,7 @@ def wheelset_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     sth, cth, sph, cph = np.sin(theta), np.cos(theta), np.sin(u[4]), np.cos(u[4])
     rl, sl, bl, ql4, ql5, sdl, cdl, awayl, skewl = _contact(1.0, x, sth, cth, sph, cph, psil, xil)
     rr, sr, br, qr4, qr5, sdr, cdr, awayr, skewr = _contact(-1.0, x, sth, cth, sph, cph, psir, xir)
-    # The constraint forces across and upwards are the sum of the two normal forces.
+    # The sum (w1, w2) of the constraint forces across and upwards is resolved into the two normal forces.
     w1, w2 = sl * e1 + sr * e2, -e1 - e2
     crossed = -sdl * cdr - sdr * cdl
     nl, nr = (cdr * w1 - sdr * w2) / crossed, (-cdl * w1 - sdl * w2) / crossed
@@ -187,12 +186,13 @@ def wheelset_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
 class Wheelset(TestSetProblem):
     r"""A wheelset that rolls along a straight track and swings from side to side, index 2.
 
-    The wheelset has its centre at (x, y, z), x across the track, y upwards and z along it from a point that
-    moves with the speed v, has the yaw angle :math:`\theta` and the roll angle :math:`\varphi`, and spins at
-    :math:`\omega + \beta` with :math:`\omega = v/r_0`. On each side s = L, R it touches the rail at the place
-    :math:`\xi_s` along its axle and at the angle :math:`\psi_s` around it. With :math:`\sigma_L = 1` and
-    :math:`\sigma_R = -1`, the wheel has the radius :math:`R_s = r_0 + \tan\delta_0\,(a - \sigma_s \xi_s)`
-    there, of slope :math:`R_s' = -\sigma_s \tan\delta_0`, and the contact lies at
+    The centre of the wheelset is (x, y, z), x across the track, y upwards and z along the track relative to a
+    point of speed v. It has the yaw angle :math:`\theta`, the roll angle :math:`\varphi` and the spin
+    :math:`\omega + \beta` with :math:`\omega = v/r_0`. On each side s = L, R it touches the rail at the
+    coordinate :math:`\xi_s` along its axle and the angle :math:`\psi_s` around it. With
+    :math:`\sigma_L = 1` and :math:`\sigma_R = -1`, the wheel has the radius
+    :math:`R_s = r_0 + \tan\delta_0\,(a - \sigma_s \xi_s)` there, of slope
+    :math:`R_s' = -\sigma_s \tan\delta_0`, and the x coordinate of the contact is
 
     .. math::
         X_s = x + \xi_s \cos\theta \cos\varphi
@@ -203,7 +203,7 @@ class Wheelset(TestSetProblem):
     .. math::
         S_s' = \frac{\sigma_s d_s}{\sqrt{r^2 - d_s^2}}, \qquad d_s = a + r \sin\delta_0 - \sigma_s X_s ,
 
-    and has no value where the wheel is off the rail. The wheel neither lifts off nor sinks in if
+    and is defined only while the wheel is on the rail. The wheel keeps contact without penetration if
     :math:`Q_s^T (v_x, v_y, v_z, v_\theta, v_\varphi) = 0` with
 
     .. math::
@@ -234,8 +234,8 @@ class Wheelset(TestSetProblem):
             - \cos\theta \sin\psi_s \\
         F_{16, 17} &= Q_{s1} v_x - v_y + Q_{s4} v_\theta + Q_{s5} v_\varphi
 
-    with L before R. :math:`F_{12}` to :math:`F_{15}` say that the surfaces of wheel and rail are parallel
-    where they touch. The creep force along the rail and across it, in the plane of contact, follows from the
+    with L before R. By :math:`F_{12}` to :math:`F_{15}` the surfaces of wheel and rail are parallel at the
+    contact. The creep forces along the rail and across it, in the plane of contact, follow from the
     velocities :math:`\nu_1, \nu_2` and the spin :math:`\nu_3` of the contact point, relative to the rolling
     speed, by Kalker's linear theory with a bound,
 
@@ -243,8 +243,8 @@ class Wheelset(TestSetProblem):
         T_1 = -\mu N \tanh\frac{G c^2 C_{11} \nu_1}{\mu N}, \qquad
         T_2 = -\mu N \tanh\frac{G c^2 C_{22} \nu_2 + G c^3 C_{23} \nu_3}{\mu N} ,
 
-    shortened to the length :math:`\mu N` where it is longer. Here N is the normal force and c the size of
-    Hertz's contact ellipse.
+    and the vector :math:`(T_1, T_2)` is shortened to the length :math:`\mu N` if it is longer. Here N is the
+    normal force and c the size of Hertz's contact ellipse.
 
     The state is (x, y, z, theta, phi, their velocities, beta, psi_R, xi_R, psi_L, xi_L, lambda_1, lambda_2),
     the order of the test set.

@@ -37,7 +37,7 @@ def _modules() -> set[str]:
 def __getattr__(name: str) -> Any:
     if name in _modules():
         module = importlib.import_module(f"{__name__}.{name}")
-        return getattr(module, name, module)  # another thread may not have bound it here yet
+        return getattr(module, name, module)  # another thread may be importing it
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
@@ -46,7 +46,7 @@ def __dir__() -> Iterable[str]:
 
 
 class _Experiments(ModuleType):
-    """The package itself, which hands out an experiment's function where Python binds its module."""
+    """Type of the package: where Python binds an experiment's module, its function is bound instead."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType):

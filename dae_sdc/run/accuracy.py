@@ -34,23 +34,23 @@ PROBLEMS = ("hessenberg-1", "hessenberg-2", "hessenberg-3")
 SWEEPERS = ("fully-implicit", "semi-implicit", "constrained")
 
 FRACTIONS = (0.625, 0.75, 0.875, 1.0)
-"""Numbers of steps of a study, as parts of the largest: within a factor of two one power of dt rules."""
+"""Numbers of steps of a study, relative to the largest: within a factor of two one power of dt dominates."""
 
 LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
-"""Longest time, for hessenberg-<index>, that a study covers."""
+"""Longest interval of a study of hessenberg-<index>, by index."""
 
 MOST_STEPS_A_LENGTH = 24
 MOST_STEPS_A_UNIT = 512.0
-"""Where an order is so low that errors are large anyway: smallest step size, as steps in a LENGTH."""
+"""Largest numbers of steps in a LENGTH and in a unit of time, for orders so low that errors stay large."""
 
 DIGITS = 11.0
-"""Accuracy at the smallest step size."""
+"""Wanted number of correct digits at the smallest step size."""
 
 RESIDUAL_TOLERANCE_OF_STUDY = 2e-14
-"""What sweeps with MIN-SR-S leave of the iteration is up to a hundred times this."""
+"""Residual at which sweeps end; with MIN-SR-S the iteration error is up to a hundred times this."""
 
 ITERATIONS_OF_STUDY = 400
-"""The fully implicit sweep at index 3 contracts by a half."""
+"""Largest number of sweeps; the fully implicit sweep at index 3 contracts by a factor of 1/2 only."""
 
 TOLERANCE = 0.3
 """Largest distance of a measured order from theory."""
@@ -58,7 +58,7 @@ TOLERANCE = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyOptions(Ranks, Sharing, Output, Methods):
-    """What :func:`accuracy` takes."""
+    """Options of :func:`accuracy`."""
 
     sweeper: str | Sequence[str] = redeclared(Methods, "sweeper", SWEEPERS)
     nodes: int | None = option(None, "number of collocation nodes (that of the ranks, at least 2)")
@@ -75,12 +75,12 @@ def accuracy(given: AccuracyOptions) -> Result:
     Returns
     -------
     Result
-        Of kind "convergence"; :func:`off` lists what of it is farther than 0.3 from theory.
+        Of kind "convergence"; :func:`off` lists orders that differ by more than 0.3 from theory.
 
     Raises
     ------
     InputError
-        If something given cannot be used, for instance more ranks than nodes.
+        For invalid options, for instance more ranks than nodes.
     """
     size = (world() if given.comm is None else given.comm).Get_size()
     number = max(size, 2) if given.nodes is None else given.nodes
@@ -114,7 +114,7 @@ def accuracy(given: AccuracyOptions) -> Result:
 def step_sizes(
     index: int, order: float, most_steps: int = MOST_STEPS_A_LENGTH, digits: float = DIGITS
 ) -> tuple[list[float], float]:
-    """Step sizes and end time for hessenberg-<index> at which a method of this order errs by 10^-digits."""
+    """Step sizes and end time for hessenberg-<index>, for an error of 10^-digits at the smallest one."""
     shortest = LENGTH[index] / min(0.5 * 10.0 ** ((digits - 0.5) / order), MOST_STEPS_A_UNIT)
     steps = min(most_steps, 8 * max(1, round(LENGTH[index] / shortest / 8.0)))
     end = steps * shortest
@@ -122,7 +122,7 @@ def step_sizes(
 
 
 def off(result: Result) -> list[str]:
-    """What of a convergence study is not of the order that theory states, a line each."""
+    """A line for each order of a convergence study that differs from theory by more than TOLERANCE."""
     keys = ("problem", "sweeper", "nodes", "qdelta", "group")
     found = []
     for (problem, sweeper, number, qdelta, group), rows in combinations_of(result.data, keys):
@@ -138,7 +138,7 @@ def off(result: Result) -> list[str]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc accuracy``."""
     add_options(parser, AccuracyOptions)
-    parser.set_defaults(parallel="nodes")  # so that ranks need not be told what they share
+    parser.set_defaults(parallel="nodes")  # the command line needs no --parallel under mpirun
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Runs to a tolerance: which method takes them, and what pySDC's controller is told."""
+"""Runs to a tolerance: the choice of the method, and the parameters of pySDC's controller."""
 
 from __future__ import annotations
 
@@ -20,24 +20,29 @@ from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import Tolerance
 
 NODES_BY_TOLERANCE = ((1e-5, 5),)
-"""Number of Radau nodes for tolerances down to a limit; 7 below all."""
+"""Pairs of a smallest rtol and a number of Radau nodes; MOST_NODES below all of them."""
 
 DEFAULT_RTOL = 1e-6
-"""Relative tolerance where the method is chosen by the type of the equations and the user gives none."""
+"""Default of rtol if the method is chosen by the type of the equations."""
 
 LEAST_NODES, MOST_NODES = 2, 7
-"""Numbers of nodes of the Radau IIA methods that take runs to a tolerance."""
+"""Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
 
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:
-    """Name of the method that takes runs to a tolerance where the user names none: Radau IIA.
+    """Name of the method for runs to a tolerance without a named sweeper: Radau IIA.
 
     Parameters
     ----------
     rtol : float
         Relative tolerance.
     nodes : int or None
-        Number of nodes, chosen by the tolerance if None.
+        Number of nodes; chosen by the tolerance if None.
+
+    Raises
+    ------
+    InputError
+        For a number of nodes that is not available.
     """
     if nodes is None:
         nodes = default_nodes(rtol)
@@ -48,7 +53,7 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
 
 
 def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
-    """The method for quasilinear equations that are not stiff, and why it is that.
+    """The method for quasilinear equations that are not stiff, and the reason.
 
     Parameters
     ----------
@@ -58,8 +63,8 @@ def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
     Returns
     -------
     sweeper, reason : str
-        Name of the sweeper, and what it was chosen by; two empty texts for equations that are stiff, or that
-        the user has asked for in another formulation than their first, which is one for implicit methods.
+        Name of the sweeper, and the type of equations for which it was chosen; two empty texts for stiff
+        equations, and for formulations other than the first, which are for implicit methods.
     """
     if problem.stiff or problem.formulation != problem.formulations[0]:
         return "", ""
@@ -68,7 +73,7 @@ def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
 
 
 def default_nodes(rtol: float) -> int:
-    """Number of Radau nodes that pay at a relative tolerance."""
+    """Most efficient number of Radau nodes for a relative tolerance."""
     return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
 
 
@@ -81,11 +86,11 @@ EXPLICIT_METHODS = {
     "daeq1": ("projected-dop853", "first-order equations with constraints"),
     "daen1": ("chart-dop853", "implicit equations"),
 }
-"""Method for each type of equations, and what to call them: charts pass singular points of implicit ones."""
+"""Method for each type of equations, and its description; charts pass singular points of implicit ones."""
 
 
 def first_step(dt: float | None) -> float | None:
-    """The first step of a run to a tolerance; raises InputError for one that is none."""
+    """The first step size of a run to a tolerance; raises InputError unless it is finite and positive."""
     if dt is None:
         return None
     size = require_number("dt", dt)
@@ -102,15 +107,15 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
     Parameters
     ----------
     setup : Setup
-        Of one level, with one step at a time.
+        The setup, which is changed; of one level, with one step at a time.
     tolerance : Tolerance
-        What every step is to reach.
+        Accuracy asked of every step.
     sizes : Steps
-        First and largest step, and the time that the run may take.
+        First and largest step size, and the time limit of the run.
     t_end : float
         End of the run.
     stops : sequence of float
-        Times between at which steps must end.
+        Times within the interval at which steps must end.
 
     Raises
     ------
@@ -132,7 +137,7 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
         description["step_params"]["maxiter"] = 0
     else:
         _check_index(setup)
-        # In units of what the tolerance allows.
+        # The residual of the level is in units of the tolerance.
         description["level_params"]["restol"] = 1.0
     named = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max, "time_limit": sizes.time_limit}
     given = {name: value for name, value in named.items() if value is not None}
@@ -140,7 +145,7 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
 
 
 def _check_index(setup: Setup) -> None:
-    """Raise InputError where the error estimate of a method does not hold for the index of the problem."""
+    """Raise InputError if the error estimate of a method does not hold for the index of the problem."""
     limit = getattr(setup.sweeper_class, "estimate_index", None)
     index = max(setup.problem.index or 0, *setup.problem.variable_index)
     nodes = setup.label["nodes"]
@@ -165,22 +170,22 @@ def locate(
     Parameters
     ----------
     setup : Setup
-        Is changed if there is anything to find.
+        The setup, which is changed if there are functions to watch.
     events : tuple of Event
-        The functions of the user.
+        The event functions of the user.
     span : float
         Length of the run.
     n_slopes : int
-        Number of unknowns whose u' is as good as u.
+        Number of unknowns whose u' is as accurate as u.
     fixed : mapping, optional
-        Parameters of :class:`FixedSteps` where steps are of a fixed size.
+        Parameters of :class:`FixedSteps` in runs of a fixed step size.
     steps : int or None
-        How many steps iterate together. Where it is more than one, switches act at the starts of steps only.
+        Number of steps that iterate together. If it is more than one, switches act at starts of steps only.
 
     Returns
     -------
     bool
-        Whether there is.
+        Whether zeros are located.
 
     Raises
     ------

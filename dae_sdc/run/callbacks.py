@@ -1,4 +1,4 @@
-"""The equations of a problem as solvers of other packages take them: callbacks that do nothing else."""
+"""The equations of a problem as callbacks for solvers of other packages."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 
 SPARSE_FROM = 100
-"""Smallest number of unknowns with which peers solve sparse linear systems."""
+"""Number of unknowns from which on solvers of other packages use sparse linear algebra."""
 
 MOST_INNER_STEPS = 1_000_000
-"""Steps to the next output after which SUNDIALS gives up; the time limit comes first in most problems."""
+"""Number of steps to the next output after which SUNDIALS gives up; the time limit usually comes first."""
 
-OUT = 1e8
-"""Absolute tolerance, relative to rtol, of unknowns that are taken out of a peer's error test."""
+EXCLUDED_TOLERANCE = 1e8
+"""Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver."""
 
 
 def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
-    """The smallest u' with F(t, u, u') = 0, as far as u' can; F is linear in u' or nearly so."""
+    """The minimum-norm u' that minimises F(t, u, u'), for F linear or nearly linear in u', shape (n,)."""
     state, zero = problem.state(u), problem.state(np.zeros(problem.n))
     residual = problem.evaluate(state, zero, t).copy()
     mass = linearize(problem, state, zero, t).mass
     if sparse.issparse(mass):
         found: Vector = -lsmr(mass, residual, atol=1e-14, btol=1e-14)[0]
         return found
-    # Rows differ by orders of magnitude, charges beside volts; the rank must not depend on that.
+    # Rows may differ by orders of magnitude (charges and voltages), on which the rank must not depend.
     weights = np.abs(mass).max(axis=1)
     weights[weights == 0.0] = 1.0
     solved: Vector = -np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0]
@@ -42,7 +42,7 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
 
 
 class Posed(Protocol):
-    """What a solver has to know of a problem besides its equations."""
+    """A problem with the way its branches are chosen, for :class:`Equations`."""
 
     @property
     def problem(self) -> ProblemDAE:
@@ -54,18 +54,18 @@ class Posed(Protocol):
 
 
 class Equations:
-    """Residual and Jacobian of a problem in the piece of the interval that was begun last.
+    """Residual and Jacobian of a problem in the current piece of the interval between break points.
 
     Parameters
     ----------
     case : Posed
-        What to solve; its problem has an exact Jacobian.
+        The problem, with an exact Jacobian.
     """
 
     def __init__(self, case: Posed) -> None:
         problem = case.problem
         self.problem, self.n, self.pattern = problem, problem.n, problem.sparsity
-        # Parameters change with the pieces; a copy of them would not do for Jacobians by complex steps.
+        # Read anew for every piece; not a copy, which Jacobians by complex steps would not see.
         self.parameters = problem.packed_parameters
         kernels = problem.kernels
         if kernels is not None and kernels.jacobian:
@@ -76,15 +76,15 @@ class Equations:
             self._follow()
 
     def begin(self, u: Vector, t: float) -> None:
-        """Choose the piece that begins at ``t``."""
+        """Begin the piece that starts at ``t`` with the state ``u``."""
         self.problem.start_step(self.problem.state(u), t)
         self.parameters = self.problem.packed_parameters
 
     def _follow(self) -> None:
         """Let every evaluation choose the branch of its own state.
 
-        Here a branch is kept for a step; no peer lets one know where a step begins, and restarts after steps
-        that end on another branch cost them more.
+        Sweepers of this package keep a branch for a step. Other solvers do not tell where a step begins, and
+        restarting them after steps that end on another branch would cost more.
         """
         plain_residual, plain_entries = self.residual, self.entries
 
@@ -126,7 +126,7 @@ class Equations:
         return residual, entries
 
     def blank(self) -> Vector:
-        """An array for what ``entries`` writes."""
+        """An empty array for the result of ``entries``."""
         return np.empty((self.n, self.n) if self.pattern is None else self.pattern.nnz)
 
     def places(self) -> tuple[Any, Any]:
@@ -136,7 +136,7 @@ class Equations:
 
 
 def ida_jacobian(equations: Equations, in_pattern: bool) -> Callable[..., None]:
-    """The callback; IDA's Jacobian is dF/du + cj dF/du', here it is dF/du' + c dF/du."""
+    """IDA's callback for dF/du + cj dF/du', from dF/du' + c dF/du with c = 1 / cj times cj."""
     entries = equations.entries
     if equations.pattern is None or in_pattern:
 
@@ -156,5 +156,5 @@ def ida_jacobian(equations: Equations, in_pattern: bool) -> Callable[..., None]:
 
 
 def weighted(rtol: float, scale: Vector, excluded: NDArray[np.bool_]) -> Vector:
-    """Absolute tolerances: rtol times ``scale``, and huge ones for unknowns that are left out."""
-    return np.where(excluded, rtol * OUT * np.maximum(scale, 1.0), rtol * scale)
+    """Absolute tolerances, shape (n,): rtol times ``scale``, and huge ones for ``excluded`` unknowns."""
+    return np.where(excluded, rtol * EXCLUDED_TOLERANCE * np.maximum(scale, 1.0), rtol * scale)

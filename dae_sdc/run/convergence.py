@@ -41,25 +41,25 @@ from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 HALVINGS = 5
-"""Number of step sizes where none are given."""
+"""Default number of step sizes."""
 
 RESIDUAL_BELOW_ERRORS = 1e-13
 NEWTON_TOL = 1e-13
-"""Tolerances where none are given: below any error a study is to show."""
+"""Default tolerances, below any error that a study shows."""
 
 ROUND_OFF = 200.0 * float(np.finfo(float).eps)
-"""Error relative to the size of the solution at or below which a point is left out of the fit."""
+"""Error, relative to the size of the solution, up to which a point is left out of the fit."""
 
 NEAR_FLOOR = 1e3
-"""Error, in units of the floor of round-off, up to which a fall of the local order is a sign of round-off."""
+"""Error, in units of the floor of round-off, up to which a drop of the local order indicates round-off."""
 
 STAGNATED = 0.9
-"""An error that did not fall below this part of the one before is round-off, and ends the fit."""
+"""Ratio of successive errors above which the smaller step size is at round-off, which ends the fit."""
 
 
 @dataclass(frozen=True)
 class StudyOptions(Parallel, Solves, Sweeping, Parameters, Output, End, Methods):
-    """What studies of several methods take."""
+    """Options of studies of several methods."""
 
     problem: ProblemLike | Sequence[ProblemLike] = field(
         metadata=about("one or several problems by name", like="ProblemLike or sequence of these")
@@ -68,7 +68,7 @@ class StudyOptions(Parallel, Solves, Sweeping, Parameters, Output, End, Methods)
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceOptions(Multistep, Sweeps, StudyOptions):
-    """What :func:`convergence` takes."""
+    """Options of :func:`convergence`."""
 
     dt: float | Sequence[float] | None = option(
         None,
@@ -82,9 +82,9 @@ def convergence(given: ConvergenceOptions) -> Result:
     """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
 
     The error is the largest over the ends of the steps in the second half of the run and over the components
-    of a group. The order is the slope of a straight line through log(error) against log(dt), without the
-    smaller step sizes from where errors are round-off on, see :func:`fitted_points`; what is left out is in
-    the parameters of the result, ``at_round_off``.
+    of a group. The order is the slope of a straight line through log(error) against log(dt). Step sizes at
+    which errors are round-off are left out, see :func:`fitted_points`, and listed in the parameter
+    ``at_round_off`` of the result.
 
     {options}
 
@@ -93,12 +93,12 @@ def convergence(given: ConvergenceOptions) -> Result:
     Result
         Of kind "convergence", a row for each combination, component group and step size: ``error``, ``slope``
         (fitted order), ``fit`` (rms deviation of log10(error) from the line), ``expected`` (order by theory,
-        NaN where there is none), ``sweeps`` a step and the work counters.
+        NaN where there is none), ``sweeps`` (number per step) and the work counters.
 
     Raises
     ------
     InputError
-        If something given cannot be used, or a problem has no exact solution.
+        For invalid options, or a problem without an exact solution.
     """
     comm_of_all = everyone(given.parallel, given.comm)
     settings = {"newton_tol": NEWTON_TOL, **given.chosen(Multistep, Sweeps, Solves, Parameters)}
@@ -139,14 +139,19 @@ def combinations(
 ) -> tuple[list[Run], list[Setup]]:
     """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
 
-    Everything that can be refused is refused here, before the first run.
+    Invalid combinations are refused here, before the first run.
 
     Parameters
     ----------
     given : StudyOptions
         The options of the study.
     direct, sweeps : mapping
-        Settings of methods that do without sweeps, which have neither nodes nor Q_Delta, and of the others.
+        Settings of methods without sweeps, which have neither nodes nor Q_Delta, and of SDC methods.
+
+    Raises
+    ------
+    InputError
+        For an invalid combination, or if there is none.
     """
     runs: list[Run] = []
     for problem, sweeper in product(several(given.problem), several(given.sweeper)):
@@ -162,7 +167,7 @@ def combinations(
 
 
 def several(given: Any) -> list[Any]:
-    """What was given, one thing or a sequence, as a list; a name counts as one thing."""
+    """A value or a sequence of values as a list; a text counts as one value."""
     if isinstance(given, str | type | np.generic) or not isinstance(given, Iterable):
         return [given]
     if isinstance(given, np.ndarray) and given.ndim == 0:
@@ -171,13 +176,13 @@ def several(given: Any) -> list[Any]:
 
 
 def is_direct(sweeper: SweeperLike) -> bool:
-    """Whether a method, by name or class, does without sweeps."""
+    """Whether a method, given by name or class, has no sweeps."""
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     return isinstance(cls, type) and issubclass(cls, DirectMethod)
 
 
 def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: float | None) -> list[float]:
-    """The given step sizes, or halvings of the problem's own made to divide the interval."""
+    """The given step sizes, or halvings of the problem's own, adjusted to divide the interval."""
     if dt is not None:
         if not several(dt):
             raise InputError("a convergence study needs at least one step size in dt")
@@ -190,7 +195,7 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
 def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
     """Largest error of every component group over the ends of the steps in the second half of the run.
 
-    Multipliers of index 3 need some steps to take up their order; a single end value may cross zero.
+    Multipliers of index 3 reach their order after some steps, and the error of a single time may cross zero.
     """
     span = solution.t[-1] - solution.t[0]
     late = solution.t >= solution.t[0] + (0.5 - 1e-9) * span
@@ -202,11 +207,11 @@ def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
 def fitted_points(
     dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
 ) -> NDArray[np.intp]:
-    """Numbers of the points that an order is fitted to, from the largest step size down.
+    """Indices of the points to which an order is fitted, from the largest step size down.
 
-    They end where the error is round-off: at or below ``floor``; where it stops falling; and within
-    :data:`NEAR_FLOOR` of the floor where it falls with less than half of an order that it had before, as
-    errors do that are part truncation and part round-off.
+    They end where the error is round-off: at or below ``floor``; where it does not decrease; and, within
+    :data:`NEAR_FLOOR` of the floor, where the local order drops below half of an earlier one, which indicates
+    a mixture of truncation and round-off.
 
     Parameters
     ----------
@@ -260,7 +265,7 @@ def fit_order(
 def _rows(
     setup: Setup, sizes: list[float], solutions: list[Solution], found: list[dict[str, float]]
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
-    """Rows of one combination, and what is left out of its fits."""
+    """Rows of one combination, and the step sizes left out of its fits."""
     expected = setup.expected()
     rows: list[tuple[Any, ...]] = []
     left_out: list[str] = []

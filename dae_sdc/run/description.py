@@ -1,4 +1,4 @@
-"""From what a user says to what pySDC's controllers take: the description dictionary and the time steps."""
+"""From the options of a user to the description dictionary of pySDC's controllers, and to time steps."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 
 class ModelLike(Protocol):
-    """Equations that become a problem, as a :class:`dae_sdc.model.model.Model` does."""
+    """Equations from which a problem can be made, such as a :class:`dae_sdc.model.model.Model`."""
 
     def problem(self, **settings: Any) -> ProblemDAE:
-        """The problem, with values of parameters and settings of its nonlinear solves."""
+        """The problem, for values of parameters and settings of its nonlinear solves."""
 
 
 ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
@@ -66,25 +66,25 @@ _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 RESTOL = 1e-10
 MAXITER = 60
 EXACT_STEPS = 1e-9
-"""How far, in steps, t_end may be from a whole number of steps before dt is refused."""
+"""Largest distance, in steps, of t_end from a whole number of steps; otherwise dt is refused."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything one run needs.
+    """Problem, sweeper and settings of one run.
 
     Parameters
     ----------
     problem : ProblemDAE
-        An instance to ask for names, times and exact values; the run makes its own.
+        An instance for names, times and exact values; the run makes its own.
     label : dict
-        What identifies the run in a table: problem, sweeper, quad, nodes, qdelta.
+        Entries that identify the run in a table: problem, sweeper, quad, nodes, qdelta.
     description : dict
-        For a pySDC controller, without the step size.
+        Description for a pySDC controller, without the step size.
     adaptive : bool
-        Whether convergence controllers were given that may change the step size.
+        Whether the user gave convergence controllers, which may change the step size.
     parallel : str or None
-        What ranks share: nodes, steps or both.
+        What ranks share: "nodes", "steps" or "both"; None in a serial run.
     """
 
     problem: ProblemDAE
@@ -95,7 +95,7 @@ class Setup:
 
     @property
     def sweeper_class(self) -> type[Any]:
-        """The sweeper, of the finest level."""
+        """The sweeper class of the finest level."""
         given = self.description["sweeper_class"]
         cls: type[Any] = given[0] if isinstance(given, list) else given
         return cls
@@ -106,23 +106,23 @@ class Setup:
         return isinstance(self.description["sweeper_class"], list)
 
     def iterates_alone(self, steps: int | None) -> bool:
-        """Whether each step is taken by itself on one level; ``steps`` is what the user wants together."""
+        """Whether steps are taken one at a time on one level, where ``steps`` iterate together."""
         return steps in (None, 1) and not self.has_coarse_level and self.parallel not in ("steps", "both")
 
     @property
     def most_sweeps(self) -> int:
-        """Iterations a step may take, with the sweeps that belong to its prediction."""
+        """Largest number of sweeps of a step, with those of its prediction."""
         initial = self.description["sweeper_params"].get("initial_sweeps", 0)
         return int(self.description["step_params"]["maxiter"] + initial)
 
     def with_step(self, dt: float) -> dict[str, Any]:
-        """A description of its own for a controller with step size ``dt``; pySDC changes what it is given."""
+        """A copy of the description with step size ``dt``; a copy, because pySDC changes its argument."""
         parts = {k: dict(v) if isinstance(v, dict) else v for k, v in self.description.items()}
         parts["level_params"]["dt"] = dt
         return parts
 
     def expected(self) -> dict[str, float]:
-        """Order in dt that theory gives each component group, NaN where it gives none."""
+        """Order in dt of each component group by theory; NaN where theory gives none."""
         index = self.problem.index
         if issubclass(self.sweeper_class, DirectMethod):
             orders = self.sweeper_class.method.orders.get(index or 0, ())
@@ -133,13 +133,13 @@ class Setup:
         groups = self.problem.groups
         known = dict(zip(groups, orders, strict=False))
         if len(orders) == 2 and len(groups) > 2:
-            # Below index 3 positions and velocities are alike.
+            # Below index 3 there are two groups, differential and algebraic unknowns.
             known = {group: orders[part.stop > self.problem.n_diff] for group, part in groups.items()}
         return {group: float(known.get(group) or np.nan) for group in groups}
 
 
 def poor_choice(setup: Setup) -> str:
-    """What is known to give poor results in a setup that is allowed; empty if nothing is."""
+    """A warning of a valid setup that gives poor results; empty otherwise."""
     label, sweeper = setup.label, setup.sweeper_class
     if (setup.problem.index or 0) < 3 or issubclass(sweeper, DirectMethod):
         return ""
@@ -152,7 +152,7 @@ def poor_choice(setup: Setup) -> str:
 
 
 def is_model(problem: object) -> TypeGuard[ModelLike]:
-    """Whether equations were given, from which a problem is to be made."""
+    """Whether an object is a model, from which a problem can be made."""
     return not isinstance(problem, str | type | ProblemDAE) and callable(getattr(problem, "problem", None))
 
 
@@ -169,7 +169,7 @@ def _defined(text: str) -> Any:
 
 
 def named(problem: ProblemLike) -> ProblemLike:
-    """The model, or the problem of a file, that a name stands for; everything else as it is."""
+    """The model, or the problem in a file, for a name; any other argument unchanged."""
     if not isinstance(problem, str | Path) or problem in PROBLEMS:
         return problem
     text = str(problem)
@@ -186,14 +186,14 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     Parameters
     ----------
     problem : str, type, ProblemDAE or Model
-        Name in the library, of a problem or a model, class, instance (of which a copy is made), or model.
+        Name of a problem or model in the library, a class, an instance (which is copied), or a model.
     params : mapping, optional
         Arguments of the constructor, or parameters of the model.
 
     Raises
     ------
     InputError
-        For an unknown name, or arguments the constructor does not have.
+        For an unknown name, or arguments that the constructor does not have.
     """
     given = dict(params or {})
     problem = named(problem)
@@ -204,7 +204,7 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
 
 @one_at_a_time
 def _problem_of(model: ModelLike, given: Mapping[str, Any]) -> ProblemDAE:
-    """The problem of a model, with its index where the structure of the equations tells it."""
+    """The problem of a model, with its index by structural analysis where that succeeds."""
     if not hasattr(model, "signature"):
         return model.problem(**given)
     known = _STRUCTURES.get(model)
@@ -236,7 +236,7 @@ def problem_name(problem: ProblemLike) -> str:
 
 @dataclass(frozen=True)
 class EquationOptions(Parameters):
-    """What is solved."""
+    """Options that say which equations are solved."""
 
     problem: ProblemLike = field(
         metadata=about(
@@ -249,7 +249,7 @@ class EquationOptions(Parameters):
 
 @dataclass(frozen=True)
 class SetupOptions(Sharing, Multistep, Solves, Sweeps, EquationOptions, Method):
-    """What :func:`describe` takes."""
+    """Options of :func:`describe`."""
 
 
 @dataclass(frozen=True)
@@ -271,17 +271,17 @@ class RunOptions(  # in the order of the signature, from the last to the first
     End,
     Method,
 ):
-    """What a run takes besides its equations."""
+    """Options of a run, without its equations."""
 
 
 @dataclass(frozen=True)
 class SolveOptions(RunOptions, SetupOptions):
-    """What :func:`dae_sdc.run.solve.solve` takes."""
+    """Options of :func:`dae_sdc.run.solve.solve`."""
 
 
 @takes(SetupOptions)
 def describe(given: SetupOptions) -> Setup:
-    """The setup of a run: the description that pySDC's controllers take, and what it describes.
+    """The setup of a run: problem, sweeper, and the description for pySDC's controllers.
 
     {options}
 
@@ -353,7 +353,7 @@ def setup_of(given: SetupOptions) -> Setup:
 
 
 def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
-    """Refuse options that a sweeper does not look at."""
+    """Refuse options that have no effect on a sweeper."""
     direct = issubclass(cls, DirectMethod)
     taken: tuple[str, ...] = cls.options if direct else ()
     strange = [option for option in given.chosen(Multistep) if option not in taken]
@@ -372,7 +372,7 @@ def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str 
 
 
 def _of_sweeps(given: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What identifies sweeps in a table, and the parts of the description that tell of them."""
+    """Label and description entries of an SDC sweeper."""
     label = {
         "quad": "RADAU-RIGHT" if given.quad is None else given.quad,
         "nodes": 3 if given.nodes is None else given.nodes,
@@ -398,7 +398,7 @@ def _of_sweeps(given: SetupOptions, preconditioner: str) -> tuple[dict[str, Any]
 def _add_coarse_level(
     description: dict[str, Any], problem: ProblemDAE, given: SetupOptions, quad: str
 ) -> None:
-    """Turn the entries of a description into pairs, fine and coarse."""
+    """Turn the entries of a description into lists for a fine and a coarse level."""
     nodes, qdelta = given.coarse_nodes, "LU" if given.coarse_qdelta is None else given.coarse_qdelta
     fine = description["sweeper_class"]
     match_sweep = given.match_sweep
@@ -407,10 +407,10 @@ def _add_coarse_level(
         match_sweep = high and not fine.integrates_algebraic and quad == "RADAU-RIGHT"
     sweeper, levels = description["sweeper_params"], description["level_params"]
     sweeper.update(num_nodes=[sweeper["num_nodes"], nodes], QI=[sweeper["QI"], qdelta])
-    # Nobody looks at the residual of a coarse level.
+    # The residual of a coarse level is not used.
     sweeper["skip_residual_computation"] = [(), ("IT_DOWN", "IT_COARSE", "IT_UP")]
     levels["nsweeps"] = [levels["nsweeps"], 1]
-    # Each rank computes the coarse level for itself: it has fewer nodes, and its sweeps are not parallel.
+    # Each rank computes the whole coarse level, whose sweeps are serial: it has fewer nodes.
     description["sweeper_class"] = [fine, serial_form(fine)]
     description["base_transfer_class"] = TransferDAE
     description["base_transfer_params"] = {"match_sweep": match_sweep}
@@ -434,11 +434,11 @@ def _sweeper_name(cls: type[Any]) -> str:
 
 
 SHORTEST_INTERVAL = 1e-150
-"""Length of an interval from which on squares of rates are finite."""
+"""Smallest length of an interval, for which squares of rates are finite."""
 
 
 def check_interval(t0: float, t_end: float) -> None:
-    """Raise InputError unless ``t0`` and ``t_end`` are the ends of an interval."""
+    """Raise InputError unless ``t0`` < ``t_end``, both finite and not too close."""
     if not (np.isfinite([t0, t_end]).all() and t_end > t0):
         raise InputError(f"need t_end > t0, both finite; got t0={t0:g}, t_end={t_end:g}")
     if t_end - t0 < SHORTEST_INTERVAL:
@@ -448,12 +448,12 @@ def check_interval(t0: float, t_end: float) -> None:
 
 
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:
-    """How many steps of size ``dt`` lead from ``t0`` to ``t_end``.
+    """Number of steps of size ``dt`` from ``t0`` to ``t_end``.
 
     Raises
     ------
     InputError
-        If that is not a whole number, with the nearest step sizes that are.
+        If that is not a whole number, with the nearest step sizes for which it is.
     """
     if not (np.isfinite([t0, t_end, dt]).all() and dt > 0.0 and t_end > t0):
         raise InputError(f"need t_end > t0 and dt > 0, all finite; got t0={t0:g}, t_end={t_end:g}, dt={dt:g}")

@@ -49,14 +49,14 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 PROBLEM = "rigid-pendulum"
 
 LONG = {PROBLEM: 200.0}
-"""Ends of runs that are longer than those of the problems."""
+"""Default end times by problem, where they differ from those of the problems."""
 
 CASES = (
     *("unprojected-dop853", "velocity-projected-dop853", "position-projected-dop853", "projected-dop853"),
     *("baumgarte-dop853", "chart-dop853", "rattle"),
     *("radau-iia-9/index-3", "radau-iia-9/index-2", "radau-iia-9/ggl"),
 )
-"""What is compared where nothing is named: a sweeper, and behind a stroke the formulation."""
+"""Default cases: a sweeper, and after a slash the formulation."""
 
 RTOL = 1e-8
 DT = 0.01
@@ -73,14 +73,14 @@ COLUMNS: list[tuple[str, str]] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One way to solve the equations.
+    """A method and a formulation of the equations.
 
     Parameters
     ----------
     sweeper : str
         Name of a sweeper or of a solver of SUNDIALS.
     formulation : str
-        Form in which the problem gives its equations; empty for its own.
+        Formulation of the problem; empty for its default.
     settings : mapping
         Arguments of :func:`dae_sdc.run.solve.solve`: a tolerance or a step size.
     """
@@ -95,13 +95,13 @@ class Case:
         return f"{self.sweeper}/{self.formulation}" if self.formulation else self.sweeper
 
     def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of the problem."""
+        """Arguments of the problem, from those given by the user."""
         return {**given, "formulation": self.formulation} if self.formulation else dict(given)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriftOptions(Output, Parameters, End):
-    """What :func:`drift` takes."""
+    """Options of :func:`drift`."""
 
     problem: ProblemLike = field(
         default=PROBLEM,
@@ -134,14 +134,14 @@ def drift(given: DriftOptions) -> Result:
     Result
         Of kind "drift", a row for each case and each part of the interval in which a step ends: ``t``, the
         end of the part, and the largest values over the ends of steps in it of abs(g) (``constraint``),
-        abs(G v + g_t) (``velocity``), abs(energy - energy at the start) and of the ``error`` of a position.
-        NaN where a problem has no velocities, no energy or no known solution. ``runs`` in the parameters has
-        the work of each case, ``left_out`` what does not take the problem.
+        abs(G v + g_t) (``velocity``), abs(energy - energy at the start) (``energy``) and of the ``error`` of
+        a position. NaN where a problem has no velocities, no energy or no known solution. The parameter
+        ``runs`` has the work of each case, and ``left_out`` the cases that cannot solve the problem.
 
     Raises
     ------
     InputError
-        If something given cannot be used.
+        For invalid options.
     """
     params = dict(given.params or {})
     if "formulation" in params:
@@ -171,7 +171,7 @@ def drift(given: DriftOptions) -> Result:
             try:
                 solution = solve(problem, sweeper=case.sweeper, **settings)
             except InputError as error:
-                # Some methods see at the first step only that the problem is not theirs.
+                # Some methods find out only at the first step that they cannot solve the problem.
                 if cases is not None:
                     raise
                 left_out.append(f"{case.label}: {error}")
@@ -197,7 +197,7 @@ def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> Quasilinear
 def _cases(
     given: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
-    """What is run, and what is not, and why; everything that can be refused is refused here."""
+    """The cases to run, and a line for each one left out; invalid options are refused here."""
     problem, rtol, dt = given.problem, require_number("rtol", given.rtol), require_number("dt", given.dt)
     names = None if given.case is None else several(given.case)
     if names == []:
@@ -232,7 +232,7 @@ def _cases(
 
 
 def _adapts(sweeper: str) -> bool:
-    """Whether a method can choose its steps."""
+    """Whether a method can choose its step sizes."""
     cls: Any = None if sweeper in SOLVERS else SWEEPERS[sweeper]
     if cls is None or not issubclass(cls, DirectMethod):
         return True
@@ -246,7 +246,7 @@ def _adapts(sweeper: str) -> bool:
 def _rows(
     case: Case, solution: Solution, problem: QuasilinearProblem, edges: NDArray[np.float64]
 ) -> list[tuple[Any, ...]]:
-    """The largest errors in every part of the interval that steps end in."""
+    """The largest errors in every part of the interval in which a step ends."""
     values = np.full((len(solution.t), len(NUMBERS)), np.nan)
     exact = _exact(problem, solution)
     for row, t, u, true in zip(values, solution.t.tolist(), solution.u, exact, strict=True):
@@ -282,7 +282,7 @@ def summary(result: Result) -> str:
     Parameters
     ----------
     result : Result
-        What :func:`drift` gave.
+        Result of :func:`drift`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""One run of a controller of pySDC, with what is kept of it whatever ends it."""
+"""One run of a pySDC controller, whose steps are kept whatever ends it."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from dae_sdc.sharing import Lock, told_before
 QUIET = logging.ERROR
 
 PAUSE = 0.5
-"""Least time in seconds between two savings of a run that goes on."""
+"""Smallest time in seconds between two intermediate savings of a run."""
 
 CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
-"""Steps that iterate together take the newest value of the step before.
+"""Parameters of the controller. Steps that iterate together take the newest value of the step before.
 
-From index 2 on they need it: Jacobi iterations pass on values that no consistent u' belongs to. Adaptive
-steps need it too."""
+From index 2 on they need it: Jacobi iterations pass on values without a consistent u'. Adaptive steps need it
+too."""
 
 
 @dataclass
@@ -72,29 +72,29 @@ class Execution:
     Parameters
     ----------
     given : SolveOptions
-        What the user asked for.
+        Options of the user.
     setup : Setup
-        What is run.
+        Problem, sweeper and settings.
     u0 : MeshDAE
         State at the start.
     t0, t_end : float
         The interval.
     count : int or None
-        Number of steps of a fixed size; None where the controller chooses them.
+        Number of steps of a fixed size; None if the controller chooses them.
     team : Ranks
-        The processes.
+        The processes of the run.
     t_eval : ndarray or None
-        Times at which the solution is wanted.
+        Output times; None for the ends of the steps.
     locates : bool
-        Whether zeros of functions are located.
+        Whether zeros of event and switching functions are located.
     saving : Saving or None
         Checkpoints.
     unknowns : Unknowns or None
-        Those of the model, where it was simplified.
+        All unknowns of the original model, if it was simplified.
     started, chosen : str
-        What is to be said of the start, and of the choice of the method.
+        Messages on the start, and on the choice of the method.
     equations : str
-        Whether the equations were read from a function.
+        Message on whether the equations were traced from a function.
     """
 
     given: SolveOptions
@@ -120,28 +120,28 @@ class Execution:
 
     @property
     def out(self) -> Any:
-        """File of the result, which the first rank alone writes."""
+        """File of the result on the first rank; None on the others."""
         return self.given.out if self.team.root else None
 
     @property
     def together(self) -> int:
-        """Steps that iterate together, on this rank or on several."""
+        """Number of steps that iterate together, on this rank or on several."""
         return max(self.given.steps or 1, self.team.steps_at_once)
 
     @property
     def dt(self) -> float:
-        """The step size, the whole interval where it is not fixed."""
+        """The fixed step size, or the length of the interval if it is not fixed."""
         return (self.t_end - self.t0) / (self.count or 1)
 
     @property
     def keeps(self) -> bool:
-        """Whether the solution between the steps is wanted after the run."""
+        """Whether the solution between the steps is kept after the run."""
         dense = self.given.dense
         return self.setup.problem.n <= DENSE_LIMIT if dense is None else dense
 
     def carry_out(self, bar: Any) -> Solution:
-        """Run the controller; the solution so far if the run fails numerically."""
-        if self.given.hidden_constraints:  # refused before the run where they are not known
+        """Run the controller; returns the solution up to the last step if the run fails numerically."""
+        if self.given.hidden_constraints:  # raises before the run if they are not known
             self.hidden_constraints(np.ones(self.setup.problem.n))
         with _ROOT.kept():
             controller = self._controller(self._recorder(bar))
@@ -205,7 +205,7 @@ class Execution:
         elif team.steps is None:
             own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
         else:
-            # The hooks would raise on one rank alone.
+            # Checked on all ranks here, because hooks would raise on one rank alone.
             check_consistent(setup.problem, self.u0, self.t0)
             description["convergence_controllers"][ShareBlock] = {}
         if self.together > 1:
@@ -215,7 +215,7 @@ class Execution:
             if setup.problem.index not in (0, 1) and not setup.has_coarse_level:
                 own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
-        with told_before():  # the setup has made the problem once and warned of its parameters
+        with told_before():  # the setup has made the problem before, and warned of its parameters
             if self.count is None or self.locates or self.saving is not None:
                 controller = SteppingController(params, description)
                 controller.show_stages(len(hooks) > 0)
@@ -230,9 +230,9 @@ class Execution:
         return controller
 
     def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
-        """Let the controller run; why it failed, empty if it did not."""
+        """Run the controller; returns why it failed numerically, or an empty text."""
         try:
-            # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
+            # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
             adapts = self.setup.adaptive or self.count is None
             controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end if adapts else self.t_end - 0.5 * self.dt)
             self.check_in()
@@ -246,14 +246,14 @@ class Execution:
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
             return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
         except BaseException as error:
-            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+            # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
                 put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
             raise
         return ""
 
     def known_index(self) -> str:
-        """What is known of the index, for the message of a run whose steps fail; empty below index 2."""
+        """Text on the index for the message of a run whose steps fail; empty below index 2."""
         problem, equations = self.setup.problem, self.equations
         if problem.index is None:
             return "; the index of the equations is not known"
@@ -267,7 +267,7 @@ class Execution:
         return f"; index {problem.index} is {how}, with {', '.join(parts)}"
 
     def _work(self, controller: Any) -> dict[str, int]:
-        """The work of the run on all ranks."""
+        """Sum of the work counters over all ranks."""
         team, sweepers = self.team, _sweepers(controller)
         problems = [level.prob for step in controller.steps for level in step.levels]
         work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
@@ -277,7 +277,7 @@ class Execution:
         return total
 
     def watching(self) -> list[type[Any]]:
-        """The hook that looks for singular points, where one is wanted."""
+        """The hook class that watches for singular points, in a list; an empty list if none is wanted."""
         setup = self.setup
         if setup.has_coarse_level:
             return []
@@ -298,12 +298,12 @@ class Execution:
         return [Watch]
 
     def check_in(self, patience: float = float("inf")) -> bool:
-        """Whether all ranks have come to the end of the run."""
+        """Whether all ranks reach the end of the run within ``patience`` seconds."""
         comm = self.team.comm
         return comm is None or comm.Get_size() == 1 or meet(comm, RUN_ENDED, patience)
 
     def save_now_and_then(self, record: StepRecord) -> None:
-        """Save what is finished, so that a killed run leaves it; it may take a twentieth of the time."""
+        """Save the finished steps now and then, in at most a twentieth of the time, in case of a kill."""
         if self.given.out is None or self.out is None:
             return
         began = perf_counter()
@@ -314,7 +314,7 @@ class Execution:
         self.pause = max(PAUSE, 20.0 * (self.saved - began))
 
     def bring_together(self, record: StepRecord) -> None:
-        """Give all ranks all steps, and to every step the work of all ranks that shared its nodes."""
+        """Collect all steps on all ranks, with the work of all ranks that shared the nodes of a step."""
         team = self.team
         if team.steps is not None:
             record.rows = team.steps.bcast(record.rows, root=0)
@@ -332,7 +332,7 @@ class Execution:
         log: Mapping[Any, Any] | None = None,
         located: LocateEvents | None = None,
     ) -> Solution:
-        """What is known so far as a solution; the work of the finished steps unless ``total`` is given."""
+        """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
         setup, t0 = self.setup, self.t0
         problem = setup.problem
         between, found = None, None if self.samples is None else self.samples.ended(record.rows)
@@ -403,7 +403,7 @@ class Execution:
         return solution if self.keeps else replace(solution, dense=None)
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
-        """Times, u, u', the work, and data for dense output, of the start and of all steps in their order."""
+        """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
         first = {"t": self.t0, "residual": 0.0, "u": self.u0.view(np.ndarray), **dict.fromkeys(COUNTS, 0)}
         first["du"] = derivative_at_start(self.setup.problem, self.u0, self.t0)
         dense = record.rows.dense
@@ -419,9 +419,9 @@ class Execution:
         return columns["t"], columns["u"], columns["du"], per_step, dense
 
     def sampling(self, n_slopes: int) -> Samples | None:
-        """What takes the values at the times asked for as the run goes on; None where steps must be kept.
+        """The samples at the output times, taken during the run; None if all steps must be kept.
 
-        Events within steps and checkpoints look at all steps, ranks count each other's work at the end.
+        Events within steps and checkpoints need all steps, and ranks add up each other's work at the end.
         """
         kept = self.keeps or self.locates or self.saving is not None or self.team.size > 1
         if self.t_eval is None or kept:
@@ -430,7 +430,7 @@ class Execution:
         return Samples(self.t_eval, self.t0, np.array(self.u0), start, n_slopes)
 
     def pointwise(self, sizes: Vector) -> Pointwise:
-        """What makes values between the steps satisfy the equations, from the sizes of the unknowns."""
+        """The correction of values between steps by the equations, for given sizes of the unknowns."""
         problem = self.setup.problem
         if getattr(self.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
@@ -455,7 +455,7 @@ class Execution:
 
 
 class _RootLogger:
-    """The root logger as it was before the first and is after the last of the runs that go on."""
+    """Preserves handlers and level of the root logger during runs, also concurrent ones."""
 
     def __init__(self) -> None:
         self._lock, self._runs = Lock(), 0
@@ -464,7 +464,7 @@ class _RootLogger:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Put it back after a run: a pySDC controller replaces its handlers and level."""
+        """Restore the root logger after a run, because pySDC controllers replace its handlers and level."""
         root = logging.getLogger()
         with self._lock:
             if not self._runs:
@@ -484,10 +484,10 @@ _ROOT = _RootLogger()
 
 
 def number_of_slopes(setup: Setup) -> int:
-    """Number of unknowns whose u' at the ends of steps is as good as u.
+    """Number of unknowns whose u' at the ends of steps is as accurate as u.
 
-    A constraint on an unknown leaves its derivative no better than the stages, and from index 2 on that of
-    the unknowns which the multipliers drive, too.
+    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
+    derivatives of unknowns that depend on multipliers.
     """
     method, problem = getattr(setup.sweeper_class, "method", None), setup.problem
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
@@ -498,7 +498,7 @@ def number_of_slopes(setup: Setup) -> int:
 
 
 def _hook(controller: Any, kind: type[Any]) -> Any:
-    """The hook of a class, None if there is none."""
+    """The hook of the controller that is of a class; None if there is none."""
     return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
 
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and arrays from files that are checked before they are read."""
+"""Files that are written completely or not at all, and checked reading of arrays from files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dae_sdc.errors import InputError, ResultFileError
 
 try:
     import fcntl
-except ImportError:  # on Windows, where nobody can delete a file that another process has open
+except ImportError:  # on Windows, where a file that another process has open cannot be deleted
     fcntl = None  # type: ignore[assignment]
 
 _PARTIAL = ".partial"
@@ -33,14 +33,14 @@ _LONGEST_HEADER = 100_000
 
 
 def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
-    """Refuse a place that a file cannot be written to, and remove what killed processes have left there.
+    """Refuse a path to which no file can be written, and remove temporary files of killed processes.
 
     Parameters
     ----------
     path : path-like
-        Where the file is to be; ``suffix`` is added when it is missing.
+        The file; ``suffix`` is added if it is missing.
     suffix : str
-        How its name is to end.
+        End of its name.
 
     Returns
     -------
@@ -85,14 +85,14 @@ def _check_place(target: Path) -> None:
 
 
 def partial_name(target: Path) -> Path:
-    """The name beside ``target`` of what a run has computed that has not ended, or has failed."""
+    """The name, next to ``target``, of the partial result of a run that has not ended or has failed."""
     return target.with_name(f"{target.stem}{_PARTIAL}{target.suffix}")
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete the unfinished files of killed processes in the directory of ``target``.
+    """Delete temporary files of killed processes in the directory of ``target``.
 
-    A file that a process still writes is locked by it, and stays.
+    Files that are still being written are locked by their processes, and are kept.
     """
     with suppress(OSError):
         for name in os.listdir(target.parent):
@@ -103,20 +103,20 @@ def remove_leftovers(target: Path) -> None:
 
 
 def _lock(file: BinaryIO, wait: bool) -> None:
-    """Keep other processes from deleting an unfinished file; raises OSError where another one has it."""
+    """Lock a temporary file against deletion by others; raises OSError if it is locked already."""
     if fcntl is not None:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def _begin(target: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
-    """An unfinished file for a target, which stays locked for as long as the stack lives."""
+    """A temporary file for a target, locked as long as the stack is open."""
     while True:
         name = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
         file = open(name, "xb")
         stack.callback(_discard, name)
         with suppress(OSError):  # some file systems of networks have no locks
             _lock(file, wait=True)
-        # Between its making and its lock another process may have taken it for a leftover.
+        # Another process may have deleted the file between its creation and its lock.
         if name.exists():
             if fcntl is not None:
                 stack.callback(os.close, os.dup(file.fileno()))
@@ -126,7 +126,7 @@ def _begin(target: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
 
 
 def _close(file: BinaryIO) -> None:
-    with suppress(OSError):  # what it could not write has been told
+    with suppress(OSError):  # a failure to write was reported before
         file.close()
 
 
@@ -137,20 +137,20 @@ def _discard(name: Path) -> None:
 
 @contextmanager
 def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[BinaryIO, ...]]:
-    """Files to write to, which take the names ``targets`` in that order once all of them are complete.
+    """Temporary files that are renamed to ``targets``, in that order, when all of them are complete.
 
     Parameters
     ----------
     *targets : pathlib.Path
-        Files to make or to replace; an exception in the block leaves them as they were.
+        Files to make or to replace; an exception in the block leaves them unchanged.
     without : sequence of pathlib.Path
-        Files that belong to what is replaced, and are deleted just before.
+        Files that belong to the old targets, and are deleted just before the renaming.
 
     Yields
     ------
     tuple of binary file
-        Hidden temporary files ``.<name>.<random>.tmp`` in the directories of the targets, locked as long as
-        they are there. What a killed process leaves of them, the next one that writes there removes.
+        Hidden, locked temporary files ``.<name>.<random>.tmp`` in the directories of the targets. Those of a
+        killed process are removed by the next one that writes there.
 
     Raises
     ------
@@ -182,12 +182,12 @@ def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[Bi
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """An ordinary file to read; a pipe or a device, which may never end, is refused.
+    """An ordinary file to read; pipes and devices, which may never end, are refused.
 
     Raises
     ------
     ResultFileError
-        If it cannot be opened or read, but for FileNotFoundError.
+        If it cannot be opened or read; FileNotFoundError is passed on.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -213,19 +213,19 @@ def read_array(file: Any, size: int) -> NDArray[Any]:
     Parameters
     ----------
     file : binary file
-        Where to read, from its beginning.
+        The file, read from its beginning.
     size : int
-        Bytes in it; no more memory is asked for.
+        Number of bytes in it, and largest memory of the array.
 
     Returns
     -------
     ndarray
-        Of plain values.
+        An array without Python objects.
 
     Raises
     ------
     ValueError
-        If it is no array of plain values or not whole.
+        If it is no array of plain values, or truncated.
     """
     shape, fortran, dtype = _header(file)
     count = math.prod(shape)
@@ -255,7 +255,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         shape, fortran, dtype = found["shape"], found["fortran_order"], found["descr"]
         if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError("no shape")
-        # Raises what it likes, of what is no description.
+        # For an invalid description NumPy raises various exceptions.
         return shape, bool(fortran), np.lib.format.descr_to_dtype(dtype)
     except OSError:
         raise
@@ -264,17 +264,17 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive that :func:`numpy.savez` wrote, by their names.
+    """The arrays of an archive written by :func:`numpy.savez`, by name.
 
     Parameters
     ----------
     file : binary file
-        Where to read.
+        The archive.
 
     Returns
     -------
     dict of str to ndarray
-        Of plain values; together they are no larger than the file.
+        Arrays without Python objects, together no larger than the file.
 
     Raises
     ------
@@ -293,7 +293,7 @@ def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
             for entry in entries:
                 with archive.open(entry) as member:
                     found[entry.filename.removesuffix(".npy")] = read_array(member, entry.file_size)
-                    member.read()  # the checksum is compared at the end
+                    member.read()  # reading to the end compares the checksum
             return found
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OverflowError) as error:
         raise ValueError("is no whole archive") from error

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @checked()
 def info(name: str | None = None) -> str:
-    """What there is to know about a name that ``dae-sdc list`` shows; versions and machine without one.
+    """A description of a problem, model, sweeper or preconditioner; versions and machine without a name.
 
     Parameters
     ----------
     name : str, optional
-        Name of a problem, model, sweeper or preconditioner.
+        A name that ``dae-sdc list`` shows.
 
     Raises
     ------
@@ -121,7 +121,7 @@ _TEX: Final = (
     (r"\\([{}|])", r"\1"),
     (r"\^\{(\w)\}|\^\{(\\prime)\}", r"^\1"),
 )
-"""Patterns of TeX and what stands for them in plain text, in the order in which they are replaced."""
+"""Patterns of TeX and their replacements in plain text, in the order of application."""
 
 
 def _plain(text: str) -> str:

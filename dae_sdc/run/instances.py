@@ -1,4 +1,4 @@
-"""Instances of problems from their classes, with the arguments that a user gives."""
+"""Instances of problems from classes or other instances, with arguments of the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDi
 
 
 def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function or constructor, which take a while to find out."""
+    """The parameters of a function or constructor, cached because inspection is slow."""
     known = _PARAMETERS.get(function)
     if known is None:
         known = _PARAMETERS[function] = inspect.signature(function).parameters
@@ -25,19 +25,19 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def instance_of(problem: Any, given: Mapping[str, Any]) -> ProblemDAE:
-    """An instance of a problem given by its class or by an instance, of which a copy is made.
+    """An instance of a problem, made from its class or copied from an instance.
 
     Parameters
     ----------
     problem : type or ProblemDAE
         Class or instance.
     given : mapping
-        Arguments of the constructor; for an instance settings of its nonlinear solves.
+        Arguments of the constructor; for an instance, settings of its nonlinear solves.
 
     Raises
     ------
     InputError
-        For arguments that the constructor does not have, or what is no problem.
+        For arguments that the constructor does not have, or an object that is no problem.
     """
     if isinstance(problem, ProblemDAE):
         settable = ("newton_tol", "newton_maxiter", "linear_solver")

@@ -34,12 +34,12 @@ from dae_sdc.run.study import Study, verb
 from dae_sdc.run.text import aligned
 
 SWEEPS = 10
-"""Largest number of sweeps where none is given."""
+"""Default of the largest number of sweeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IterationsOptions(StudyOptions):
-    """What :func:`iterations` takes."""
+    """Options of :func:`iterations`."""
 
     dt: float | None = option(None, "step size in the time unit of the problem (that of the problem)")
     maxiter: int = redeclared(Sweeping, "maxiter", SWEEPS)
@@ -63,7 +63,7 @@ def iterations(given: IterationsOptions) -> Result:
     Raises
     ------
     InputError
-        If something given cannot be used; Runge-Kutta methods do not sweep.
+        For invalid options, and for methods without sweeps such as Runge-Kutta methods.
     """
     maxiter = given.maxiter
     direct = [str(sweeper) for sweeper in several(given.sweeper) if is_direct(sweeper)]
@@ -109,7 +109,7 @@ def summary(result: Result) -> str:
 
 
 def failed(result: Result) -> bool:
-    """Whether a run with all sweeps has failed; one with too few may, as a finding of the study."""
+    """Whether a run with the most sweeps has failed; a failure with fewer is a result of the study."""
     data = result.data
     return not np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all()
 

@@ -1,20 +1,20 @@
-"""Whether this process was started by a launcher of MPI; asked before anything large is imported."""
+"""Whether this process was started by an MPI launcher; imports nothing large."""
 
 from __future__ import annotations
 
 import os
 
 LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
-"""Variables in which launchers of MPI say how many processes they have started."""
+"""Environment variables with the number of processes that an MPI launcher has started."""
 
 
 def launched() -> int:
-    """How many processes a launcher of MPI has started, as far as the environment tells."""
+    """Number of processes that an MPI launcher has started, by the environment; 1 without one."""
     return max([1, *_counts()])
 
 
 def by_launcher() -> bool:
-    """Whether a launcher of MPI has started this process, be it alone."""
+    """Whether an MPI launcher has started this process, even if it is the only one."""
     return bool(_counts())
 
 

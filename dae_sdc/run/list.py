@@ -22,7 +22,7 @@ KINDS = ("problems", "models", "sweepers", "qdelta")
 
 @checked()
 def list(kind: str) -> dict[str, str]:
-    """Names of one kind and a line about each.
+    """Names of one kind, each with a one-line description.
 
     Parameters
     ----------
@@ -73,5 +73,5 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _summary(of: Any) -> str:
-    """The first line of what a thing says of itself; nothing where Python has left that out."""
+    """The first line of a docstring; empty where Python runs without docstrings."""
     return next(iter((of.__doc__ or "").strip().splitlines()), "")

@@ -1,4 +1,4 @@
-"""Models by name, from a file, or as they are."""
+"""Models given by name, by a file, or as objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ function that returns one, or a problem whose ``eval_f`` is read as equations, s
 
 
 def is_problem(value: object) -> bool:
-    """Whether a value is a problem, or a class of problems, of functions."""
+    """Whether a value is a problem or a class of problems, and not a model."""
     return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
 
 
@@ -39,7 +39,7 @@ ALL = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(Parameters):
-    """What functions of one model take."""
+    """Options of functions of one model."""
 
     model: ModelLike = field(
         kw_only=False,
@@ -52,14 +52,14 @@ class ModelOptions(Parameters):
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the argument ``model`` of verbs that put several models into a table."""
+    """Add the argument ``model`` of verbs that tabulate several models to a parser."""
     parser.add_argument(
         "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
     )
 
 
 def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:
-    """Names of the models that a verb was given, and whether it shows one, and no table."""
+    """Names of the models that a verb was given, and whether there is only one, so that no table is shown."""
     if args.model == ALL:
         return list(MODELS), False
     names = [name for name in args.model.split(",") if name]
@@ -67,26 +67,26 @@ def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:
 
 
 def is_file(text: str) -> bool:
-    """Whether a text names a file with a model, and not a model of the library."""
+    """Whether a text names a file with a model instead of a model of the library."""
     return text.partition(":")[0].endswith((".py", ".mo"))
 
 
 def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Model:
-    """A model given in any way.
+    """The model for any form of :data:`ModelLike`.
 
     Parameters
     ----------
     model : str, Path, Model or callable
-        See :data:`ModelLike`. A file of Python is run; what it calls ``model``, or by the name behind the
-        colon, is a model or a function that returns one. Of a file of Modelica it is the last class, or that
-        behind the colon.
+        See :data:`ModelLike`. A Python file is run; its object ``model``, or that named after the colon, is a
+        model or a function that returns one. Of a Modelica file the last class is read, or that named after
+        the colon.
     params : mapping, optional
         Arguments of the function, or values of parameters of the model.
 
     Returns
     -------
     Model
-        The model; one that was given is returned itself, with the parameters set.
+        The model; a given model is returned itself, with the parameters set.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """Call a function with those of the arguments that it has, which are taken out of them."""
+    """Call a function with those of the arguments that it accepts, which are removed from ``given``."""
     who = getattr(function, "__name__", shown(function))
     try:
         known = inspect.signature(function).parameters
@@ -149,17 +149,16 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
 
 @checked()
 def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Model:
-    """The equations of a problem as a model, from one call of its ``eval_f`` with symbols for numbers.
+    """The equations of a problem as a model, from a call of its ``eval_f`` with symbols in place of numbers.
 
-    Unknowns have the names and the order that they have in the problem. Public attributes that are floats
-    become parameters, with their values, but those on which a branch depends. Branches on values of unknowns
-    or of time become choices, as :func:`numpy.where` makes them. The equations are compared with the function
-    at random points near the start.
+    Unknowns keep their names and order. Public float attributes become parameters with their values, except
+    those on which a branch depends. Branches on values of unknowns or of time become choices, as by
+    :func:`numpy.where`. The equations are compared with the function at random points near the start.
 
     Parameters
     ----------
     problem : str, type or ProblemDAE
-        Name of a problem, ``file.py:name``, class or instance; a model is returned as it is.
+        Name of a problem, ``file.py:name``, class or instance; a model is returned unchanged.
     params : mapping, optional
         Arguments of the constructor of the problem.
 
@@ -172,13 +171,13 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
     ------
     InputError
         If ``eval_f`` has too many branches on values of unknowns and of time, changes its problem, reads
-        files, tables or random numbers, or calls what takes numbers only: with the file, the line and the
+        files, tables or random numbers, or calls functions that accept numbers only: with file, line and
         reason.
 
     Examples
     --------
     >>> trace("robertson").names
-    ('u[0]', 'u[1]', 'u[2]')
+    ('y_1', 'y_2', 'y_3')
     """
     if isinstance(problem, str) and problem in PROBLEMS:
         from dae_sdc.model.trace import trace_problem
@@ -188,7 +187,7 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
 
 
 def from_file(text: str | Path) -> Any:
-    """What a file of Python defines, given as ``file.py`` or ``file.py:name``."""
+    """The object in a Python file given as ``file.py:name``, or ``model`` for ``file.py``."""
     path, _, name = str(text).partition(":")
     if not os.path.isfile(path):
         raise InputError(f"there is no file {path}; give the path of a Python file with a model")

@@ -47,35 +47,35 @@ REFERENCE = "reference"
 ACCURATE = {"sweeper": "radau-iia-13", "rtol": 1e-11}
 
 METHODS = (REFERENCE, "explicit-euler", "bdf2", "bdf2/fixed-point", "bdf3", "bdf4", "cvode")
-"""What is compared where nothing is named; a corrector stands behind a stroke."""
+"""Default methods; a corrector is given after a slash."""
 
 RTOLS = (1e-6, 1e-3, 1e-2)
 MAX_ORDERS = (5, 1)
 DT = 0.01
 
 START = "explicit-euler"
-"""Start of multistep methods as in the classical study, by steps of the first order."""
+"""Start of multistep methods by steps of the first order, as in the classical study."""
 
 SHORTEST_WINDOW = 0.2
-"""Least length of the windows in which the bounce is measured."""
+"""Smallest length of the windows in which the bounce is measured."""
 
 UNITS = {"amplitude_start": "1", "amplitude_end": "1", "energy": "1", "error": "1", "dt": "1", "time": "s"}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way to solve the equations.
+    """A method of the study with its settings.
 
     Parameters
     ----------
     sweeper : str
         Name of the sweeper, of a solver of SUNDIALS, or :data:`REFERENCE`.
     corrector : str
-        Corrector of a multistep method; empty for its own.
+        Corrector of a multistep method; empty for its default.
     rtol : float
-        Tolerance of a solver with steps of its own; NaN otherwise.
+        Tolerance of a solver that chooses its steps; NaN for others.
     max_order : int
-        Its highest order; 0 otherwise.
+        Highest order of a solver that chooses its steps; 0 for others.
     """
 
     sweeper: str
@@ -108,7 +108,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class PendulumOptions(Output):
-    """What :func:`pendulum_study` takes."""
+    """Options of :func:`pendulum_study`."""
 
     k: float | Sequence[float] = option(
         KS, f"one or several spring constants ({', '.join(f'{k:g}' for k in KS)})"
@@ -135,7 +135,7 @@ class PendulumOptions(Output):
 
 @takes(PendulumOptions)
 def pendulum_study(given: PendulumOptions) -> Result:
-    """How the bounce of an elastic pendulum grows or dies with each method, over spring constants.
+    """Growth or decay of the bounce of an elastic pendulum with each method, over spring constants.
 
     The bounce is the motion of r = sqrt(y1^2 + y2^2), of frequency near sqrt(k). Its amplitude in a window is
     half of the largest minus the smallest r at the times 0, ``dt``, 2 ``dt``, ... in it; the windows are the
@@ -147,15 +147,15 @@ def pendulum_study(given: PendulumOptions) -> Result:
     -------
     Result
         Of kind "pendulum", a row for each method and spring constant: ``amplitude_start`` and
-        ``amplitude_end``; ``theory``, the factor of the amplitude over the run by linear theory, the size of
-        the principal root at i ``dt`` sqrt(k) to the power of the steps (NaN where a method has none);
-        ``energy`` at the end minus energy at the start; ``error``, largest of a position at the end where the
-        solution is known; the work; and the trajectory ``y1``, ``y2`` at the times 0, ``dt``, ....
+        ``amplitude_end``; ``theory``, the factor of the amplitude over the run by linear theory, the modulus
+        of the principal root at i ``dt`` sqrt(k) to the power of the number of steps (NaN for methods without
+        one); ``energy``, at the end minus at the start; ``error``, the largest of a position at the end where
+        the solution is known; the work; and the trajectory ``y1``, ``y2`` at the times 0, ``dt``, ....
 
     Raises
     ------
     InputError
-        If something given cannot be used.
+        For invalid options.
     """
     ks, dt, start = several(given.k), given.dt, given.starting_procedure
     if not ks or not all(require_number("k", k) > 0.0 for k in ks):
@@ -165,7 +165,7 @@ def pendulum_study(given: PendulumOptions) -> Result:
     steps = number_of_steps(first, last, require_number("dt", dt))
     times = np.linspace(first, last, steps + 1)
     for method in methods:
-        # Everything that can be refused is refused before the first run.
+        # Invalid settings are refused before the first run.
         settings = method.settings(dt, start, times)
         named = {name: settings[name] for name in ("starting_procedure", "corrector") if name in settings}
         if method.sweeper not in SOLVERS:
@@ -195,7 +195,7 @@ def pendulum_study(given: PendulumOptions) -> Result:
 
 
 def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
-    """What is compared, and what is not, and why."""
+    """The methods to compare, and a line for each one left out."""
     left_out = []
     names = METHODS if given.sweeper is None else several(given.sweeper)
     if given.sweeper is None and not installed():
@@ -223,7 +223,7 @@ def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
 
 
 def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which times belong to the first and to the last window, see :func:`pendulum_study`."""
+    """Masks of the times in the first and in the last window, see :func:`pendulum_study`."""
     first, last = float(times[0]), float(times[-1])
     length = min(max(SHORTEST_WINDOW, 2.0 * math.pi / math.sqrt(k)), 0.5 * (last - first))
     slack = 1e-9 * (last - first)
@@ -269,12 +269,12 @@ def summary(result: Result) -> str:
     Parameters
     ----------
     result : Result
-        What :func:`pendulum_study` gave.
+        Result of :func:`pendulum_study`.
 
     Returns
     -------
     str
-        Lines.
+        A line for each method and spring constant.
     """
     work = ("steps", "rejected", "rhs")
     lines = [("method", "k", "bounce at start", "at end", "theory", "energy", "error", *work, "time")]
@@ -288,5 +288,5 @@ def summary(result: Result) -> str:
     return "\n".join([table, *(f"left out: {text}" for text in result.parameters["left_out"])])
 
 
-# A method that fails is a finding of the study and no failure of it.
+# A method that fails is a result of the study, not a failure of it.
 add_arguments, main = verb(pendulum_study, summary, failed=lambda result: False)

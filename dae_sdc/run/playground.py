@@ -40,16 +40,13 @@ PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
         "restol": 1e-7,
     },
 }
-"""The runs.
-
-One is the standard index-2 problem that is solvable only for some parameters, the other a machine whose
-torque drops.
-"""
+"""Options of the playgrounds: a standard index-2 problem that is solvable for some parameters only, and a
+synchronous machine whose torque drops."""
 
 
 @dataclass(frozen=True)
 class PlaygroundOptions(RunOptions):
-    """What :func:`playground` takes; options that are given replace those of the playground."""
+    """Options of :func:`playground`; given ones replace those of the playground."""
 
     name: str = field(metadata=about(f"playground: {' or '.join(PLAYGROUNDS)}"))
 

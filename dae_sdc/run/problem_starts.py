@@ -1,4 +1,4 @@
-"""Where the run of a problem of functions starts: as given, completed, or made consistent."""
+"""Start of a run of a problem given by functions: as given, completed, or made consistent."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """When a start is refused because of hidden constraints.
+    """Settings of the check of a start for hidden constraints.
 
     Parameters
     ----------
     of_run : float
-        Largest violation, in units of the relative tolerance of the run, of a start: the end of one run may
-        be the start of the next.
+        Largest violation that is accepted, in units of the relative tolerance of the run, since the end of
+        one run may be the start of the next.
     least, largest : float
-        Bounds of this violation, relative to the terms of the constraint; the larger one where steps are
-        of a fixed size.
+        Bounds of this violation, relative to the terms of the constraint; ``largest`` holds for fixed step
+        sizes.
     shortened : float
-        Factor of the steps of differences with which a violation must show again.
+        Factor of the steps of differences in a second evaluation, which must confirm a violation.
     most_differentiated : int
-        Derivatives of functions by differences that are exact enough to refuse a start.
+        Largest order of derivatives by differences that are accurate enough to refuse a start.
     most_unknowns : int
-        Number of unknowns up to which functions are differentiated for the check.
+        Largest number of unknowns for which functions are differentiated for the check.
     """
 
     of_run: float = 100.0
@@ -60,14 +60,14 @@ CHECK = CheckOptions()
 
 @dataclass(frozen=True)
 class Equations:
-    """A problem, and its equations where they were read.
+    """A problem, and the model that its function was traced to, if any.
 
     Parameters
     ----------
     problem : ProblemDAE
         The problem.
     model : Model or None
-        Its equations, with the unknowns in its order.
+        The traced equations, with the unknowns in the order of the problem.
     """
 
     problem: ProblemDAE
@@ -81,14 +81,14 @@ class Equations:
         guesses: Mapping[str, float] | None = None,
         **search: Any,
     ) -> Initial:
-        """Consistent values, in the names and the order of the problem.
+        """Consistent values by the names and in the order of the problem.
 
         Parameters
         ----------
         u0 : array_like, shape (n,), optional
             Guesses of all unknowns.
         fixed, guesses : mapping or iterable of str, optional
-            As for :func:`dae_sdc.run.initial.initial`.
+            As in :func:`dae_sdc.run.initial.initial`.
         **search
             Other arguments of :func:`dae_sdc.initial.search.initial_of_problem`.
         """
@@ -123,7 +123,7 @@ class Equations:
         )
 
     def named_in_model(self, given: Any) -> Any:
-        """Values by name, or names, with the names that unknowns have in the equations."""
+        """A mapping by names, or a list of names, with each replaced by the name in the model."""
         if self.model is None or given is None or isinstance(given, str):
             return given
         names = dict(zip(self.problem.names, self.model.names, strict=True))
@@ -132,12 +132,12 @@ class Equations:
         return [self._renamed(str(name), names) for name in given]
 
     def _renamed(self, name: str, names: Mapping[str, str]) -> str:
-        """An unknown or derivative by its name in the equations, or in the problem."""
+        """Name in the model of an unknown or derivative of the problem."""
         base, order = (name, 0) if name in names else name_and_order(name)
         return name_of(names.get(base, base), order)
 
     def system(self, t: float, u: Vector, known: dict[Any, Any]) -> JetSystem:
-        """The equations and their derivatives at a time, near a state; those that were read are kept."""
+        """The equations and their derivatives at a time, near a state; those of the model are cached."""
         from dae_sdc.initial.differentiated import ProblemJets
         from dae_sdc.initial.jets import ModelJets
 
@@ -152,7 +152,7 @@ class Equations:
         return found
 
     def algebraic(self, system: Any) -> Any:
-        """Unknowns whose derivatives are in no equation, a mask of shape (n,)."""
+        """Mask, shape (n,), of the unknowns whose derivatives are in no equation."""
         if self.model is None:
             return system.algebraic
         form = self.model.form()
@@ -160,7 +160,7 @@ class Equations:
 
 
 def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
-    """Whether equations may bind a state by more than they say as they are written."""
+    """Whether equations may have hidden constraints."""
     if getattr(problem, "check_start", None) is not None:
         return True
     if isinstance(problem, type) and problem.index is None:
@@ -171,27 +171,27 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 def checked_values(
     equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[Any, Any]
 ) -> Start | None:
-    """A complete start that is given: refused if it contradicts hidden constraints.
+    """Check of a complete given start for hidden constraints.
 
-    Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
+    Algebraic unknowns that only hidden constraints determine get the values that follow, with a remark.
 
     Parameters
     ----------
     equations : Equations
-        What is solved.
+        The problem and its equations.
     u : ndarray, shape (n,)
-        The state.
+        The given state.
     t : float
         Time.
     rtol : float or None
-        Relative tolerance of the run; None where steps are of a fixed size.
+        Relative tolerance of the run; None for fixed step sizes.
     systems : dict of (float, tuple) to ModelJets
         Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------
     Start or None
-        None for a start that is taken as it is.
+        The changed start; None if the given one is used.
 
     Raises
     ------
@@ -206,7 +206,7 @@ def checked_values(
     try:
         with uncounted(problem):
             found = _looked_at(equations, u, t, tolerance, systems)
-    except Exception as error:  # of a function that is not made for values beside the start
+    except Exception as error:  # the function may not be defined near the start
         why = f"{type(error).__name__}: {shown(str(error))}"
         given = dict(zip(problem.names, u.tolist(), strict=True))
         return Start(given, f"whether u0 satisfies hidden constraints was not found out ({why})")
@@ -219,7 +219,7 @@ def checked_values(
 def _looked_at(
     equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[Any, Any]
 ) -> InconsistentStateError | Start | None:
-    """See :func:`checked_values`; the error is returned, to tell it from those of functions."""
+    """As :func:`checked_values`, but the error is returned, to distinguish it from errors of functions."""
     from dae_sdc.initial.contradictions import follow
 
     problem = equations.problem
@@ -244,7 +244,7 @@ def _looked_at(
     found = follow(system, x, bound, sizes, tolerance)
     if found.stage is None:
         if _is_refused(lambda state, time: check_consistent(problem, state, time), u, t):
-            return None  # an equation as it is written, which the run refuses
+            return None  # an original equation is violated, for which the run raises its own error
         followed = plain & ~bound
         if not _is_confirmed(system, found, x, bound, sizes, tolerance, followed):
             return None
@@ -256,7 +256,7 @@ def _looked_at(
 
 
 def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> bool:
-    """Whether a check refuses a state, which is told when the run begins."""
+    """Whether a check raises InconsistentStateError; other errors are raised when the run begins."""
     try:
         check(u, t)
     except InconsistentStateError:
@@ -275,9 +275,9 @@ def _is_confirmed(
     tolerance: float,
     followed: Any = None,
 ) -> bool:
-    """Whether a finding is none of errors of differences: then shorter steps show it alike.
+    """Whether differences with shorter steps confirm a result of :func:`follow`.
 
-    With ``followed``, a mask of the values that have followed, it is their change that is compared.
+    With ``followed``, a mask of values, their changes are compared, else the residuals.
     """
     from dae_sdc.initial.contradictions import alike, follow
 
@@ -292,7 +292,7 @@ def _is_confirmed(
 
 
 def _moved(problem: ProblemDAE, u: Vector, x: Vector, jets: Any, followed: Any) -> Start | None:
-    """The start with the values that follow for algebraic unknowns."""
+    """The start with changed algebraic unknowns; None if none changes."""
     from dae_sdc.initial.consistent import Change
 
     values, changes = dict(zip(problem.names, u.tolist(), strict=True)), []
@@ -307,7 +307,7 @@ def _moved(problem: ProblemDAE, u: Vector, x: Vector, jets: Any, followed: Any) 
 def _contradiction(
     equations: Equations, u: Vector, t: float, weak: Sequence[str], system: JetSystem | None = None
 ) -> InconsistentStateError | Start | None:
-    """The error for a start that contradicts hidden constraints; None for one that the run refuses."""
+    """The error for a start that contradicts hidden constraints; None if the run raises its own error."""
     problem = equations.problem
     search: dict[str, Any] = {
         "t0": t,
@@ -329,30 +329,30 @@ def _contradiction(
     return refused(f"u0 of {type(problem).__name__}", looked) if looked.violated else None
 
 
-# --- what is asked for --------------------------------------------------------------------------------------
+# --- requested starts ---------------------------------------------------------------------------------------
 
 
 def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any]) -> Start | None:
-    """Where the run of a problem starts.
+    """The start of the run of a problem.
 
     Parameters
     ----------
     equations : Equations
-        What is solved.
+        The problem and its equations.
     options : SolveOptions
-        Of the run.
+        Options of the run.
     systems : dict of (float, tuple) to ModelJets
         Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------
     Start or None
-        None where what is given, or the problem's own start, is taken as it is.
+        The computed start; None if the given one, or that of the problem, is used.
 
     Raises
     ------
     InconsistentStateError
-        If there is no consistent start, or what is given contradicts hidden constraints.
+        If there is no consistent start, or the given one contradicts hidden constraints.
     """
     problem, u0 = equations.problem, options.u0
     search: dict[str, Any] = {"t0": options.t0}
@@ -370,7 +370,7 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any
     t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
     try:
         u = np.array(problem.state(problem.u_exact(t) if u0 is None else u0))
-    except Exception:  # told when the run begins
+    except Exception:  # raised again when the run begins
         return None
     return checked_values(equations, u, t, options.rtol, systems)
 
@@ -386,7 +386,7 @@ def _has_start(problem: ProblemDAE, t0: float | None) -> bool:
 
 
 def near_start(problem: ProblemDAE, options: SolveOptions) -> Any:
-    """A state near the start, where values of some unknowns are given by name; else what is given."""
+    """A state near the start if u0 gives some unknowns by name, else u0."""
     if not isinstance(options.u0, Mapping):
         return options.u0
     t = problem.interval[0] if options.t0 is None else options.t0

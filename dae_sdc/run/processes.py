@@ -1,4 +1,4 @@
-"""The processes of a parallel run: who does what, who speaks, and how all learn of one's failure."""
+"""The processes of a parallel run: their tasks, their output, and the propagation of failures."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
 
 MOST_SAID = 300
-"""Letters of what a broken MPI says that a message shows."""
+"""Largest number of characters of the output of a broken MPI in a message."""
 
 PATIENCE = 60.0
-"""Seconds that MPI may take to start."""
+"""Largest time in seconds that MPI may take to start."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a run, and the communicators along which they work.
+    """The ranks of a run, and their communicators.
 
     Parameters
     ----------
     comm, nodes, steps : mpi4py.MPI.Intracomm or None
-        All ranks; those that share the nodes of one step; those that work on the steps of one block.
+        Communicator of all ranks, of those that share the nodes of a step, and of those that share the steps
+        of a block; None where there is only this rank.
     """
 
     comm: Any = None
@@ -52,11 +53,11 @@ class Ranks:
 
     @property
     def steps_at_once(self) -> int:
-        """Number of steps that are on ranks of their own."""
+        """Number of steps that are computed at once on different ranks."""
         return 1 if self.steps is None else int(self.steps.Get_size())
 
     def total(self, values: Vector, across: Any) -> Vector:
-        """The sum of ``values`` over the ranks of one of the communicators; ``values`` where that is None."""
+        """Sum of ``values`` over the ranks of the communicator ``across``; ``values`` if that is None."""
         if across is None or across.Get_size() == 1:
             return values
         result = np.empty_like(values)
@@ -65,7 +66,7 @@ class Ranks:
 
 
 def everyone(parallel: str | None, comm: Any) -> Any:
-    """The communicator of all ranks of a run, COMM_WORLD if none was given; None for a serial run."""
+    """Communicator of all ranks of a run, by default COMM_WORLD; None for a serial run."""
     if parallel is None:
         return None
     end_job_on_uncaught_errors()
@@ -78,7 +79,7 @@ def is_root(comm: Any) -> bool:
 
 
 def on_root(comm: Any, action: Callable[[], object]) -> None:
-    """Do something on rank 0; the InputError it raises is raised on all."""
+    """Call a function on rank 0; an InputError of it is raised on all ranks."""
     if comm is None:
         action()
         return
@@ -94,7 +95,7 @@ def on_root(comm: Any, action: Callable[[], object]) -> None:
 
 
 def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:
-    """How many ranks share the nodes of a step; InputError where numbers do not go together."""
+    """Number of ranks that share the nodes of a step; InputError if ranks, nodes and steps do not fit."""
     if parallel not in WAYS:
         raise InputError(unknown("way to run in parallel", parallel, WAYS))
     if parallel == "nodes":
@@ -124,7 +125,7 @@ def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None
 
 @contextmanager
 def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) -> Iterator[Ranks]:
-    """The ranks of a run while it lasts.
+    """The ranks of a run; communicators are freed at its end.
 
     Parameters
     ----------
@@ -133,9 +134,14 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
     comm : mpi4py.MPI.Intracomm or None
         The ranks to use; COMM_WORLD if None.
     num_nodes : int
-        M.
+        Number M of nodes.
     steps : int or None
-        Number of steps at once; all that the ranks allow if None.
+        Number of steps at once; as many as the ranks allow if None.
+
+    Raises
+    ------
+    InputError
+        If ranks, nodes and steps do not fit, or ``comm`` is given without ``parallel``.
     """
     if parallel is None:
         if comm is not None:
@@ -158,12 +164,12 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
 
 
 def world() -> Any:
-    """COMM_WORLD.
+    """The communicator COMM_WORLD of mpi4py.
 
     Raises
     ------
     InputError
-        Without MPI, or when the launcher belongs to another MPI library than mpi4py.
+        Without MPI, or if the launcher belongs to another MPI library than mpi4py.
     """
     if "mpi4py.MPI" not in sys.modules and not by_launcher():
         _try_mpi()
@@ -178,9 +184,9 @@ def world() -> Any:
 
 
 def _try_mpi() -> None:
-    """Load MPI in a process of its own first: a broken one ends the process that loads it.
+    """Load MPI in another process first, because a broken library would end this one.
 
-    Under a launcher that cannot be done, because it would count the process; there MPI speaks for itself.
+    Not under a launcher, which would count the process; there MPI reports its errors itself.
     """
     command = python("-c", "from mpi4py import MPI")
     pipe = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "env": surroundings()}
@@ -198,19 +204,19 @@ def _try_mpi() -> None:
 
 
 GRACE = 2.0
-"""Seconds that a rank which has failed waits for the others to fail with it."""
+"""Time in seconds that a failed rank waits for the others to fail with it."""
 
 FORWARDING = 0.3
-"""Seconds that the launcher gets to pass on what was printed, before the job ends."""
+"""Time in seconds for the launcher to forward output, before the job is ended."""
 
 RUN_ENDED, FAILED = 32001, 32002
-"""Tags of the messages by which ranks meet."""
+"""Tags of the messages of :func:`meet`."""
 
 
 def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
-    """Wait for all ranks of a communicator to call this; False where they do not within ``patience`` seconds.
+    """Wait for all ranks of a communicator to call this; False if they do not within ``patience`` seconds.
 
-    No collective call of MPI can be given up, and the other ranks may be inside one.
+    Point-to-point messages are used, because a collective call cannot be aborted after a timeout.
     """
     rank, size = comm.Get_rank(), comm.Get_size()
     others = [other for other in range(size) if other != rank] if rank == 0 else [0]
@@ -230,7 +236,7 @@ def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
 
 
 def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
-    """Report an error once if all ranks have it; otherwise report it as this rank's and end the others.
+    """Report an error once if all ranks have it; otherwise report it for this rank and end the others.
 
     Parameters
     ----------
@@ -239,7 +245,7 @@ def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
     code : int
         Exit code of the processes.
     say : callable
-        Prints a line on standard error.
+        Function that prints a line on standard error.
     """
     try:
         comm = world()
@@ -258,7 +264,7 @@ def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
 
 
 def end_job_on_uncaught_errors() -> None:
-    """From now on, an exception that nobody catches on one rank ends the job instead of hanging it."""
+    """Install a hook by which an uncaught exception on one rank ends the job instead of hanging it."""
     if world().Get_size() == 1 or getattr(sys.excepthook, "ends_job", False):
         return
     show = sys.excepthook

@@ -31,7 +31,7 @@ _HEADS = (
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceOptions(ModelOptions):
-    """What :func:`reduce` takes."""
+    """Options of :func:`reduce`."""
 
     method: Method = option(
         "auto",
@@ -76,13 +76,13 @@ def reduce(given: ReduceOptions) -> Reduction:
     Returns
     -------
     Reduction
-        ``problem()`` can be solved by every method; ``model``, ``invariants``, ``veil_expressions`` and
-        ``steps`` tell what was found, and ``print`` shows it.
+        Its ``problem()`` can be solved by every method; the result is in ``model``, ``invariants``,
+        ``veil_expressions`` and ``steps``, and shown by ``print``.
 
     Raises
     ------
     InputError
-        If the model is ill-posed, with the names of equations or unknowns, or something given cannot be used.
+        If the model is ill-posed, with the names of equations or unknowns, or for invalid options.
     """
     model = make_model(given.model, given.params)
     return reduce_index(

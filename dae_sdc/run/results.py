@@ -34,7 +34,7 @@ _SIDECAR: Mapping[str, type] = {
 }
 
 BESIDE = ".dense.npz"
-"""How the name ends of the file with what a solution needs between its steps."""
+"""Suffix of the file with the data for values between the steps of a solution."""
 
 Columns = tuple[tuple[str, str], ...]
 """Names and types of columns."""
@@ -43,7 +43,7 @@ CONFIGURATION: Columns = (
     *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
     *(("group", "U16"), ("dt", "f8")),
 )
-"""Columns that tell what was run, and the component group."""
+"""Columns that identify a run and the component group."""
 
 _WORK: Columns = tuple((name, "i8") for name in _COUNTERS)
 _ERRORS: Columns = tuple((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps"))
@@ -53,11 +53,11 @@ COLUMNS: Mapping[str, Columns] = {
     "convergence": (*CONFIGURATION, *_ERRORS, *_WORK),
     "iterations": (*CONFIGURATION, ("sweep", "i8"), ("error", "f8"), ("residual", "f8")),
 }
-"""Columns that every result of a kind has; kinds that are not listed choose theirs freely."""
+"""Columns that every result of a kind has; other kinds may have any columns."""
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, machine and time, to be kept with what was computed.
+    """Versions, machine and time, to be saved with a result.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def provenance() -> dict[str, Any]:
 
 
 def command_line() -> str:
-    """The command of this process as one would type it again, for ``Result.command``.
+    """The command line of this process, for ``Result.command``.
 
     Returns
     -------
@@ -103,20 +103,20 @@ def command_line() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a study computed, and everything needed to understand and repeat it.
+    """The table that a study computed, with all information needed to understand and repeat it.
 
     Parameters
     ----------
     kind : str
-        "solution", "convergence", "iterations" or "bench".
+        "solution", "convergence", "iterations" or another kind of study.
     data : numpy.ndarray
         One-dimensional structured array without object columns; ``COLUMNS`` names the columns.
     units : mapping of str to str
         Unit of each column that has one.
     parameters : mapping of str to object
-        What the study was asked for: numbers, strings, lists and mappings of them.
+        Options of the study: numbers, strings, lists and mappings of them.
     command : str
-        Command that made it; see :func:`command_line`.
+        Command that made the result; see :func:`command_line`.
     info : mapping of str to object
         Versions, machine and time; see :func:`provenance`.
 
@@ -151,13 +151,13 @@ class Result:
         Parameters
         ----------
         path : path-like
-            Where to write; ``.npy`` is added when it is missing.
+            File to write; ``.npy`` is added if it is missing.
 
         Returns
         -------
         pathlib.Path
-            The ``.npy`` file. In the sidecar, NaN and infinities become the strings "nan", "inf" and
-            "-inf", which JSON has no numbers for.
+            The ``.npy`` file. In the sidecar, NaN and infinities become the strings "nan", "inf" and "-inf",
+            because JSON has no such numbers.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class Result:
         return self.save_with(path, None)
 
     def save_with(self, path: str | os.PathLike[str], beside: Callable[[BinaryIO], object] | None) -> Path:
-        """Save as :meth:`save` does, and a file beside that ``beside`` writes; without it there is none."""
+        """Save as :meth:`save` does, and a third file that ``beside`` writes; None removes an old one."""
         target = check_target(path)
         sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
         about = {
@@ -184,32 +184,32 @@ class Result:
         }
         about["previous"] = _previous(sidecar)
         text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        # The sidecar comes first, and keeps what it said before: killed between the two, this process leaves
-        # a table that the sidecar still describes. What lies beside must never be that of another table.
+        # The sidecar is replaced first, and keeps its earlier content: if the process is killed between the
+        # two, the sidecar still describes the old table. The third file must never belong to another table.
         places = (sidecar, target) if beside is None else (sidecar, target, more)
         with replacing(*places, without=(more,)) as (json_file, array_file, *others):
             if beside is not None:
                 beside(others[0])
-            # names of files may hold bytes that are no text: they arrive as lone surrogates
+            # file names with bytes that are no text contain lone surrogates
             json_file.write(text.encode(errors="backslashreplace"))
             np.save(array_file, self.data, allow_pickle=False)
         return target
 
 
 class Saved(Protocol):
-    """What can be saved to a ``.npy`` file with others beside it."""
+    """An object that can be saved to a ``.npy`` file and files next to it."""
 
     def save(self, path: Path) -> Path:
-        """Write it."""
+        """Write the files; returns the ``.npy`` file."""
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Refuse a place that a result cannot be written to; studies ask before they compute.
+    """Refuse a path to which no result can be written; called before a study computes.
 
     Parameters
     ----------
     path : path-like
-        Where the result is to be; ``.npy`` is added when it is missing.
+        File of the result; ``.npy`` is added if it is missing.
 
     Returns
     -------
@@ -226,16 +226,17 @@ def check_target(path: str | os.PathLike[str]) -> Path:
 
 
 def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Path:
-    """Save what a run has computed; only what is finished takes the place of what was.
+    """Save a result; an unfinished one does not replace an earlier result.
 
     Parameters
     ----------
     result : Result or Solution
-        What to save.
+        The result to save.
     path : path-like
-        Where; what is not finished goes to ``<path>.partial.npy``, which goes away with what is.
+        File for a finished result; an unfinished one goes to ``<path>.partial.npy``, which is deleted when
+        the finished one is saved.
     finished : bool
-        Whether the run has come to its end.
+        Whether the run has reached its end.
 
     Returns
     -------
@@ -265,12 +266,12 @@ def load(path: str | os.PathLike[str]) -> Result:
     Returns
     -------
     Result
-        As it was saved.
+        The saved result.
 
     Raises
     ------
     ResultFileError
-        If the file is missing, damaged or not a result of dae_sdc, or its sidecar is.
+        If the file or its sidecar is missing, damaged or not written by dae_sdc.
     """
     source = Path(path)
     if source.suffix != ".npy" and not os.path.isfile(source):
@@ -305,7 +306,7 @@ def _unreadable(path: Path, error: OSError) -> ResultFileError:
 
 
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
-    """Refuse a table without the columns of its kind, or with others in their places."""
+    """Refuse a table that lacks columns of its kind, or has them with other types."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
     lacking = [name for name, _ in COLUMNS.get(kind, ()) if name not in fields]
     if lacking:
@@ -400,7 +401,7 @@ def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
 
 
 def _lacking(about: Mapping[str, Any]) -> list[str]:
-    """What a sidecar lacks, or has in another form."""
+    """Names of the entries that a sidecar lacks, or has with another type."""
     wrong = [key for key, kind in _SIDECAR.items() if not isinstance(about.get(key), kind)]
     if not wrong:
         texts = {"columns": about["columns"], "units": about["units"].values()}
@@ -409,19 +410,19 @@ def _lacking(about: Mapping[str, Any]) -> list[str]:
 
 
 def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a sidecar said before, as far as it is whole."""
+    """The valid earlier contents that a sidecar holds."""
     found = about.get("previous")
     found = found if isinstance(found, list) else []
     return [earlier for earlier in found if isinstance(earlier, dict) and not _lacking(earlier)]
 
 
 def checksum(data: NDArray[np.void]) -> int:
-    """A number that tells the tables of a study that goes on from each other."""
+    """A checksum that distinguishes the successive tables of a running study."""
     return zlib.crc32(np.ascontiguousarray(data).tobytes())
 
 
 def _previous(sidecar: Path) -> list[dict[str, Any]]:
-    """What a sidecar says before it is written anew, the last two times."""
+    """The last two contents of a sidecar, to be kept in the new one."""
     try:
         about = _load_sidecar(sidecar.with_suffix(".npy"), sidecar)
     except ResultFileError:
@@ -432,7 +433,7 @@ def _previous(sidecar: Path) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any, where: str) -> Any:
-    """``value`` in the types that JSON knows; ``where`` names it in the message if that is not possible."""
+    """``value`` in types of JSON; InputError, with the name ``where``, if that is not possible."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, str | bool | int):

@@ -1,4 +1,4 @@
-"""Files of checkpoints: the complete state of a run, from which it goes on with the same digits."""
+"""Checkpoint files: the complete state of a run, from which it continues bit for bit."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ VERSION = 2
 SUFFIX = ".npz"
 
 LONGEST = 60
-"""Characters of a value in a message."""
+"""Largest number of characters of a value in a message."""
 
 
 @dataclass
 class Saving:
-    """What a user asks for of checkpoints, and what comes of it.
+    """Checkpoints of a run, as the user asks for them.
 
     Parameters
     ----------
     path : pathlib.Path
-        The file.
+        The checkpoint file.
     every : int or None
-        Accepted steps between two checkpoints, as given.
+        Number of accepted steps between two checkpoints, as given.
     resume : bool
-        Whether to go on from the file.
+        Whether to continue from the file if it exists.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class Saving:
 
     @classmethod
     def checked(cls, given: SavingOptions) -> Saving | None:
-        """What was asked for; None where it is nothing.
+        """The record for the options of a user; None if no checkpoints are wanted.
 
         Raises
         ------
@@ -70,16 +70,16 @@ class Saving:
         return cls(path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX), every, resume)
 
     def describe(self, setup: Setup, about: Mapping[str, Any], events: Sequence[Event]) -> None:
-        """Note what tells the run from others.
+        """Store a description of the run, by which a checkpoint is recognised.
 
         Parameters
         ----------
         setup : Setup
-            What is run.
+            Problem, sweeper and settings.
         about : mapping
-            Its tolerances, interval, first value.
+            Tolerances, interval and start value of the run.
         events : sequence of Event
-            What it looks for.
+            Its event functions.
         """
         description, problem = setup.description, setup.problem
         parts = ("sweeper_params", "level_params", "step_params")
@@ -96,14 +96,14 @@ class Saving:
         }
 
     def prepare(self) -> None:
-        """Look at the place of the file, and read it where the run is to go on; raises InputError."""
+        """Check that the file can be written, and read it for a resumed run; raises InputError."""
         check_place(self.path, SUFFIX)
         if self.resume and self.path.exists():
             written, self.start = read_checkpoint(self.path)
             _check_same_run(self.path, written, self.run)
 
     def attach(self, controller: Any, record: StepRecord, team: Ranks) -> Checkpoints:
-        """What looks on as a controller runs."""
+        """The :class:`Checkpoints` that watch a controller during the run."""
         if team.comm is not None:
             self.start = team.comm.bcast(self.start, root=0)
         checkpoints = Checkpoints(self.every, self._write, self.start, team.nodes)
@@ -115,33 +115,33 @@ class Saving:
 
     @property
     def steps(self) -> int:
-        """Steps that were taken before."""
+        """Number of steps in the checkpoint from which the run continues; 0 without one."""
         return 0 if self.start is None else len(self.start["record"]["t"])
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What a solution tells of it."""
+        """Entries for the parameters of a solution."""
         if not self.resume:
             return {}
         return {"resumed_at": None if self.start is None else self.start["time"]}
 
 
 def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | None) -> None:
-    """Let a run take its steps one at a time, between which its state is complete.
+    """Make a run take its steps one at a time, so that its state between them is complete.
 
     Parameters
     ----------
     setup : Setup
-        Is changed.
+        The setup, which is changed.
     fixed : mapping or None
-        Parameters of :class:`FixedSteps` where steps are of a fixed size.
+        Parameters of :class:`FixedSteps` in runs of a fixed step size.
     steps : int or None
-        How many steps iterate together.
+        Number of steps that iterate together.
 
     Raises
     ------
     InputError
-        If it cannot.
+        If several steps, levels or other step size controllers are wanted.
     """
     if not setup.iterates_alone(steps) or setup.adaptive:
         raise InputError(
@@ -153,7 +153,7 @@ def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | No
 
 
 def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Write the state of a run, and what tells it from others, whole or not at all."""
+    """Write the description and the state of a run, completely or not at all."""
     arrays: list[Any] = []
     about = {
         "format": FORMAT,
@@ -172,7 +172,7 @@ def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, An
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The run and the state in a checkpoint.
+    """The description and the state of a run in a checkpoint.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     Returns
     -------
     run, state : dict
-        As they were written.
+        The description and the state.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse to go on from the checkpoint of another run; the error has the first difference."""
+    """Raise ResultFileError, with the first difference, for the checkpoint of another run."""
     for name in wanted:
         before, now = written.get(name), wanted[name]
         if not same_run(before, now):
@@ -230,7 +230,7 @@ def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str,
 
 
 def same_run(before: Any, now: Any) -> bool:
-    """Whether two descriptions are equal."""
+    """Whether two descriptions of runs are equal."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         return before.keys() == now.keys() and all(same_run(before[key], now[key]) for key in now)
     return same(before, now)
@@ -248,7 +248,7 @@ def _shown(value: Any) -> str:
 
 
 def described(value: Any) -> Any:
-    """What a user gave, as it can stand in a file: what is no number, text or array by the text of it."""
+    """A value of the user in a form for a file; other objects than numbers, texts and arrays as text."""
     if isinstance(value, Mapping):
         return {str(key): described(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -264,9 +264,9 @@ def described(value: Any) -> Any:
 
 
 def _packed(value: Any, arrays: list[Any]) -> Any:
-    """A value in the types of JSON, with the arrays in it put into a list.
+    """A value in types of JSON, with its arrays appended to a list.
 
-    Numbers are exact: Python writes the shortest text that is read as the same double.
+    Numbers are exact, because Python writes the shortest text that is read as the same double.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -287,7 +287,7 @@ def _packed(value: Any, arrays: list[Any]) -> Any:
 
 
 def _unpacked(packed: Any, arrays: list[Any]) -> Any:
-    """The value that :func:`_packed` took apart."""
+    """The inverse of :func:`_packed`."""
     if isinstance(packed, list):
         return [_unpacked(entry, arrays) for entry in packed]
     if not isinstance(packed, dict):

@@ -1,4 +1,4 @@
-"""Values at the times asked for, of a run whose steps are forgotten behind it."""
+"""Values at output times of a run whose steps are not all kept."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from dae_sdc.dae.interpolant import STENCIL, DenseOutput, round_off_of_times
 from dae_sdc.dae.state import Vector
 
 WINDOW = 512
-"""Steps that are remembered until their values are taken."""
+"""Number of steps that are kept until values are sampled from them."""
 
 
 @dataclass
 class Samples:
-    """What a run with output times keeps: their rows, and sums over the steps.
+    """Values of a run at its output times, and sums over its steps.
 
-    Polynomials of steps depend on a few steps before and behind, so that the last ones wait for more.
+    Polynomials of a step depend on a few steps before and after it, so the last steps wait for further ones.
 
     Parameters
     ----------
     times : ndarray, shape (K,)
-        Times, increasing.
+        Output times, increasing.
     t0 : float
         Start of the run.
     u0, du0 : ndarray, shape (n,)
-        State and derivative there.
+        State and derivative at the start.
     n_slopes : int
-        See :class:`dae_sdc.dae.interpolant.DenseOutput`.
+        Number of unknowns whose u' is as accurate as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
 
     Attributes
     ----------
     u, du : ndarray, shape (K, n)
-        Values at the times before ``done``.
+        Values; the first ``done`` rows are known.
     sizes : ndarray, shape (K,)
-        Sizes of the steps that the times lie in; 0 at the ends of steps.
+        Sizes of the steps in which the times lie; 0 at the ends of steps.
     per_step : dict of str to ndarray, shape (K,)
-        Largest residual and counts of the steps that ended since the time before.
-    steps : int
-        Steps taken.
+        Largest residual, and counts, of the steps that ended since the previous time.
+    done, steps : int
+        Number of known rows, and of steps taken.
     """
 
     times: Vector
@@ -65,11 +65,11 @@ class Samples:
         self.per_step |= {name: np.zeros(count, dtype=np.int64) for name in COUNTS}
         self.largest = np.abs(self.u0)
         self.total = dict.fromkeys(COUNTS, 0)
-        # Where the steps remembered begin, and how many of them have been looked at.
+        # Where the kept steps begin, and from how many of them values were sampled.
         self._start, self._settled = (self.t0, self.u0, self.du0), 0
 
     def advance(self, rows: Steps) -> None:
-        """Look at the steps that have enough others behind them, and forget what is no longer needed."""
+        """Sample values from steps with enough others after them, and drop steps no longer needed."""
         stop = len(rows) - STENCIL
         columns = self._look(rows, stop)
         first = stop - STENCIL
@@ -78,7 +78,7 @@ class Samples:
         rows.forget(first)
 
     def ended(self, rows: Steps) -> Samples:
-        """All of it as if the run had ended with its last step; this one may go on."""
+        """A copy as if the run had ended with its last step; this object may continue."""
         copy = Samples(self.times, self.t0, self.u0, self.du0, self.n_slopes)
         for name in ("done", "steps", "largest", "_start", "_settled"):
             setattr(copy, name, getattr(self, name))
@@ -90,7 +90,7 @@ class Samples:
         return copy
 
     def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
-        """Take the values from the steps up to number ``stop`` of those remembered; returns their columns."""
+        """Sample values from the first ``stop`` kept steps; returns the columns of the kept steps."""
         columns, settled = rows.columns(), self._settled
         t, u0, du0 = self._start
         ends, n = columns["t"], len(u0)

@@ -31,7 +31,7 @@ _HEADS = ("model", "equations", "after", "index", "after", "freedoms", "after", 
 
 @dataclass(frozen=True, kw_only=True)
 class SimplifyOptions(ModelOptions):
-    """What :func:`simplify` takes."""
+    """Options of :func:`simplify`."""
 
     level: Level = option(
         "linear",
@@ -45,22 +45,22 @@ class SimplifyOptions(ModelOptions):
 @takes(SimplifyOptions)
 @one_at_a_time
 def simplify(given: SimplifyOptions) -> Simplified:
-    """Remove trivial equations from a model, and linear ones that tell an unknown.
+    """Remove trivial equations from a model, and linear ones that determine an unknown.
 
-    What changes the degrees of freedom, or raises the index, is not done: if the linear equations would, the
-    trivial ones alone are removed.
+    Degrees of freedom do not change, and the index does not rise: if the removal of linear equations would do
+    so, only trivial ones are removed.
 
     {options}
 
     Returns
     -------
     Simplified
-        ``.model`` is the model that is left, ``.map`` tells what the other unknowns are; ``print`` shows it.
+        ``.model`` is the simplified model, ``.map`` gives the removed unknowns; ``print`` shows them.
 
     Raises
     ------
     InputError
-        If equations contradict each other, or something given cannot be used.
+        If equations contradict each other, or for invalid options.
     """
     from dae_sdc.model import aliases
 
@@ -78,12 +78,12 @@ def simplify(given: SimplifyOptions) -> Simplified:
 
 
 def model_of(model: ModelLike, params: Mapping[str, Any] | None, simplified: bool | None) -> Model:
-    """A model as it is, or without its trivial equations; what verbs take that have ``--simplify``."""
+    """The model for verbs with the option ``--simplify``: simplified or unchanged."""
     return simplify(model, params=params).model if simplified else make_model(model, params)
 
 
 def _analysed(model: Model) -> Structure | None:
-    """The structure of a model; None where it cannot be trusted."""
+    """The structure of a model; None if structural analysis fails or its system Jacobian is singular."""
     from dae_sdc.structure.analysis import structure
     from dae_sdc.structure.signature import StructureError
 
@@ -129,7 +129,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _rows(found: Simplified) -> list[tuple[str, str, str]]:
-    """Index and degrees of freedom, before and after."""
+    """Table rows of index and degrees of freedom, before and after."""
     both = _analysed(found.original), _analysed(found.model)
     index, freedoms = zip(
         *(("?", "?") if one is None else (str(one.index), str(one.dof)) for one in both), strict=True

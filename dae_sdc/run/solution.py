@@ -26,45 +26,46 @@ from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 
 DENSE_LIMIT = 10_000
-"""Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
+"""Largest number of unknowns for which the data for values between steps is kept by default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What :func:`dae_sdc.run.solve` returns; called with times, it gives u there.
+    """The solution of a run, returned by :func:`dae_sdc.run.solve`; called with times, it gives u there.
 
     Parameters
     ----------
     t : ndarray, shape (K,)
-        Start time and end of every accepted step, or the times asked for with ``t_eval``.
+        Start time and end of every accepted step, or the times of ``t_eval``.
     u, du : ndarray, shape (K, n)
-        State and its derivative there; NaN where a derivative is not known.
+        State and its derivative at these times; NaN where a derivative is not known.
     names, units : tuple of str
         Name and unit of every unknown.
     success : bool
         Whether the run reached its end time.
     message : str
-        Why it did not, which terminal event ended it, or which singular points it has passed.
+        Why the run did not reach its end, which terminal event ended it, or singular points it has passed.
     stats : mapping
         ``steps``, ``rejected``, ``sweeps`` and the work counters ``rhs``, ``newton``, ``jacobian``,
         ``factorization``, ``solve`` of the whole run.
     per_step : mapping of str to ndarray, shape (K,)
         ``residual``, ``sweeps`` and the work counters of every step; 0 at the start. With ``t_eval`` the
-        largest residual and the work of the steps that ended since the time before.
+        largest residual and the work of the steps that ended since the previous time.
     parameters : mapping
-        What was run.
+        Problem, method and options of the run.
     log : mapping
         pySDC's statistics of the run, for :func:`pySDC.helpers.stats_helper.get_sorted`.
     events, switches : tuple of EventRecord
-        What each of the event functions asked for, and each of the switches of the problem, has found.
+        Zeros of each event function, and of each switch of the problem.
     dense : DenseOutput, optional
-        What u(t) is computed from between the steps.
+        Polynomials for u(t) between the steps.
     saves_dense : bool
-        Whether :meth:`save` writes that too.
+        Whether :meth:`save` writes these polynomials too.
     unknowns : Unknowns or SavedUnknowns, optional
-        What the unknowns are that were eliminated from a simplified model, see :meth:`values`.
+        The unknowns that were eliminated from a simplified model, see :meth:`values`.
     equations : Pointwise, optional
-        What makes values between the steps satisfy the equations; a solution from a file has none.
+        Correction of values between the steps by the equations; a solution from a file has none, unless its
+        problem is one of the library.
     """
 
     t: NDArray[np.float64]
@@ -86,16 +87,16 @@ class Solution:
     equations: Pointwise | None = field(repr=False, default=None)
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
-        """u between the steps: by polynomials what is integrated, by the equations there all else.
+        """u between the steps: integrated unknowns by polynomials, the others by the equations.
 
-        Where the equations have no solution near the polynomials, a warning says so, and the values are those
+        If the equations have no solution near the polynomials, a warning is given, and the values are those
         of the polynomials.
 
         Parameters
         ----------
         t : float or array_like, shape (K,)
-            Times within the steps computed, in the unit of time of the problem, in any order. At the end of
-            a step u is what the step ended with, the limit from the left.
+            Times within the computed steps, in the time unit of the problem, in any order. At the end of a
+            step u is the value with which it ended, the limit from the left.
 
         Returns
         -------
@@ -105,19 +106,19 @@ class Solution:
         Raises
         ------
         InputError
-            If a time lies outside the range, or the polynomials were not kept.
+            If a time is outside the computed steps, or the polynomials were not kept.
         """
         return self._evaluated(t)[0]
 
     def derivative(self, t: Any) -> NDArray[np.float64]:
-        """u' between the steps, as it satisfies the equations together with u of :meth:`__call__`.
+        """u' between the steps, which with u of :meth:`__call__` satisfies the equations.
 
-        Derivatives that the equations at a single time do not tell are those of the polynomials.
+        Derivatives that the equations at a single time do not determine are those of the polynomials.
 
         Parameters
         ----------
         t : float or array_like, shape (K,)
-            Times within the steps computed. Where steps meet it is the derivative on the step that ends.
+            Times within the computed steps. Between two steps u' is that at the end of the first.
 
         Returns
         -------
@@ -127,12 +128,12 @@ class Solution:
         Raises
         ------
         InputError
-            If a time lies outside the range, or the polynomials were not kept.
+            If a time is outside the computed steps, or the polynomials were not kept.
         """
         return self._evaluated(t)[1]
 
     def _evaluated(self, t: Any) -> tuple[Vector, Vector]:
-        """u and u' at one time or several, with a warning where they are interpolated only."""
+        """u and u' at one time or several, with a warning about times at which they are only interpolated."""
         times = self._dense().check(t)
         u, du, failed = self._corrected(np.atleast_1d(times))
         if failed.size:
@@ -149,7 +150,7 @@ class Solution:
         return u, du, self._correct(times, u, du, rows, sizes)
 
     def _correct(self, times: Vector, u: Vector, du: Vector, rows: Any, sizes: Vector) -> Vector:
-        """Make some rows satisfy the equations, in place; returns the times at which they do not."""
+        """Correct some rows by the equations, in place; returns the times at which that failed."""
         if self.equations is None or not rows.size:
             return times[:0]
         new_u, new_du = u[rows], du[rows]
@@ -166,7 +167,7 @@ class Solution:
         return self.dense
 
     def with_corrected_events(self) -> Solution:
-        """A copy whose states at events and switches within steps satisfy the equations."""
+        """A copy with states at events and switches within steps corrected by the equations."""
         if self.dense is None or self.equations is None:
             return self
 
@@ -184,26 +185,26 @@ class Solution:
         )
 
     def values(self, name: Any) -> NDArray[np.float64]:
-        """An unknown at the times :attr:`t`, by its name.
+        """Values of an unknown at the times :attr:`t`.
 
         Parameters
         ----------
         name : str or sympy.Symbol
-            An unknown, "der(x)" for a derivative. Of a model that was simplified these are the
-            unknowns of the original one, those too that were eliminated.
+            Name of an unknown, or "der(x)" for a derivative. For a simplified model also the eliminated
+            unknowns of the original one.
 
         Returns
         -------
         ndarray, shape (K,)
-            The values. Derivatives that the state does not hold follow from the equations of a simplified
-            model; else they are those of the solution.
+            The values. Derivatives that are no part of the state are computed by the equations of a
+            simplified model; otherwise they are those of the solution.
 
         Raises
         ------
         InputError
-            If there is no such unknown, or nothing tells it.
+            If there is no such unknown, or it is not determined.
         """
-        name = str(name)  # of a symbol of the model
+        name = str(name)  # it may be a symbol of the model
         if name in self.names:
             return self.u[:, self.names.index(name)].copy()
         if isinstance(self.unknowns, Unknowns):
@@ -218,11 +219,11 @@ class Solution:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Names of the state, and of the unknowns that were eliminated from a simplified model."""
+        """Names of the unknowns of the state, and of those eliminated from a simplified model."""
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
     def at(self, times: NDArray[np.float64]) -> Solution:
-        """A copy of the run with ``times`` for rows, as many of them as were reached.
+        """A copy of the solution at other times, as far as they were reached.
 
         Parameters
         ----------
@@ -232,12 +233,12 @@ class Solution:
         Returns
         -------
         Solution
-            With u, u' at these times as :meth:`__call__` and :meth:`derivative` give them; the message says
-            where they are interpolated only.
+            u and u' at these times are those of :meth:`__call__` and :meth:`derivative`; the message says at
+            which times they are only interpolated.
         """
         dense = self._dense()
         reached = times[times <= dense.t_end + dense.slack]
-        # A step belongs to the first row that is not before its end.
+        # The work of a step belongs to the first row at or after its end.
         rows = np.searchsorted(dense.check(reached), self.t[1:])
         within = rows < len(reached)
         per_step = {}
@@ -250,7 +251,7 @@ class Solution:
         return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(failed)
 
     def reached(self, count: int, sizes: Vector) -> Solution:
-        """The first ``count`` rows, corrected by the equations where they lie within steps of these sizes."""
+        """A copy with the first ``count`` rows, corrected by the equations where they lie within steps."""
         t, u, du = self.t[:count].copy(), self.u[:count].copy(), self.du[:count].copy()
         rows = np.flatnonzero(sizes[:count])
         if self.equations is not None and self.equations.at_ends:
@@ -260,7 +261,7 @@ class Solution:
         return replace(self, t=t, u=u, du=du, per_step=per_step)._told(failed)
 
     def _told(self, failed: Vector) -> Solution:
-        """A copy with a message about times at which values are interpolated only."""
+        """A copy with a message about times at which values are only interpolated."""
         parts = (self.message, _interpolated(failed) if failed.size else "")
         return replace(self, message="; ".join(part for part in parts if part))
 
@@ -283,7 +284,7 @@ class Solution:
             data[name] = values
         for at, name in enumerate(others):
             data["others"][:, at] = np.nan
-            with suppress(InputError):  # nothing tells it; the rest is worth saving
+            with suppress(InputError):  # it is not determined; the others are saved
                 data["others"][:, at] = self.values(name)
         time_unit = self.parameters.get("time_unit", "s")
         parameters = {
@@ -301,12 +302,12 @@ class Solution:
     def save(self, path: str | Path) -> Path:
         """Write the solution to a .npy file with a .json beside it.
 
-        A solution made with ``dense=True`` gets ``<name>.dense.npz`` besides, with what u(t) needs.
+        With ``dense=True`` the polynomials for u(t) are written to ``<name>.dense.npz`` too.
 
         Parameters
         ----------
         path : path-like
-            Where to write; ``.npy`` is added when it is missing.
+            File to write; ``.npy`` is added if it is missing.
 
         Returns
         -------
@@ -326,7 +327,7 @@ class Solution:
 
     @classmethod
     def load(cls, path: str | Path) -> Solution:
-        """Read what :meth:`save` wrote.
+        """Read a solution that :meth:`save` wrote.
 
         Parameters
         ----------
@@ -336,8 +337,8 @@ class Solution:
         Returns
         -------
         Solution
-            As it was saved, without the statistics of pySDC. u(t) is there if it was saved, with the
-            equations of a problem of the library, else by polynomials alone.
+            The solution without pySDC's statistics. u(t) is available if its polynomials were saved, and
+            corrected by the equations for a problem of the library.
 
         Raises
         ------
@@ -389,26 +390,26 @@ class Solution:
 
 
 def output_times(t_eval: Any, points: int | None, start: float, end: float) -> Vector | None:
-    """The times at which a solution is asked for; None where there are none.
+    """The output times of a run; None if neither times nor a number of them is given.
 
     Parameters
     ----------
     t_eval : array_like, shape (K,), or None
-        What was given.
+        Output times.
     points : int or None
-        Number of equally spaced times, in place of them.
+        Number of equally spaced times, instead of ``t_eval``.
     start, end : float
         The interval.
 
     Returns
     -------
     ndarray, shape (K,), or None
-        As floats.
+        The output times.
 
     Raises
     ------
     InputError
-        If there are none, they do not increase, or one lies outside the interval.
+        If both are given, the times are empty or do not increase, or one is outside the interval.
     """
     if points is not None:
         if t_eval is not None:
@@ -423,7 +424,7 @@ def output_times(t_eval: Any, points: int | None, start: float, end: float) -> V
 
 
 def _interpolated(times: Vector) -> str:
-    """What to say of times at which values between the steps do not satisfy the equations."""
+    """A message about times at which values between the steps do not satisfy the equations."""
     count = "1 time" if len(times) == 1 else f"{len(times)} times"
     return (
         f"at {count} between the steps, the first t={times[0]:.10g}, the equations have no solution near the "
@@ -432,17 +433,17 @@ def _interpolated(times: Vector) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A parameter as it can stand in a result file."""
+    """A parameter in a form for a result file: complex numbers as text."""
     return str(value) if isinstance(value, complex) else value
 
 
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
-    """u' at the start of a run where the problem knows it, NaN elsewhere."""
+    """u' at the start of a run by the problem's ``du_exact``, shape (n,); NaN if that is not known."""
     try:
         exact = problem.u_exact(t0)
         slope = problem.du_exact(t0)
     except InputError as error:
-        if error.__cause__ is not None:  # a mistake in them
+        if error.__cause__ is not None:  # the user's functions raised it
             raise
         return np.full(problem.n, np.nan)
     if not np.allclose(problem.state(exact), u0, rtol=1e-9, atol=1e-12):
@@ -452,11 +453,11 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
 
 
 def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:
-    """The equations of a problem of the library, from what a file tells of the run."""
+    """The correction by the equations of a problem of the library, from the parameters in a file."""
     name = parameters.get("problem")
     if not isinstance(name, str) or name not in PROBLEMS:
         return None
-    with suppress(InputError, TypeError, ValueError, ArithmeticError):  # the problem has other parameters now
+    with suppress(InputError, TypeError, ValueError, ArithmeticError):  # parameters of another version
         problem = PROBLEMS[name](**parameters.get("params", {}))
         if problem.n == len(dense.u0):
             return PointwiseEquations(problem, dense.largest())
@@ -464,7 +465,7 @@ def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise |
 
 
 def _lacking(parameters: Mapping[str, Any], n: int) -> list[str]:
-    """What the parameters of a saved solution of n unknowns lack, or have in another form."""
+    """Names of parameters that a saved solution of n unknowns lacks, or has with another type."""
     kinds = {"success": bool, "message": str, "stats": dict, "params": dict}
     given = {"params": {}, **parameters}
     wrong = [name for name, kind in kinds.items() if not isinstance(given.get(name), kind)]

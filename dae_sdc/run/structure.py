@@ -19,7 +19,7 @@ from dae_sdc.structure.signature import Signature
 
 @dataclass(frozen=True, kw_only=True)
 class StructureOptions(Parameters):
-    """What :func:`structure` takes."""
+    """Options of :func:`structure`."""
 
     model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]] = field(
         kw_only=False,
@@ -55,14 +55,14 @@ def structure(given: StructureOptions) -> Structure:
     Returns
     -------
     Structure
-        What is known of the equations; ``print`` shows it.
+        The result of the analysis; ``print`` shows it.
 
     Raises
     ------
     StructureError
-        If equations and unknowns do not match; with names.
+        If equations and unknowns do not match, with their names.
     InputError
-        If something given cannot be used.
+        For invalid options.
     """
     if isinstance(given.model, Signature | np.ndarray | list):
         return analyse(given.model)
@@ -72,7 +72,7 @@ def structure(given: StructureOptions) -> Structure:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairOptions(ModelOptions):
-    """What :func:`repair` takes."""
+    """Options of :func:`repair`."""
 
     method: str = option(
         "auto",
@@ -85,7 +85,7 @@ class RepairOptions(ModelOptions):
 @takes(RepairOptions)
 @one_at_a_time
 def repair(given: RepairOptions) -> Repair:
-    """Change equations whose system Jacobian is singular until their structure is right.
+    """Change equations with a singular system Jacobian until it is regular.
 
     {options}
 

@@ -1,4 +1,4 @@
-"""The skeleton of every study: rows that are saved as they come, with a progress bar, and a verb."""
+"""Base of all studies: rows that are saved as they are computed, a progress bar, and the verb."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from dae_sdc.run.solution import Solution
 
 @dataclass
 class Study:
-    """The rows of a study while it runs, saved when it ends; beside the result if it does not end.
+    """The rows of a running study, saved at its end, or as a partial result if it does not end.
 
     Parameters
     ----------
     kind : str
-        Kind of the result.
+        Kind of the result, see :class:`~dae_sdc.run.results.Result`.
     columns : sequence
         Names and types of its columns.
     units : mapping of str to str
         Units of its columns.
     out : str, Path or None
-        File to save the result to.
+        File of the result; None to save nothing.
     comm : mpi4py.MPI.Intracomm or None
         All ranks of a parallel study, of which rank 0 saves.
     """
@@ -49,21 +49,21 @@ class Study:
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
 
     def note(self, what: str, solution: Solution) -> None:
-        """Remember why a run failed, and warn of it; its errors are NaN in the table."""
+        """Record why a run failed, and warn; its errors are NaN in the table."""
         if not solution.success:
             failure = f"{what}: {solution.message}"
             self.parameters["failures"].append(failure)
-            # Behind the study and the check of its arguments stands the caller.
+            # The stack level of the caller of the study.
             warnings.warn(failure, DAEWarning, stacklevel=4)
 
     def leave_out(self, what: str, error: object) -> None:
-        """Remember what could not be measured, and why."""
+        """Record a case that could not be run, and why."""
         self.parameters["left_out"].append(f"{what}: {error}")
 
     def add(self, rows: list[tuple[Any, ...]], last: bool = True) -> None:
-        """Take the rows of a combination as far as they are known, and save: a killed study leaves them.
+        """Set the rows of a combination, and save them, so that they survive a killed study.
 
-        ``last`` says that no more will come; until then the next rows take the place of these.
+        Without ``last`` they are preliminary, and the next call replaces them.
         """
         self.begun = rows
         if last:
@@ -73,7 +73,7 @@ class Study:
             put_down(self.result(), self.out, False)
 
     def filled(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """A row by the names of its columns; numbers not given are NaN, counts 0 and texts empty."""
+        """A row from values by column name; missing numbers are NaN, counts 0 and texts empty."""
         strange = set(row) - {name for name, _ in self.columns}
         assert not strange, strange
         blank = {"f": np.nan, "i": 0, "U": "", "?": False}
@@ -84,22 +84,22 @@ class Study:
         self.add([self.filled(row)])
 
     def result(self) -> Result:
-        """The table as it stands."""
+        """The result with the rows so far."""
         data = np.array([*self.rows, *self.begun], dtype=list(self.columns))
         return Result(self.kind, data, self.units, self.parameters, command_line())
 
     @contextmanager
     def running(self, total: int, unit: str, progress: bool) -> Iterator[Any]:
-        """Refuse a file that cannot be written, give a progress bar, and save at the end.
+        """Context of a study: checks the output file first, gives a progress bar, and saves at the end.
 
         Parameters
         ----------
         total : int
             Number of steps of the bar.
         unit : str
-            What a step is.
+            Name of a step.
         progress : bool
-            Show the bar if standard error is a terminal.
+            Whether to show the bar if standard error is a terminal.
         """
         with self, tqdm(total=total, unit=unit, disable=None if progress else True, leave=False) as bar:
             yield bar
@@ -128,17 +128,17 @@ def has_failures(result: Result) -> bool:
 def verb(
     study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] = has_failures
 ) -> Verb:
-    """The verb of a study, which has the options of its record, and prints a summary of its result.
+    """The verb of a study, with the options of the study, which prints a summary of the result.
 
     Parameters
     ----------
     study : callable
-        Made by :func:`dae_sdc.options.takes`; among its options are those of
+        A function made by :func:`dae_sdc.options.takes`; its options include those of
         :class:`dae_sdc.options.Output`.
     summary : callable
-        The result as a table of text.
+        Function that gives a text for a result.
     failed : callable
-        Whether the exit code is 1.
+        Function that says whether a result makes the exit code 1.
     """
 
     def main(args: argparse.Namespace) -> int:

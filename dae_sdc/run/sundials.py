@@ -51,35 +51,35 @@ SOLVERS: Mapping[str, str] = {
     "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
     "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
 }
-"""Solvers by the names under which runs take them in place of a sweeper."""
+"""Solvers by the names under which runs accept them in place of a sweeper."""
 
 MODULE = "sksundae"
 
 INNER = (0.2, 0.4, 0.6, 0.8)
-"""Where inside a step the interpolant of the solver is read; with both ends they determine its degree 5."""
+"""Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5."""
 
 NOTHING: Vector = np.empty((0, 0))
 
 UNCHANGED_MATRIX = 1e-13
-"""Part of F that may be left at u' = f, for an earlier matrix dF/du' to be still that of now."""
+"""Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current."""
 
 LINEAR_IN_DERIVATIVES = 1e-7
-"""Part of F that may be left at u' = f with the matrix of now; more shows that F is not linear in u'."""
+"""Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'."""
 
 STUCK = 3
-"""Steps in a row that leave the time where it is."""
+"""Number of steps in a row without a change of time after which the solver has failed."""
 
 _MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
 
 
 def installed() -> bool:
-    """Whether scikit-sundae is."""
+    """Whether scikit-sundae is installed."""
     return importlib.util.find_spec(MODULE) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SundialsOptions(Output, Times, Start, Steps, EquationOptions):
-    """What :func:`sundials` takes."""
+    """Options of :func:`sundials`."""
 
     rtol: float = redeclared(Steps, "rtol", 1e-6, "")
     solver: str = field(default="ida", kw_only=False, metadata=about("ida or cvode (ida)"))
@@ -89,24 +89,24 @@ class SundialsOptions(Output, Times, Start, Steps, EquationOptions):
 def sundials(given: SundialsOptions) -> Solution:
     """Solve a problem with IDA or CVODE of SUNDIALS.
 
-    The solver gets the compiled equations and the exact Jacobian where the problem has them, finite
-    differences otherwise, and begins anew at every break point. CVODE takes ordinary differential equations,
-    u' = -(dF/du')^(-1) F(t, u, 0): F is linear in u' and dF/du' regular.
+    The solver gets the compiled equations and the exact Jacobian if the problem has them, finite differences
+    otherwise, and restarts at every break point. CVODE solves ordinary differential equations,
+    u' = -(dF/du')^(-1) F(t, u, 0), with F linear in u' and dF/du' regular.
 
     {options}
 
     Returns
     -------
     Solution
-        With ``success`` False, the ``message`` of the solver and the steps so far if it gave up. In
-        ``stats``, ``rhs`` are evaluations of F, those for differences included, and ``rejected`` the attempts
-        after which F was asked for at an earlier time, as the solvers do not tell their number; those of
-        CVODE's first step are not known. What else they do not tell is 0.
+        If the solver gave up, ``success`` is False, and ``message`` is that of the solver. In ``stats``,
+        ``rhs`` counts evaluations of F, those for differences included. The solvers do not report rejected
+        steps: ``rejected`` counts evaluations of F at an earlier time than before, without those of CVODE's
+        first step. Other counts that they do not report are 0.
 
     Raises
     ------
     InputError
-        If scikit-sundae is missing, or something given cannot be used.
+        If scikit-sundae is missing, or for invalid options.
 
     References
     ----------
@@ -132,7 +132,7 @@ def integrate(given: SundialsOptions) -> Solution:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
     tolerance = Tolerance.checked(own, given.rtol, given.atol, leave_out)
     if tolerance.atol is None:
-        # Solvers with weights of their own know no sizes of a run.
+        # Solvers of SUNDIALS do not know the sizes of the unknowns in the run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = output_times(given.t_eval, given.points, start, end)
     first = initial_state(own, given.u0, start)
@@ -161,7 +161,7 @@ def integrate(given: SundialsOptions) -> Solution:
         except SolveError as error:
             message = str(error)
         except BaseException as error:
-            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+            # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if out is not None and len(record.t) > 1:
                 put_down(solution(f"ended by {type(error).__name__}"), out, False)
             raise
@@ -174,7 +174,7 @@ def integrate(given: SundialsOptions) -> Solution:
 
 @dataclass
 class Task:
-    """What a solver is to do.
+    """Problem, interval and accuracy for a solver of SUNDIALS.
 
     Parameters
     ----------
@@ -185,11 +185,11 @@ class Task:
     t0, t_end : float
         The interval.
     start : ndarray, shape (n,)
-        Value at its start.
+        State at the start.
     tolerance : Tolerance
         Accuracy, and unknowns whose error does not count.
     sizes : Steps
-        First and largest step, seconds, and highest order.
+        First and largest step size, time limit, and highest order.
     """
 
     problem: ProblemDAE
@@ -216,12 +216,12 @@ class Task:
 
     @cached_property
     def slope(self) -> Vector:
-        """u' at the start: the problem's own if that is its own start, the smallest there is otherwise."""
+        """u' at the start: that of the problem if it is known for this state, else that of least norm."""
         known = derivative_at_start(self.problem, self.start, self.t0)
         return slope_at(self.problem, self.start, self.t0) if np.isnan(known).any() else known
 
     def options(self) -> dict[str, Any]:
-        """What the solver is given besides equations."""
+        """Arguments of the solver besides the equations."""
         sizes, tolerance, problem = self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
@@ -235,19 +235,21 @@ class Task:
         }
 
     def carry_out(self, record: _Record, bar: Any) -> None:
-        """Step from piece to piece.
+        """Integrate all pieces between break points.
 
         Raises
         ------
         SolveError
-            With the message of the solver where it gives up.
+            If the solver gives up, with its message, or the time limit is reached.
+        EvaluationError
+            If the solver returns NaN or infinity.
         """
         began, name = perf_counter(), self.solver.upper()
         driver: _Driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
         record.driver = driver
         u, last, given = self.start, 0.0, self.options()
         with _quiet():
-            # It says that the exact Jacobian takes the place of one by differences.
+            # scikit-sundae warns that the exact Jacobian replaces that by differences.
             with filtering("ignore", UserWarning):
                 solver = driver.make(importlib.import_module(MODULE), given)
             for begin, end in pairwise(self.pieces):
@@ -281,7 +283,7 @@ class Task:
 
 
 class _Record:
-    """The steps of a run, and between them the solution on all, or on those with times that are asked for."""
+    """The steps of a run, with interpolants on all of them, or only on those that contain output times."""
 
     def __init__(self, task: Task, keeps: bool, times: Vector | None) -> None:
         self.task, self.keeps, self.times = task, keeps, times
@@ -293,10 +295,10 @@ class _Record:
         self.work = [[counters[name].niter for name in COUNTERS]]
 
     def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
-        """Add a step from ``start`` to ``u``, with what the interpolant of the solver says inside."""
+        """Add a step from ``start`` to ``u``, with values of the solver's interpolant inside it."""
         size, rows = end - begin, NOTHING
         if self.keeps or self._asks(begin, end):
-            # The last is the end of the step, without which the next step would return it once more.
+            # The end of the step is read last; otherwise the next call would return it once more.
             times = [begin + theta * size for theta in INNER]
             inner = [np.array(solver.step(time, method="normal").y) for time in times]
             solver.step(end, method="normal")
@@ -309,20 +311,20 @@ class _Record:
         self.work.append([counters[name].niter for name in COUNTERS])
 
     def _asks(self, begin: float, end: float) -> bool:
-        """Whether there are times to be found in a step."""
+        """Whether a step contains output times."""
         if self.times is None:
             return False
         first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
         return bool(first < np.searchsorted(self.times, end, side="right"))
 
     def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool) -> Solution:
-        """What is known so far."""
+        """The solution up to the last step."""
         task, problem = self.task, self.task.problem
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
         per_step: dict[str, Any] = {name: work[:, i] for i, name in enumerate(COUNTERS)}
         t, u, du = np.array(self.t), np.array(self.u), np.array(self.du)
         if task.solver == "ida" and np.isnan(derivative_at_start(problem, task.start, task.t0)).any():
-            du[0, problem.n_diff :] = np.nan  # the smallest, not that of the solution
+            du[0, problem.n_diff :] = np.nan  # of least norm, and not those of the solution
         between = None
         if self.keeps or self.times is not None:
             between = DenseOutput(task.t0, u[0], t[1:], u[1:], self.steps, du[0], du[1:], 0)
@@ -357,14 +359,14 @@ class _Record:
 
 
 class CountedEquations(Equations):
-    """Equations whose evaluations are counted, and give NaN where they are not defined.
+    """Equations with counted evaluations that give NaN where they are not defined.
 
-    Jacobians of problems without a compiled one are their own, checked, or finite differences.
+    The Jacobian of a problem without kernels is its own one, checked, or that by finite differences.
 
     Parameters
     ----------
     task : Task
-        What to solve.
+        The problem.
     """
 
     def __init__(self, task: Task) -> None:
@@ -406,7 +408,7 @@ class CountedEquations(Equations):
 
         def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
             halves: Any = linearize(problem, attach(y.copy(), n_diff), attach(yp.copy(), n_diff), t)
-            problem.work_counters["jacobian"].niter -= 1  # counted where it is asked for
+            problem.work_counters["jacobian"].niter -= 1  # the caller counts it
             matrix = halves.mass + c * halves.stiffness
             if self.pattern is None:
                 out[...] = matrix.toarray() if sparse.issparse(matrix) else matrix
@@ -421,7 +423,7 @@ class CountedEquations(Equations):
         return residual, entries
 
     def matrix(self, values: Vector, in_pattern: bool) -> Any:
-        """What ``entries`` wrote as a matrix, CSC or dense."""
+        """The result of ``entries`` as a matrix, CSC or dense."""
         if self.pattern is None:
             return values
         if in_pattern:
@@ -438,9 +440,9 @@ class _Driver:
     Attributes
     ----------
     rejected : int
-        Attempts at steps that were given up.
+        Number of rejected attempts at steps.
     slope : ndarray, shape (n,)
-        u' at the start of the piece that was begun last.
+        u' at the start of the current piece.
     """
 
     def __init__(self, task: Task) -> None:
@@ -451,11 +453,11 @@ class _Driver:
         self._latest, self._watches = task.t0, False
 
     def make(self, module: Any, options: dict[str, Any]) -> Any:
-        """The integrator."""
+        """The integrator of scikit-sundae."""
         raise NotImplementedError
 
     def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
-        """Begin a piece after a step of size ``before``; returns the value that it begins with."""
+        """Begin a piece after a step of size ``before``; returns its start value."""
         raise NotImplementedError
 
     def derivative(self, found: Any) -> Vector:
@@ -463,11 +465,11 @@ class _Driver:
         raise NotImplementedError
 
     def finished(self) -> None:
-        """A step has been accepted."""
+        """Note that a step was accepted."""
         self._watches = True
 
     def watch(self, t: float) -> None:
-        """Notice an attempt that is repeated with a shorter step."""
+        """Count a rejected attempt if F is evaluated at an earlier time than before."""
         if t < self._latest and self._watches:
             self.rejected += 1
         self._latest = t
@@ -498,7 +500,7 @@ class _IdaDriver(_Driver):
     def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
         self.equations.begin(u, t)
         if t > self.task.t0:
-            # Algebraic unknowns may jump where the equations do.
+            # Algebraic unknowns may jump at break points.
             state = consistent_restart(self.problem, self.problem.state(u), t, EVENTS.restart_step * before)
             u, known = np.array(state), state.polynomial
             self.slope = (
@@ -551,7 +553,7 @@ class _CvodeDriver(_Driver):
         self.equations.begin(u, t)
         self._find_mass(t, u)
         self.slope = self.f(t, u)
-        # The choice of its first step asks for f at times that are no attempts.
+        # CVODE's choice of its first step evaluates f at times that are no attempts at a step.
         self._latest, self._watches = t, False
         solver.init_step(t, u)
         return u
@@ -562,7 +564,7 @@ class _CvodeDriver(_Driver):
     def f(self, t: float, y: Vector) -> Vector:
         """The right-hand side.
 
-        M is kept as long as it solves F = 0. A problem that is not linear in u' has no such matrix.
+        M is kept while it gives F = 0 at u' = f. For a problem that is not linear in u' it never does.
         """
         residual, rest = self.equations.residual, self._residual
         residual(t, y, self._zero, rest)
@@ -579,7 +581,7 @@ class _CvodeDriver(_Driver):
         return slope
 
     def _left(self, t: float, y: Vector, slope: Vector, at_zero: Vector) -> float:
-        """Largest part of F that is left at u' = ``slope``; NaN where F is not defined."""
+        """Largest F at u' = ``slope``, relative to its terms; NaN where F is not defined."""
         self.equations.residual(t, y, slope, self._residual)
         scale = self._size @ np.abs(slope) + np.abs(at_zero)
         return float((np.abs(self._residual) / np.maximum(scale, np.finfo(float).tiny)).max())
@@ -595,7 +597,7 @@ class _CvodeDriver(_Driver):
         self._factors = splu(mass) if self.sparse and off else None
 
     def _singular(self) -> bool:
-        """Whether M is, whatever the units of the equations."""
+        """Whether M is singular, independently of the units of the equations."""
         if self.sparse:
             return self._diagonal is not None and not np.all(self._diagonal)
         rows = self._size.max(axis=1, keepdims=True)
@@ -615,7 +617,7 @@ class _CvodeDriver(_Driver):
 
 
 class _WithoutMessages(io.TextIOBase):
-    """Standard output without what SUNDIALS prints besides returning it."""
+    """Standard output without the messages that SUNDIALS both prints and returns."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._after = stream, False
@@ -633,7 +635,7 @@ class _WithoutMessages(io.TextIOBase):
 
 
 _OUTPUT = Lock()
-"""Held by who redirects the standard output, of which there is one."""
+"""Held while standard output, which all threads share, is redirected."""
 
 
 @contextmanager

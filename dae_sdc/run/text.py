@@ -1,4 +1,4 @@
-"""Tables of text, which verbs print."""
+"""Text tables that verbs print."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 
 
 def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: str = " ") -> str:
-    """Rows in columns, a line each.
+    """A text with one line for each row, in aligned columns.
 
     Parameters
     ----------
     rows : iterable of sequence
-        Their cells, as many in every row.
+        Cells of each row, as many in every row.
     widths : sequence of int
-        Of the columns, negative where cells stand at the right; found from the cells if there are none.
+        Widths of the columns, negative for right-aligned ones; computed from the cells if empty.
     gap : str
-        What stands between two columns.
+        Text between two columns.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     sizes = widths or [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -1,4 +1,4 @@
-"""The user's unknowns along the solution of a simplified model, those that were eliminated too."""
+"""All unknowns of the user, also eliminated ones, along the solution of a simplified model."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ Jet = tuple[str, int]
 """Name of an unknown and order of a derivative."""
 
 MOST_ENTRIES = 2_000_000
-"""Entries of the matrices that are solved at once."""
+"""Largest number of entries of the matrices that are solved at once."""
 
 MOST_ITERATIONS = 12
 
-SETTLED = 1e-13
-"""Change, relative to 1 + the value, after which Newton's method has converged."""
+CORRECTION_TOLERANCE = 1e-13
+"""Correction, relative to 1 + the value, at which Newton's method has converged."""
 
-ACCEPTED = 1e-8
-"""Change with which it is believed all the same, as rounding errors may be larger."""
+ACCEPTED_CORRECTION = 1e-8
+"""Largest last correction with which a value is accepted, as rounding errors may prevent convergence."""
 
 
 class Unknowns:
     """All unknowns of a model from the states of the simplified one.
 
-    What the state holds is taken from there, all other derivatives follow from the equations: stage s of the
-    Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the unknowns.
-    Derivatives that the equations do not tell, as their system Jacobian is singular, are those of the
-    solution.
+    Values in the state are taken from there, and other derivatives are computed by the equations: stage s of
+    the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
+    unknowns. If the system Jacobian is singular, derivatives are those of the solution.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ class Unknowns:
         self._known: tuple[Any, dict[Jet, Vector]] | None = None
 
     def __deepcopy__(self, memo: Any) -> Unknowns:
-        return self  # what it keeps belongs to no run
+        return self  # its cache belongs to no run
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -71,22 +70,22 @@ class Unknowns:
 
     @property
     def units_of_removed(self) -> tuple[str, ...]:
-        """Their units."""
+        """Units of the removed unknowns."""
         known = self.simplified.original.variables_by_name
         return tuple(known[name].unit for name in self.simplified.map)
 
     @one_at_a_time
     def values(self, name: str, t: Vector, u: Vector, du: Vector, entries: Sequence[str]) -> Vector:
-        """An unknown, or a derivative of one.
+        """Values of an unknown, or of a derivative.
 
         Parameters
         ----------
         name : str
-            Its name, "der(x)" for a derivative.
+            Name of the unknown, or "der(x)" for a derivative.
         t : ndarray, shape (K,)
             Times.
         u, du : ndarray, shape (K, n)
-            States there, and their derivatives.
+            States at these times, and their derivatives.
         entries : sequence of str
             Names of the entries of a state.
 
@@ -98,7 +97,7 @@ class Unknowns:
         Raises
         ------
         InputError
-            If there is no such unknown, or a derivative that nothing tells.
+            If there is no such unknown, or a derivative is not determined.
         """
         base, _ = name_and_order(name)
         if base not in self.names:
@@ -117,7 +116,7 @@ class Unknowns:
     def _jets(
         self, needed: Iterable[Jet], t: Vector, u: Vector, du: Vector, entries: Sequence[str]
     ) -> dict[Jet, Vector]:
-        """Values of unknowns and derivatives, at least of those that are needed if that can be."""
+        """Values of unknowns and derivatives, with the needed ones if they are determined."""
         if self._known is None or self._known[0] is not u:
             names = set(self.simplified.model.names)
             state: dict[Jet, Vector] = {}
@@ -146,7 +145,7 @@ class Unknowns:
         return known
 
     def _structure(self) -> tuple[list[int], list[int]] | None:
-        """Offsets of equations and unknowns of the simplified model; None where they cannot be trusted."""
+        """Offsets of the simplified model; None if its system Jacobian is singular."""
         if self._offsets is None:
             from dae_sdc.structure.analysis import structure
 
@@ -156,16 +155,16 @@ class Unknowns:
 
 
 class SavedUnknowns:
-    """The eliminated unknowns of a solution that was read from a file: at the times in the file alone.
+    """The eliminated unknowns of a solution that was read from a file, at the times in the file only.
 
     Parameters
     ----------
     names, units : sequence of str
-        Of the eliminated unknowns.
+        Names and units of the m eliminated unknowns.
     t : ndarray, shape (K,)
-        Times.
+        Times in the file.
     table : ndarray, shape (K, m)
-        Values.
+        Values at these times.
     """
 
     def __init__(self, names: Sequence[str], units: Sequence[str], t: Vector, table: Vector) -> None:
@@ -174,7 +173,7 @@ class SavedUnknowns:
         self.t, self.table = t, table
 
     def values(self, name: str, t: Vector, entries: Sequence[str]) -> Vector:
-        """An eliminated unknown at times t, shape (K,), of states with these entries."""
+        """Values of an eliminated unknown at times t, shape (K,); ``entries`` are names for the message."""
         if name not in self.removed:
             raise InputError(unknown("name", name, (*entries, *self.removed)))
         if not np.array_equal(t, self.t):
@@ -200,7 +199,7 @@ class _Stages:
     def solve(
         self, last: int, t: Vector, known: Mapping[Jet, Vector], rates: Mapping[Jet, Vector]
     ) -> dict[Jet, Vector]:
-        """Values of the derivatives up to order d_j + last; NaN where there are none."""
+        """Values of the derivatives up to order d_j + last; NaN where they cannot be computed."""
         names, size = self.model.names, max(1, MOST_ENTRIES // max(1, len(self.c)) ** 2)
         parts = []
         for begin in range(0, len(t), size):
@@ -211,7 +210,7 @@ class _Stages:
             for s in range(-max(self.c), last + 1):
                 jets = [(names[j], d + s) for j, d in enumerate(self.d) if d + s >= 0]
                 equations = [(i, c + s) for i, c in enumerate(self.c) if c + s >= 0]
-                # The last stages are square; before them, what the state has is left as it is.
+                # The last stages are square; in earlier ones, values of the state are not changed.
                 jets = [jet for jet in jets if s >= 0 or jet not in own]
                 if jets:
                     new = self._stage(equations, jets, t[rows], {**own, **found}, guesses)
@@ -227,7 +226,7 @@ class _Stages:
         known: Mapping[Jet, Vector],
         guesses: Mapping[Jet, Vector],
     ) -> npt.NDArray[np.float64]:
-        """Newton's method at all points, shape (jets, K)."""
+        """Values of jets by Newton's method at all points, shape (jets, K)."""
         graph, names = self.graph, self.model.names
         index = {name: j for j, name in enumerate(names)}
         roots = [graph.total_derivative(self.model.roots[i], order) for i, order in equations]
@@ -242,16 +241,16 @@ class _Stages:
         x = np.array([self._guess(jet, known, guesses, points) for jet in jets])
         rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
         change = np.full(x.shape, np.inf)
-        # Equations that hold no unknown of the stage hold by those before.
+        # Equations without an unknown of the stage are satisfied by the stages before.
         for _ in range(MOST_ITERATIONS):
             values = self._values([*roots, *slopes], t, {**known, **dict(zip(jets, x, strict=True))})
             matrix = np.zeros((points, len(roots), count))
             matrix[:, rows_, cols_] = values[len(roots) :].T
             change = _solved(matrix, values[: len(roots)].T).T
             x -= change
-            if bool((np.abs(change) <= SETTLED * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
+            if bool((np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
                 break
-        x = np.where(np.abs(change) <= ACCEPTED * (1.0 + np.abs(x)), x, np.nan)
+        x = np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(x)), x, np.nan)
         return x
 
     def _guess(
@@ -269,7 +268,7 @@ class _Stages:
 
         def value(leaf: Leaf) -> Any:
             if leaf.kind == "u":
-                # A derivative beyond the last is written, but cancels.
+                # A derivative of higher order than all values cancels in the equations.
                 return known.get((names[leaf.index], leaf.order), zero)
             return t if leaf.kind == "t" else parameters[leaf.index]
 
@@ -278,7 +277,7 @@ class _Stages:
 
 
 def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Solutions of linear systems, in the sense of least squares where they are not square."""
+    """Solutions of many linear systems, by least squares if they are not square."""
     scale = np.abs(matrix).max(axis=2, initial=0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
     rows, right = matrix / scale[:, :, None], rhs / scale

@@ -38,13 +38,13 @@ from dae_sdc.structure.signature import (
 from dae_sdc.structure.states import choose_states
 
 LARGEST_ARRAY = 20_000
-"""Rows of a derivative array up to which the differentiation index is found without being asked for."""
+"""Largest number of rows of a derivative array whose differentiation index is found by default."""
 
 LARGEST_AT_POINTS = 400
-"""Rows up to which it is found for nonlinear equations, with ranks at points that satisfy the constraints."""
+"""Largest number of such rows for ranks at points that satisfy the constraints of nonlinear equations."""
 
 MOST_WORK = 20_000_000
-"""Operations after which the search for the index is given up, if nobody asked for it: a few seconds."""
+"""Operations, a few seconds of them, after which the default search for the index is given up."""
 
 SMALLEST_SINGULAR_VALUE = 1e-10
 """Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
@@ -53,34 +53,34 @@ LARGEST_CHECKED = 400
 """Number of unknowns up to which singular values are looked at for that."""
 
 _MOST_LINES = 40
-"""Equations, blocks or stages that are printed."""
+"""Largest number of equations, blocks or stages that are printed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    r"""What the signature matrix and the system Jacobian of a DAE say about it.
+    r"""The structure of a DAE by its signature matrix and system Jacobian.
 
-    Everything is in the order of the equations and unknowns of the model.
+    Arrays are in the order of the equations and unknowns of the model.
 
     Parameters
     ----------
     signature : Signature
-        Highest orders of derivative.
+        Highest order of derivative of each unknown in each equation.
     transversal : array of int, shape (n,)
-        The unknown that each equation is assigned to, with the largest sum of orders.
+        The unknown that each equation is matched with, for the largest sum of orders.
     c, d : array of int, shape (n,)
         Canonical offsets: equation i is differentiated c_i times, and this determines :math:`x_j^{(d_j)}`.
     coarse, fine : tuple of Block
         Irreducible blocks of the signature matrix and of the system Jacobian, in the order of solution.
     states : array of int, shape (n,)
-        Number of values of each unknown and its derivatives, from the unknown itself on, that are free.
+        Number of free initial values of each unknown: of itself, its first derivative, and so on.
     nonlinear : array of bool, shape (n,)
-        Equations that are, or may be, nonlinear in the derivatives they are solved for undifferentiated.
+        Equations that are, or may be, nonlinear in the derivatives for which their block is solved.
     test : RankTest or None
         Rank of the system Jacobian :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`; None where only a
         signature is known.
     differentiation : Differentiation or None
-        What the derivative array says; None where it was not looked at.
+        Index and degrees of freedom by the derivative array; None if that was not computed.
     leading : Leading or None
         The system Jacobian at points that satisfy the constraints; None where it has the same rank at random
         points.
@@ -121,22 +121,22 @@ class Structure:
 
     @property
     def index(self) -> int:
-        """Structural index; the true one can be smaller, and if the system Jacobian is singular, larger."""
+        """Structural index; the differentiation index can be smaller, or larger if not :attr:`regular`."""
         return structural_index(self.c, self.d)
 
     @property
     def differentiation_index(self) -> int | None:
-        """How often equations must be differentiated until all derivatives follow, if it is known."""
+        """Number of differentiations of the equations that determine all derivatives; None if not known."""
         return None if self.differentiation is None else self.differentiation.index
 
     @property
     def dof(self) -> int:
-        """Number of values that are free at the start, by the offsets: sum of d - sum of c."""
+        """Number of free initial values, by the offsets: sum of d - sum of c."""
         return int(self.d.sum() - self.c.sum())
 
     @property
     def true_dof(self) -> int | None:
-        """Number of values that are free at the start, by the derivative array; None if not known."""
+        """Number of free initial values, by the derivative array; None if not known."""
         return None if self.differentiation is None else self.differentiation.dof
 
     @property
@@ -161,17 +161,17 @@ class Structure:
 
     @property
     def free(self) -> list[tuple[int, int]]:
-        """Unknown and order of derivative of the values that must be given at the start, one a freedom."""
+        """Unknown and order of derivative of each value that must be given at the start."""
         return [(j, k) for j, count in enumerate(self.states.tolist()) for k in range(count)]
 
     @property
     def free_names(self) -> list[str]:
-        """Names of :attr:`free`."""
+        """Names of the values in :attr:`free`."""
         return [name_of(self.names[j], k) for j, k in self.free]
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why index or degrees of freedom may be wrong, a sentence each."""
+        """Reasons for which index or degrees of freedom may be wrong, a sentence each."""
         said = []
         differentiation = self.differentiation
         if (self.leading is not None and self.leading.test is None) or (
@@ -285,13 +285,12 @@ def structure(
     model : model, Signature or matrix
         A model; or the orders of derivative alone, in a matrix with -inf where an unknown does not occur.
     point : optional
-        Values, as ``model.system_jacobian`` takes them, at which the rank of the system Jacobian is found; at
-        a random point, exactly, if not given.
+        Point, as an argument of ``model.system_jacobian``, at which the rank of the system Jacobian is found
+        in floating point; exactly, at a random point, if not given.
     differentiation : bool, optional
-        Whether the differentiation index is found from the derivative array; for small models if not given.
+        Whether the differentiation index is found from the derivative array; by default for small models.
     start : Start, optional
-        Where points that satisfy the constraints are looked for; at the start values of the model if not
-        given.
+        Values near which points that satisfy the constraints are sought; by default those of the model.
 
     Returns
     -------
@@ -315,15 +314,14 @@ def structure(
 
 
 def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
-    """The structure with the rank of the system Jacobian where equations are known, and no more.
+    """The structure of a DAE without its differentiation index, which takes longest to find.
 
     Parameters
     ----------
     model : model, Signature or matrix
-        As for :func:`structure`.
+        A model, or a matrix of orders of derivative as :func:`structure` takes it.
     start : Start, optional
-        Where points that satisfy the constraints are looked for; at the start values of the model if not
-        given.
+        Values near which points that satisfy the constraints are sought; by default those of the model.
     """
     signature = Signature.of(model)
     transversal = find_transversal(signature)
@@ -366,7 +364,15 @@ def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
 
 
 def signature_states(signature: Signature, transversal: Integers) -> Integers:
-    """Number of free derivatives of each unknown: the order in which its equation contains it."""
+    """Number of free initial values of each unknown: its order in the equation matched with it.
+
+    Parameters
+    ----------
+    signature : Signature
+        Highest orders of derivative.
+    transversal : ndarray of int, shape (n,)
+        The unknown of each equation.
+    """
     states = np.zeros(transversal.size, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]
     states[signature.cols[on]] = signature.orders[on]
@@ -400,7 +406,7 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
 def _differentiate(
     model: ModelWithGraph, found: Structure, wanted: bool | None, start: Start
 ) -> Differentiation | None:
-    # A hidden constraint that the offsets do not show costs a degree of freedom.
+    # Every hidden constraint that the offsets do not show takes one degree of freedom.
     most = found.index if found.regular else found.index + found.dof + 1
     limit, graph, roots = None, model.graph, list(model.roots)
     varying = varies(graph, roots)

@@ -16,12 +16,12 @@ from dae_sdc.structure.signature import Integers, Signature
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Equations and as many unknowns that are found together.
+    """A diagonal block: equations and as many unknowns that are solved for together.
 
     Parameters
     ----------
     rows, cols : array of int
-        Equations, and the unknowns that the transversal gives them, in the same order.
+        Equations, and the unknown that the transversal matches with each of them.
     """
 
     rows: Integers
@@ -34,7 +34,7 @@ class Block:
 
 
 def strong_components(n: int, source: Integers, goal: Integers) -> Integers:
-    """Number of the strong component of each node, such that no edge leads to a smaller number.
+    """Strong components of a directed graph, numbered such that no edge leads to a smaller number.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[
 
 
 def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, ...]:
-    """Blocks of the signature matrix: what can be solved separately, with all its derivatives."""
+    """Blocks of the signature matrix: equations that can be solved separately, with all derivatives."""
     return find_blocks(signature.rows, signature.cols, transversal)
 
 
 def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
-    """Numbers of the entries of a signature that reach the offsets: the pattern of the system Jacobian.
+    """Numbers of the entries of a signature with sigma_ij = d_j - c_i: the pattern of the system Jacobian.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
 
 
 def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
-    """Blocks of the system Jacobian: what can be solved separately within a stage.
+    """Blocks of the system Jacobian: equations that can be solved separately within a stage.
 
     Parameters
     ----------
@@ -139,18 +139,19 @@ def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Int
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The part of a stage that one fine block does: a system of equations for some derivatives.
+    """The part of a stage that belongs to one fine block: equations for some derivatives.
 
     Parameters
     ----------
     equations : list of (int, int)
-        Equation and how often it is differentiated.
+        Numbers of an equation and of its differentiations.
     unknowns : list of (int, int)
-        Unknown and order of the derivative that is solved for.
+        Unknown and order of each derivative that is solved for.
     free : list of (int, int)
-        Unknown and order of derivatives whose values nothing determines: they must be given.
+        Unknown and order of each derivative whose value must be given, because no equation determines it.
     linear : bool
-        No guess of the unknowns is needed, as the equations are differentiated or linear as they stand.
+        Whether all equations are linear in the unknowns, by differentiation or as written, so that no guess
+        is needed.
     """
 
     equations: list[tuple[int, int]]
@@ -166,7 +167,7 @@ class Stage:
     Parameters
     ----------
     number : int
-        k, from -max(d) to 0; what has a negative order is left out.
+        k, from -max(d) to 0; derivatives of negative order are left out.
     tasks : tuple of Task
         One for each fine block that takes part, in the order of solution.
     """
@@ -181,20 +182,20 @@ class Stage:
 
     @property
     def unknowns(self) -> list[tuple[int, int]]:
-        """What is solved for, with the orders of derivative."""
+        """Unknowns of all tasks, with the orders of the derivatives that are solved for."""
         return [pair for task in self.tasks for pair in task.unknowns]
 
     @property
     def free(self) -> list[tuple[int, int]]:
-        """What must be given, with the orders of derivative."""
+        """Unknowns whose values must be given, with the orders of derivative."""
         return [pair for task in self.tasks for pair in task.free]
 
 
 class Stages(Sequence[Stage]):
-    r"""All stages, each made when it is asked for.
+    r"""All stages of the solution scheme, each made when it is asked for.
 
     With :math:`k_c = \max_i c_i`, the stages :math:`-k_c, \dots, 0` are the blocks
-    :math:`B_0, \dots, B_{k_c}` of the fast prolongation; those before hold no
+    :math:`B_0, \dots, B_{k_c}` of the fast prolongation; earlier stages hold no
     equation, only values that must be given.
 
     Parameters
@@ -204,7 +205,7 @@ class Stages(Sequence[Stage]):
     c, d : array of int, shape (n,)
         Offsets.
     states : array of int, shape (n,)
-        Number of derivatives of each unknown, x included, that are free.
+        Number of free initial values of each unknown: of itself, its first derivative, and so on.
     nonlinear : array of bool, shape (n,)
         Equations that are, or may be, nonlinear where they are not differentiated.
 

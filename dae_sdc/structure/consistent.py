@@ -1,9 +1,10 @@
 r"""Points at which equations and their derivatives hold.
 
-A random point is no point of a solution: the factor of z in :math:`x' - y + z (x - \sin t) = 0` vanishes
-where :math:`x = \sin t` is another equation, and nowhere else. So the equations are expanded in the Taylor
-coefficients of the unknowns, and solved by the Gauss-Newton method, in doubles and then with many digits.
-What is 0 at several such points with many digits is 0 on the whole component of the solutions.
+Ranks at a random point may differ from those on a solution: if :math:`x = \sin t` is one equation, the factor
+of z in another, :math:`x' - y + z (x - \sin t) = 0`, vanishes on solutions, but not at random points. So the
+equations are expanded in Taylor coefficients of the unknowns, and solved by the Gauss-Newton method, in
+doubles and then with many digits. An expression that is 0 at several such points, to many digits, is taken to
+be 0 on the whole component of the solutions.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Pro
 
 @dataclass(frozen=True)
 class Start:
-    """Where points are looked for.
+    """Values near which points that satisfy the constraints are sought.
 
     Parameters
     ----------
     values : mapping of (int, int) to float
         Start values of unknowns and derivatives.
     parameters : sequence of (float or None)
-        Values of the parameters.
+        Values of the parameters; random ones for None.
     t, span : float
         Time, and the length of the interval.
     general : bool
-        Whether parameters are changed a little, so that ranks are those of general values.
+        Whether parameters are perturbed by up to 2 %, so that ranks are those of general values.
     """
 
     values: Mapping[Jet, float] = field(default_factory=dict)
@@ -42,7 +43,7 @@ class Start:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What distinguishes this start from others, as a key of a dictionary."""
+        """The values of all fields, as a key of a dictionary."""
         return tuple(self.values.items()), tuple(self.parameters), self.t, self.span, self.general
 
     @staticmethod
@@ -54,7 +55,7 @@ class Start:
         model : Model
             The model.
         guesses : mapping of (int, int) to float, optional
-            Values that come before the start values of the model.
+            Values that take precedence over the start values of the model.
         t : float, optional
             Time; the start of the interval if not given.
         """
@@ -70,7 +71,7 @@ class Start:
 
 
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
-    """A point at which all rows vanish, by the Gauss-Newton method.
+    """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     p : sequence of float
         Parameters.
     pace : float
-        Time in which unknowns change.
+        Time in which unknowns change, the unit of their derivatives.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         if slow > POINT_SEARCH.most_slow_steps:
             return None
         for attempt in range(12):
-            # The step without damping first, which is taken where it brings much.
+            # First the step without damping, which is taken if it halves the residual.
             damping = factor * min(before, before**2) if attempt else 0.0
             wanted = 0.5 * before if not attempt else before
             change = least.solve(-residual, damping) if damping else step
@@ -135,16 +136,16 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
 
 
 def find_points(system: Prolongation, start: Start, near: Point | None = None) -> Iterator[Point]:
-    """Points at which all rows vanish, near the start values or, if there are none, elsewhere.
+    """Points at which all rows of a prolongation vanish, near start values or, without any there, elsewhere.
 
     Parameters
     ----------
     system : Prolongation
         The rows.
     start : Start
-        Where to begin.
+        Values at which to begin.
     near : Point, optional
-        A point of another prolongation of the same equations to begin with.
+        A point of another prolongation of the same equations at which to begin.
 
     Yields
     ------
@@ -186,14 +187,14 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
 
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
-    """A point at which more derivatives of the equations vanish; None where the system Jacobian is singular.
+    """A point extended to more derivatives of the equations; None where the system Jacobian is singular.
 
     Each further Taylor coefficient follows from linear equations with the system Jacobian as matrix.
 
     Parameters
     ----------
     point : Point
-        Where equations vanish with as many derivatives as their offsets say.
+        A point at which the equations vanish, differentiated as often as their offsets say.
     wanted : Prolongation
         The rows that are to vanish, of the same equations.
     """
@@ -234,7 +235,7 @@ def _by_stages(
     t: float,
     pace: float,
 ) -> Point | None:
-    """A point that is found stage by stage, each with one more derivative of the equations."""
+    """A point found in stages, each with one more derivative of the equations; None where one fails."""
     found: Point | None = None
     p = _parameters(start, source)
     for by in range(system.order, -1, -1):
@@ -252,7 +253,7 @@ def _by_stages(
 
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
-    """Values of the parameters."""
+    """Values of the parameters: perturbed if ``start.general``, random where none is given."""
     return [
         float(source.uniform(0.5, 1.5))
         if value is None

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
 
 Partials: TypeAlias = dict[tuple[int, int], Series]
-"""Derivatives by unknown j, differentiated k times."""
+"""Partial derivatives of an expression by x_j^(k), with the keys (j, k)."""
 
 RANDOM_POINTS = 5
-"""Random points that are tried until all square roots exist."""
+"""Number of random points that are tried for one at which all square roots exist."""
 
 _WIDE = 8
-"""Steps of a tape that must do the same on average before arrays are faster than Python's numbers."""
+"""Mean size of the groups of a tape from which on arrays are faster than Python's numbers."""
 
 
 class _Group(NamedTuple):
-    """Steps of a tape with one operation and different operands, which do not depend on each other."""
+    """Steps of a tape with the same operation and different operands that do not depend on each other."""
 
     op: Op
     exponent: int
@@ -45,9 +45,9 @@ class Tape:
     Parameters
     ----------
     graph : Expressions
-        Where they are.
+        The graph of the expressions.
     roots : sequence of int
-        Nodes.
+        Nodes of the expressions.
     """
 
     def __init__(self, graph: Expressions, roots: Sequence[int]) -> None:
@@ -96,16 +96,16 @@ class Tape:
 
     @cached_property
     def is_wide(self) -> bool:
-        """Whether so many steps do the same that arrays are faster than Python's numbers."""
+        """Whether enough steps share an operation that arrays are faster than Python's numbers."""
         return len(self._steps) > _WIDE and len(self._steps) > _WIDE * len(self._groups)
 
     def coefficients(self, leaves: Floats) -> Floats:
-        """The expressions along a curve, in doubles and all at once.
+        """Taylor coefficients of the expressions along a curve, in doubles and all at once.
 
         Parameters
         ----------
         leaves : ndarray, shape (order + 1, leaves)
-            The series of :attr:`leaves`.
+            Taylor coefficients of :attr:`leaves`.
 
         Returns
         -------
@@ -133,14 +133,14 @@ class Tape:
         return found[:, self._roots]
 
     def evaluate(self, ring: Arithmetic, leaf: Callable[[Leaf], Series]) -> list[Series | None]:
-        """The expressions along a curve.
+        """Taylor series of the expressions along a curve.
 
         Parameters
         ----------
         ring : Arithmetic
-            Order and numbers.
+            Order of the series and arithmetic of their coefficients.
         leaf : callable
-            The series of time, an unknown, its derivative or a parameter.
+            Function that gives the series of time, an unknown, its derivative or a parameter.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class Tape:
 
 def _applied(ring: Arithmetic, op: Op, exponent: int, operands: list[Series | None]) -> Series | None:
     if op is Op.SELECT and ring.takes_branches and operands[0] is not None:
-        return operands[1] if operands[0][0] else operands[2]  # the other one may have no value
+        return operands[1] if operands[0][0] else operands[2]  # the branch not taken may have no value
     known: list[Any] = [series for series in operands if series is not None]
     if len(known) < len(operands):
         return None
@@ -179,7 +179,7 @@ def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Serie
     Parameters
     ----------
     graph : Graph
-        Where the expressions are.
+        The graph of the expressions.
     roots : iterable of int
         Nodes.
     order : int
@@ -193,7 +193,7 @@ def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Serie
     Raises
     ------
     NoValueError
-        If an expression has no value at a random point, as it divides by 0 everywhere.
+        If an expression has no value at random points, for instance because it divides by 0 everywhere.
     """
     nodes = list(roots)
     slopes = [
@@ -204,7 +204,7 @@ def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Serie
     ]
     tape = Tape(graph, [*nodes, *(slope for _, _, slope in slopes)])
     points = (Arithmetic(order, point, exact_roots=True) for point in range(RANDOM_POINTS))
-    # At the last point square roots are those of constant multiples where there are none.
+    # If all random points fail, square roots that the field lacks are those of constant multiples.
     for ring in (*points, Arithmetic(order)):
         found = [series for series in tape.evaluate(ring, ring.leaf) if series is not None]
         if len(found) == len(nodes) + len(slopes):

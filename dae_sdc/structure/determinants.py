@@ -1,4 +1,4 @@
-"""Determinants of the system Jacobian along a solution: where they vanish, the solution is not determined."""
+"""Determinants of the system Jacobian along a solution, which is not determined where one vanishes."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DeterminantOptions:
-    """Settings of the watch on determinants.
+    """Settings of the search for zeros of determinants along a solution.
 
     Parameters
     ----------
     most_expanded : int
-        Equations of a block whose determinant is an expression; that of a larger one is a product of pivots.
+        Largest number of equations of a block whose determinant is an expression; the determinant of a larger
+        block is a product of pivots.
     most_equations : int
-        Equations of a block that is looked at; factors of a larger one would take longer than its steps.
+        Largest number of equations of a block that is watched; to factorise a larger one would take longer
+        than the steps of the run.
     vanishing : float
-        Singular value, relative to the largest of a matrix in units of its usual rows and columns, that
-        counts as zero.
+        Singular value, relative to the largest of the equilibrated matrix, that counts as zero.
     suspicious : float
-        Least value that the last three determinants foretell, relative to their sizes, up to which a step is
-        looked at.
+        A step is examined if the parabola through the last three determinants has a minimum below this,
+        relative to their sizes.
     involved : float
-        Part of a null vector, relative to its largest entry, from which on an equation takes part in it.
+        Entry of a null vector, relative to the largest, from which on its equation is listed as dependent.
     rounded : float
-        Value of an unknown, relative to those nearby, that is 0 but for the accuracy of a place.
+        Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
     most_values : int
-        Values that a message lists.
+        Largest number of values that a message lists.
     """
 
     most_expanded: int = 6
@@ -65,18 +66,18 @@ DETERMINANTS = DeterminantOptions()
 
 @dataclass(frozen=True)
 class Deficiency:
-    """How the rank of a matrix falls at a place.
+    """Rank deficiency of a matrix at a time and state.
 
     Parameters
     ----------
     what : str
-        The matrix: "the system Jacobian".
+        Name of the matrix: "the system Jacobian" or "the Jacobian of the constraints".
     rank, size : int
-        Its rank there, and elsewhere.
+        Its rank there, and its number of rows, the rank elsewhere.
     equations : tuple of str
-        Those that depend on one another there.
+        Names of the equations that depend on one another there.
     values : tuple of (str, float)
-        Name and value of the unknowns that matter.
+        Names and values of the unknowns on which the dependent rows depend.
     """
 
     what: str
@@ -98,7 +99,7 @@ class Deficiency:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Equations and unknowns of a diagonal block, with the places and nodes of its entries."""
+    """Equations and unknowns of a diagonal block, with the positions and graph nodes of its entries."""
 
     rows: tuple[int, ...]
     cols: tuple[int, ...]
@@ -109,11 +110,11 @@ class _Block:
 class Determinants:
     r"""Determinants of the diagonal blocks of the system Jacobian as functions of the state of a problem.
 
-    The system Jacobian :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of a model, repaired where it is
-    singular everywhere, contains no derivatives but those in the equations, which the states of a problem of
-    the model hold, whether its index was reduced or not. It is block triangular, so that it is singular
-    where one of its diagonal blocks is. Blocks of numbers, and blocks that contain derivatives which a state
-    does not hold, as repairs may bring in, are left out.
+    The system Jacobian :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of a model (of the repaired model
+    where it is singular everywhere) is block triangular, so it is singular where one of its diagonal blocks
+    is. It contains only derivatives that occur in the equations, which the states of a problem made of the
+    model hold, whether its index was reduced or not. Constant blocks are left out, and so are blocks with
+    derivatives that a state does not hold, which a repair may introduce.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ class Determinants:
         self._blocks = [] if says_nothing else self._collected(model, found)
         small = [block for block in self._blocks if len(block.rows) <= DETERMINANTS.most_expanded]
         large = [block for block in self._blocks if len(block.rows) > DETERMINANTS.most_expanded]
-        # An expanded determinant may be a number although its entries are none.
+        # The determinant of a block may be constant although its entries are not.
         expanded = [(block, _determinant(self._graph, block)) for block in small]
         expanded = [(block, node) for block, node in expanded if self._graph.mark[node] & MOVING]
         self._blocks = [*(block for block, _ in expanded), *large]
@@ -154,7 +155,7 @@ class Determinants:
         self.needs_derivatives = any(entry.kind == "du" for entry in self._program.inputs)
 
     def __deepcopy__(self, memo: Any) -> Determinants:
-        return self  # nothing in it changes
+        return self  # it is immutable
 
     def __len__(self) -> int:
         """Number of determinants that change along a solution."""
@@ -174,7 +175,7 @@ class Determinants:
         return Input("du", self._place[before]) if before in self._place else None
 
     def _collected(self, model: Any, found: Structure) -> list[_Block]:
-        """Blocks whose entries change and are known, with the entries."""
+        """Diagonal blocks whose entries vary and can be evaluated from a state."""
         graph, number = self._graph, np.full((2, found.size), -1)
         for at, block in enumerate(found.fine):
             number[0, block.rows] = number[1, block.cols] = at
@@ -201,7 +202,7 @@ class Determinants:
         """A :class:`Follower` of the determinants along a run."""
         return copy.copy(self._new)
 
-    # What is singular, and how
+    # --- rank deficiency ------------------------------------------------------------------------------------
 
     @cached_property
     def _entries(self) -> Program:
@@ -217,7 +218,7 @@ class Determinants:
         t : float
             Time.
         u, du, p : ndarray
-            State, derivative and parameters.
+            State, its derivative, and values of the parameters.
         """
         block = self._blocks[at]
         first = sum(len(other.nodes) for other in self._blocks[:at])
@@ -236,7 +237,7 @@ class Determinants:
         p: Vector,
         least: float = DETERMINANTS.vanishing,
     ) -> Deficiency | None:
-        """How the rank of a block falls at a place; None where it does not.
+        """The rank deficiency of a block at a time and state; None where it is regular.
 
         Parameters
         ----------
@@ -245,7 +246,7 @@ class Determinants:
         place : (float, ndarray, ndarray)
             Time, state and derivative.
         others : sequence of (float, ndarray, ndarray)
-            Places near it, from which the usual sizes of rows and columns follow.
+            Times, states and derivatives nearby, for the usual sizes of rows and columns.
         p : ndarray
             Values of the parameters.
         least : float
@@ -277,7 +278,7 @@ class Determinants:
         place: tuple[float, Vector, Vector],
         others: Sequence[tuple[float, Vector, Vector]],
     ) -> tuple[tuple[str, float], ...]:
-        """Unknowns in the entries of some rows, with their values."""
+        """Names and values of the unknowns in the entries of some rows."""
         nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in rows]
         found = []
         for leaf in sorted(self._graph.leaves_of(*nodes)):
@@ -291,14 +292,14 @@ class Determinants:
 
 
 class Follower:
-    """Determinants along a run, with work space and what is known of the last steps.
+    """Determinants along a run, with work space and the values of the last steps.
 
-    Those of large blocks are in units of the first that were calculated.
+    A determinant of a large block is divided by the absolute value of the first one computed.
 
     Parameters
     ----------
     compiled : Compiled
-        Gives the determinants of small blocks and the entries of large ones.
+        Program that computes the determinants of small blocks and the entries of large ones.
     expanded : int
         Number of small blocks, which come first.
     blocks : sequence of _Block
@@ -348,45 +349,45 @@ class Follower:
         t : float
             Time.
         u, du, p : ndarray
-            State, derivative and parameters.
+            State, its derivative, and values of the parameters.
         """
         self._own.begin(self._address, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
-        """Go on to the end of a step, looking at the middle of the straight line to it, too.
+        """Advance to the end of a step; determinants are computed there and halfway along a straight line.
 
         Parameters
         ----------
         t : float
             Time at the end.
         u, du, p : ndarray
-            State and derivative at the end, and parameters.
+            State and derivative at the end of the step, and values of the parameters.
 
         Returns
         -------
         int
-            0, or the sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the
-            step, 4 if one may have done so near its start, and 8 if one was to change its sign and has not.
+            Sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the step, 4 if
+            one may have done so near its start, and 8 if one was extrapolated to change its sign but did not.
         """
         return int(self._own.follow(self._address, p, t, u, du, DETERMINANTS.suspicious))
 
     @property
     def signs(self) -> Vector:
-        """Last signs of the determinants, 0 where nothing is known, shape (blocks,)."""
+        """Last signs of the determinants, 0 where none is known, shape (blocks,)."""
         return self._arrays["signs"].copy()
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
-    """Left null vectors of a square matrix, as columns in units of its rows; None for a regular one.
+    """Left null vectors, as columns, of an equilibrated square matrix; None if it is regular.
 
     Parameters
     ----------
     matrix : ndarray, shape (k, k)
         The matrix.
     usual : ndarray, shape (k, k)
-        Sizes of the entries, here or nearby, from which those of rows and columns follow.
+        Sizes of the entries, here and nearby, by which rows and columns are equilibrated.
     least : float
-        Relative size of singular values that count as zero; those that are as small as the smallest do, too.
+        Relative size of singular values that count as zero; values up to 30 times the smallest do so, too.
     """
     rows, cols = equilibration(usual)
     vectors, sizes, _ = np.linalg.svd(matrix * rows[:, None] * cols)
@@ -398,7 +399,7 @@ def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishi
 
 
 def rounded(value: float, others: Sequence[float]) -> float:
-    """A value, 0 where it is round-off beside others of the same unknown."""
+    """The value, or 0 where it is round-off compared with other values of the same unknown."""
     return 0.0 if abs(value) <= DETERMINANTS.rounded * max(map(abs, others), default=0.0) else value
 
 

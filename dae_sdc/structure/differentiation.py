@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Differentiation:
-    """Index and degrees of freedom by the derivative array.
+    """Differentiation index and degrees of freedom of a DAE by its derivative array.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class Differentiation:
         Differentiation index; None if the equations do not determine the unknowns up to the highest number
         of derivatives that was tried.
     dof : int or None
-        Number of values that can be chosen freely at the start.
+        Number of free initial values; None if the index is.
     consistent : bool
-        Whether this is so at points that satisfy the constraints, and not just at random ones.
+        Whether ranks are those at points that satisfy the constraints, and not just at random points.
     """
 
     index: int | None
@@ -53,24 +53,26 @@ def differentiate(
 
     With s_j the highest order of x_j in the equations, at least 1, the index is the smallest k such that
     F = 0, F' = 0, ..., F^(k) = 0 determine all :math:`x_j^{(s_j)}`: such that the Jacobian of this array by
-    the derivatives of these and higher orders is 1-full in :math:`x^{(s)}`. The rank is exact, at a random
-    point; where it may be another at consistent points, see :func:`differentiate_at_points`.
+    the derivatives of these and higher orders is 1-full in :math:`x^{(s)}`. Ranks are exact, at a random
+    point; where they may differ at consistent points, see :func:`differentiate_at_points`.
 
     Parameters
     ----------
-    graph, roots : Graph and list of int
-        Equations.
+    graph : Graph
+        Expressions.
+    roots : list of int
+        The node of each equation.
     signature : Signature
-        True orders of derivative.
+        Orders of derivative on which the equations depend.
     most : int
         Largest k that is tried.
     limit : int, optional
-        Operations of the elimination after which it is given up.
+        Number of operations of the elimination after which it is given up.
 
     Returns
     -------
     Differentiation or None
-        The index and the dimension of the set of consistent values; None if that took too long.
+        The index and the dimension of the set of consistent values; None if ``limit`` was reached.
 
     References
     ----------
@@ -142,16 +144,16 @@ def differentiate_at_points(
     near: Point | None = None,
     expected: Differentiation | None = None,
 ) -> Differentiation | None:
-    """What :func:`differentiate` finds, at points where the equations and their derivatives hold.
+    """Differentiation index and degrees of freedom at points where the equations and their derivatives hold.
 
     Parameters
     ----------
     graph, roots, signature, most
         Arguments of :func:`differentiate`.
     start : Start
-        Where points are looked for.
+        Values near which points that satisfy the constraints are sought.
     near : Point, optional
-        A point where fewer derivatives hold.
+        A point where the equations hold with fewer derivatives, at which the search begins.
     expected : Differentiation, optional
         A result that is accepted without a second point.
 
@@ -163,7 +165,7 @@ def differentiate_at_points(
     highest = _highest(signature)
     order = min(3, most)
     while True:
-        # One derivative more than ranks are taken of, so that no value is left that it forbids.
+        # The point satisfies one derivative more than ranks need: it may forbid values they depend on.
         system = Prolongation(
             graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest]
         )
@@ -186,7 +188,7 @@ def differentiate_at_points(
 
 
 def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiation | None:
-    """The result at a point, with many digits where doubles leave a rank open; None if both leave it open."""
+    """The result at a point, with many digits if doubles leave a rank in doubt; None if both do."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
     made = system.matrix(point, point.x)
@@ -209,14 +211,14 @@ def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiati
 
 
 class _DoubtError(Exception):
-    """Singular values leave a rank open."""
+    """Singular values leave a rank in doubt."""
 
 
 CLEAR_RANK = (1e-6, 1e-10)
-"""Singular values of a matrix with rows and columns of size 1, relative to the largest: not 0, and 0."""
+"""Relative singular values of an equilibrated matrix from which on one counts, and up to which one is 0."""
 
 MOST_ROWS_WITH_DIGITS = 300
-"""Rows up to which ranks are found with many digits."""
+"""Largest number of rows of which ranks are found with many digits."""
 
 
 def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:

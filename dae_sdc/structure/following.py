@@ -15,29 +15,29 @@ from dae_sdc.structure import parabola
 
 
 class FollowerMemory(ctypes.Structure):
-    """What is kept from step to step, for Python and for compiled code: addresses of doubles unless said."""
+    """Record kept from step to step by Python and compiled code; entries are addresses unless noted."""
 
     _fields_ = fields(
         ctypes.c_int64,
-        "program",  # address of the function that gives small determinants and the entries of large blocks
-        "n count expanded",  # numbers: of unknowns, of determinants, and of those that the program gives
-        "blocks",  # of each larger block its size, number of entries, and their places in it, integers
-        "out",  # what the program gives
-        "matrix",  # a larger block
-        "last middle",  # u and u' at the end of the last step and in the middle of this one, (2, n)
-        "ends",  # the determinants at the last three ends, (3, count)
-        "between",  # those in the middle, (count,)
-        "signs",  # their last signs, 0 where nothing is known, (count,)
-        "units",  # logarithms that count as 1, (count,)
-        "times",  # of the last three ends
+        "program",  # address of the function that computes small determinants and entries of larger blocks
+        "n count expanded",  # numbers: of unknowns, of determinants, and of those that the program computes
+        "blocks",  # integers: for each larger block its size, number of entries, and their places in it
+        "out",  # output of the program
+        "matrix",  # workspace for a larger block
+        "last middle",  # u and u' at the end of the last step and in the middle of this one, (2, n) each
+        "ends",  # determinants at the last three ends of steps, (3, count)
+        "between",  # determinants in the middle of the step, (count,)
+        "signs",  # last signs of the determinants, 0 where none is known, (count,)
+        "units",  # logarithms of the units of the determinants, (count,)
+        "times",  # last three ends of steps, (3,)
     )
 
 
 follower_at = RecordView(FollowerMemory).at
 
 TURNED, INSIDE, BEFORE, BOUNCED = 1, 2, 4, 8
-"""Marks of a step: a determinant has changed its sign; was perhaps 0 in the step; or near its start; or was
-to change its sign and has not."""
+"""Marks of a step: a determinant has changed its sign; may have touched 0 in the step; or near its start; or
+was extrapolated to change its sign but did not."""
 
 LARGEST_POWER = 300.0
 
@@ -46,7 +46,7 @@ register_jitable(**INNER)(parabola.foretold)
 
 @register_jitable(**INNER)
 def from_pivots(matrix: Any, size: Any) -> Any:
-    """Sign of a determinant, and the logarithm of its size; the matrix is overwritten."""
+    """Sign of a determinant, and the logarithm of its absolute value; the matrix is overwritten."""
     sign, power = 1.0, 0.0
     for k in range(size):
         at = k
@@ -75,7 +75,7 @@ def from_pivots(matrix: Any, size: Any) -> Any:
 
 @register_jitable(**INNER)
 def evaluate(own: Any, p: Any, t: Any, u: Any, du: Any, to: Any) -> Any:
-    """The determinants at a place into the row at an address; NaN where one has no value."""
+    """Write the determinants at a time and state to the row at address ``to``; NaN where one has no value."""
     call_residual(own.program, t, u, du, p, own.out)
     out, row, units = doubles(own.out), doubles(to), doubles(own.units)
     for k in range(own.expanded):
@@ -100,14 +100,14 @@ def evaluate(own: Any, p: Any, t: Any, u: Any, du: Any, to: Any) -> Any:
 
 @kept
 def values(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
-    """The determinants at a place, into the row of those in the middle of a step."""
+    """Write the determinants at a time and state to the row for the middle of a step."""
     own = follower_at(address)
     evaluate(own, p.ctypes.data, t, u.ctypes.data, du.ctypes.data, own.between)
 
 
 @kept
 def begin(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
-    """Begin at a place, and forget the steps before."""
+    """Begin at a time and state, and forget earlier steps."""
     own = follower_at(address)
     n, count, ends, times = own.n, own.count, doubles(own.ends), doubles(own.times)
     for k in range(2 * count):
@@ -125,7 +125,7 @@ def begin(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
 
 @kept
 def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
-    """Go on to the end of a step; returns the marks of the step."""
+    """Advance to the end of a step; returns the sum of its marks."""
     own = follower_at(address)
     n, count, ends, times = own.n, own.count, doubles(own.ends), doubles(own.times)
     last, middle = doubles(own.last), doubles(own.middle)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def _depends_on_the_point(
     model: ModelWithGraph, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
 ) -> bool:
-    """Whether the rank of the system Jacobian may be another at consistent points than at random ones.
+    """Whether the rank of the system Jacobian at consistent points may differ from that at random points.
 
-    Not if its entries contain no unknowns, or only such that no constraint binds.
+    It cannot if the entries contain no unknowns, or only unknowns that occur in no constraint.
     """
     graph = model.graph
     moving = [node for node in leading.values() if graph.mark[node] & UNKNOWN]
@@ -49,18 +49,18 @@ def _depends_on_the_point(
 
 @dataclass(frozen=True, eq=False)
 class Leading:
-    """The system Jacobian at points that satisfy the equations as far as they are differentiated.
+    """The system Jacobian at points that satisfy the equations and their derivatives, equation i up to c_i.
 
     Parameters
     ----------
     test : RankTest or None
-        Its rank there; None where no such point was found.
+        Its rank there; None if no such point was found.
     points : tuple of Point
-        The points.
+        The points that were found.
     vanishing : frozenset of (int, int)
-        Entries that vanish at all of them.
+        Entries, by equation and unknown, that vanish at all points.
     rows : mapping of int to mapping of int to number
-        Its entries at one of them with many digits, by equation and unknown, where it is singular.
+        Entries at one of the points with many digits, by equation and unknown, if the matrix is singular.
     """
 
     test: RankTest | None
@@ -70,7 +70,7 @@ class Leading:
 
 
 def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The nodes of the entries of the system Jacobian, by equation and unknown.
+    """The graph nodes of the entries of the system Jacobian, by equation and unknown.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def leading_rank(
     blocks : sequence of Block
         Fine blocks.
     start : Start
-        Where points are looked for.
+        Values near which points that satisfy the constraints are sought.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def _found_leading(
 
 
 def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Sequence[Point]) -> Leading:
-    """The rank with many digits: the largest one of several points."""
+    """The rank computed with many digits, the largest at several points."""
     best: tuple[int, dict[int, dict[int, Any]]] | None = None
     for point in points:
         entries = point.evaluate(nodes, exact=True)
@@ -177,9 +177,9 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
 
 
 def dependent_rows(rows: Mapping[int, Mapping[int, Any]], c: Integers) -> list[dict[int, Any]]:
-    """Dependences of rows: the factors with which a redundant row, the first one, and others add to 0.
+    """Linear dependences of rows: factors by row, that of the redundant row first, of a sum that is 0.
 
-    Rows that are differentiated least come last, and so depend on the others.
+    Rows with the smallest c come last, so that the redundant rows are among them.
     """
     echelon, found = RealEchelon(), []
     for i in sorted(rows, key=lambda i: (-int(c[i]), i)):
@@ -190,7 +190,7 @@ def dependent_rows(rows: Mapping[int, Mapping[int, Any]], c: Integers) -> list[d
 
 
 def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
-    """Columns in which some rows are independent, as many as rows."""
+    """As many columns as there are rows, in which the rows are independent."""
     echelon = RealEchelon()
     leads = [echelon.add(row, at)[0] for at, row in enumerate(rows)]
     return sorted(lead for lead in leads if lead is not None)
@@ -246,7 +246,8 @@ class RealEchelon:
     Parameters
     ----------
     level : callable, optional
-        Leading columns are of the highest level that is left in a row, and the largest in it.
+        Function that gives the level of a column. The leading column of a reduced row is that of the largest
+        entry among its columns of the highest level.
     """
 
     def __init__(self, level: Callable[[int], int] | None = None) -> None:
@@ -255,14 +256,14 @@ class RealEchelon:
         self._rows: list[tuple[int, dict[int, Any], dict[int, Any]]] = []
 
     def add(self, row: Mapping[int, Any], tag: int) -> tuple[int | None, dict[int, Any]]:
-        """Reduce a row and keep what is left.
+        """Reduce a row by those before, and keep it if it is not 0.
 
         Returns
         -------
         int or None
             The leading column; None for a row that depends on those before.
         dict of int to number
-            By tag, the factors with which the rows add to what is left.
+            Factors of the rows, by their tags, in the sum that is the reduced row.
         """
         size = max(map(abs, row.values()), default=0)
         if not size:

@@ -1,4 +1,4 @@
-"""Shortest solutions of linear equations that may depend on one another."""
+"""Minimum-norm solutions of linear equations that may depend on one another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class LinearRows:
-    """Linear equations with rows of size 1, by singular values or, if they are sparse, by factors.
+    """Linear equations with rows of norm 1, solved by singular values or, if sparse, by LU factors.
 
     Parameters
     ----------
@@ -22,18 +22,19 @@ class LinearRows:
     dependent : float
         Singular value, relative to the largest, that counts as 0.
     diagonal_shift : float
-        Taken from zeros on the diagonal of a sparse system, so that rows that depend on others have factors.
+        Subtracted from zeros on the diagonal of a sparse system, so that dependent rows do not make it
+        singular.
     empty : float
-        Size of a row, relative to the largest, up to which it stays as it is.
+        Norm of a row, relative to the largest, up to which it is not scaled to 1.
     scales : ndarray, shape (n,), optional
-        Units of the unknowns, in which solutions are the shortest; 1 if not given.
+        Units of the unknowns, in which the norm of a solution is least; 1 if not given.
 
     Attributes
     ----------
     sizes : ndarray, shape (k,)
-        Sizes of the rows, in units of the unknowns.
+        Norms of the rows, in units of the unknowns.
     rows : ndarray or csr_matrix, shape (k, n)
-        The rows of size 1, in these units.
+        The rows scaled to norm 1, in these units.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class LinearRows:
         if self._sparse:
             self.rows: Any = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
             k, n = self.rows.shape
-            # Not the normal equations, which would square the condition.
+            # The augmented system, because the normal equations would square the condition number.
             blocks = [[sparse.identity(n), self.rows.T], [self.rows, -diagonal_shift * sparse.identity(k)]]
             self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
         else:
@@ -64,14 +65,14 @@ class LinearRows:
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
 
     def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
-        """The solution; with damping, that of least squares of the rows and of the damped solution.
+        """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
 
         Parameters
         ----------
         rhs : ndarray, shape (k,)
             Right-hand side of the equations as they were given.
         damping : float
-            Weight of the square of the solution, in units of the unknowns.
+            Weight of the squared norm of the solution, in units of the unknowns.
         """
         scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
         if self._sparse:
@@ -82,12 +83,12 @@ class LinearRows:
         return found
 
     def norm(self, values: Floats) -> float:
-        """Size of values of the equations, in units of the sizes of the rows."""
+        """Norm of values of the equations, each divided by the norm of its row."""
         with np.errstate(over="ignore"):
             return float(np.linalg.norm(values / self.sizes))
 
     def least(self, rhs: Floats) -> Floats:
-        """The shortest vector that solves the rows of size 1 as well as possible."""
+        """The least-squares solution of minimum norm for the scaled rows."""
         if not self._sparse:
             found: Floats = self._right.T @ ((self._left.T @ rhs) / self._values)
             return found
@@ -99,7 +100,7 @@ class LinearRows:
         return shortest
 
     def multipliers(self, gradient: Floats) -> Floats:
-        """Weights of the rows that come closest to a gradient."""
+        """Weights of the scaled rows whose sum is closest to a gradient, shape (k,)."""
         if self._sparse:
             k, n = self.rows.shape
             found: Floats = self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
@@ -108,7 +109,7 @@ class LinearRows:
         return found
 
     def unreachable(self, values: Floats) -> Floats:
-        """The part of values of the equations that no step changes, in rows of size 1."""
+        """The part of values of the scaled equations that no change of the unknowns can remove."""
         scaled = values / self.sizes
         left: Floats = scaled - self.rows @ self.least(scaled)
         return left

@@ -11,16 +11,16 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from dae_sdc.structure.blocks import strong_components
 from dae_sdc.structure.signature import Integers, Signature, require_balance
 
-_RELAXATIONS = 64  # of all entries at once, before the blocks are gone through one by one
+_RELAXATIONS = 64  # relaxations of all entries at once, before blocks are relaxed one by one
 
 
 def find_transversal(signature: Signature) -> Integers:
-    r"""One unknown for each equation, all different, with the largest sum of orders.
+    r"""A highest-value transversal: a different unknown for each equation, with the largest sum of orders.
 
     Parameters
     ----------
     signature : Signature
-        Of n equations and n unknowns.
+        Orders of derivative of n unknowns in n equations.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def find_transversal(signature: Signature) -> Integers:
     Raises
     ------
     StructureError
-        If no transversal exists; with the names of what is over- and under-determined.
+        If no transversal exists, with the names of over- and under-determined equations and unknowns.
     """
     require_balance(signature)
     # The matching takes explicit zeros for missing entries, so weights begin at 1.
@@ -43,19 +43,20 @@ def find_transversal(signature: Signature) -> Integers:
 
 
 def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Integers, Integers]:
-    r"""The smallest c and d, not negative, with d_j - c_i >= sigma_ij and equality on the transversal.
+    r"""The smallest c, d >= 0 with d_j - c_i >= sigma_ij and equality on the transversal.
 
     Parameters
     ----------
     signature : Signature
-        Of n equations and n unknowns.
+        Orders of derivative of n unknowns in n equations.
     transversal : array of int, shape (n,)
         From :func:`find_transversal`; the offsets are the same for every transversal of highest value.
 
     Returns
     -------
     c, d : array of int, shape (n,)
-        How often each equation is differentiated, and the order up to which each unknown is then found.
+        Number of differentiations of each equation, and the order of the derivative of each unknown that the
+        differentiated equations determine.
 
     References
     ----------
@@ -95,7 +96,7 @@ def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -
 
 
 def _longest_paths_by_blocks(n: int, source: Integers, goal: Integers, length: Integers) -> Integers:
-    """Longest paths where they are long: strong components one after the other, each until it is still."""
+    """Lengths of longest paths by strong components in topological order, each relaxed until it converges."""
     labels = strong_components(n, source, goal)
     by_source = np.argsort(source, kind="stable")
     ends = np.searchsorted(source[by_source], np.arange(n + 1)).tolist()
@@ -125,5 +126,5 @@ def _longest_paths_by_blocks(n: int, source: Integers, goal: Integers, length: I
 
 
 def structural_index(c: Integers, d: Integers) -> int:
-    """Largest c, and one more where an unknown is found undifferentiated."""
+    """Structural index: the largest c, plus 1 if some d is 0."""
     return int(c.max() + (d.min() == 0))

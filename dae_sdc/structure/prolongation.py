@@ -34,31 +34,31 @@ class PointSearchOptions:
     Parameters
     ----------
     most_points : int
-        Points that are looked for.
+        Number of points that are sought.
     spreads : tuple of float
-        Distances from the start values, in units of 1 + their sizes, one for each attempt.
+        Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
     further_point_distance : float
-        Distance of further points from the first.
+        Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
     most_iterations : int
-        Most steps of the Gauss-Newton method.
+        Largest number of steps of the Gauss-Newton method.
     most_slow_steps : int
-        Steps in a row that bring little after which it ends.
+        Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
     step_of_unknowns : float
-        Part of a step of a derivative that one of an unknown counts for.
+        Unit of steps of unknowns, relative to that of derivatives, which are less well known.
     fast_time : float
-        Time in which unknowns change in every other attempt, relative to the interval.
+        Time in which unknowns are taken to change in every other attempt, relative to the interval.
     correction_tolerance : float
-        Step, relative to 1 + the size of the Taylor coefficients, after which it has converged.
+        Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
     dependent : float
-        Singular value, relative to the largest, of rows of size 1 that counts as 0 in a step.
+        Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
     most_dense_entries : int
-        Entries of a Jacobian up to which it is decomposed by singular values.
+        Largest number of entries of a Jacobian that is decomposed by singular values.
     row_tolerance : float
-        Value of a row, relative to its terms, that is 0 at a point with further derivatives.
+        Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
     doubtful_entry : float
-        Entry of a system Jacobian, relative to the largest, that may be an error of a point.
+        Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
     vanishing_number : float
-        Number that is 0 in the arithmetic with many digits.
+        Number that counts as 0 in the arithmetic with many digits.
     """
 
     most_points: int = 2
@@ -91,7 +91,7 @@ class Prolongation:
     roots : sequence of int
         The node of each equation.
     times : sequence of int
-        How often each equation is differentiated; -1 for one that is left out.
+        Number of differentiations of each equation; -1 for one that is left out.
     highest : sequence of int
         Highest derivative of each unknown that the rows contain.
     """
@@ -114,27 +114,27 @@ class Prolongation:
         ]
 
     def scales(self, pace: float) -> Floats:
-        """Sizes of changes of the Taylor coefficients of unknowns that change in a time of length pace."""
-        # Derivatives, of which little is known, change rather than the unknowns themselves.
+        """Units of steps of the Taylor coefficients, for unknowns that change in a time ``pace``."""
+        # Steps change derivatives, of which little is known, rather than the unknowns themselves.
         return np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
 
     def least_squares(self, matrix: Any, scales: Floats) -> LinearRows:
-        """Rows of :meth:`matrix`, or some of them, for the shortest steps in units of some sizes."""
+        """Solver for rows of :meth:`matrix`, whose steps are of minimum norm in units of ``scales``."""
         return LinearRows(matrix, POINT_SEARCH.dependent, diagonal_shift=1e-12, scales=scales)
 
     def lowered(self, by: int) -> Prolongation:
-        """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
+        """The prolongation with every equation differentiated ``by`` times less, and lower highest orders."""
         highest = [max(0, top - by) for top in self.highest]
         return Prolongation(self.graph, self._every, [most - by for most in self.times], highest)
 
     def leaf_series(self, x: Sequence[Any], t: Any, p: Sequence[Any], order: int) -> Callable[[Leaf], Series]:
-        """Series of the leaves at Taylor coefficients x, which are 0 beyond the last."""
+        """Function from a leaf to its Taylor series, for Taylor coefficients x that are 0 beyond the last."""
 
         def series(leaf: Leaf) -> Series:
             if leaf.kind == "t":
                 return [t, 1] if order else [t]
             if leaf.kind == "p":
-                # Where nobody gives values, any number that is nothing special will do.
+                # Parameters without a value get general ones, for which no expression vanishes by chance.
                 return [p[leaf.index] if leaf.index < len(p) else t * 0 + 0.7 + 0.013 * leaf.index]
             j, k = leaf.index, leaf.order
             found: list[Any] = [
@@ -163,7 +163,7 @@ class Prolongation:
         return found[powers, roots]
 
     def matrix(self, point: Point, x: Floats) -> tuple[Floats, Any] | None:
-        """All rows and their derivatives as a matrix, in doubles; None where one is not finite."""
+        """All rows, and their Jacobian matrix, at Taylor coefficients x; None where one is not finite."""
         found = self._whole_curves.coefficients(point, x)
         if found is None:
             return None
@@ -180,7 +180,7 @@ class Prolongation:
 
     @cached_property
     def _places(self) -> tuple[Integers, Integers]:
-        """Powers and roots of the rows."""
+        """Power and number of the root of each row."""
         number = {i: at for at, i in enumerate(self._own)}
         return np.array([m for _, m in self.rows], dtype=np.int64), np.array(
             [number[i] for i, _ in self.rows], dtype=np.int64
@@ -188,7 +188,7 @@ class Prolongation:
 
     @cached_property
     def _pattern(self) -> tuple[Integers, Integers, Integers, Integers, Floats]:
-        """Rows, columns, powers, roots and factors of the derivatives of the rows."""
+        """Row, column, power, number of the root, and factor of each entry of the Jacobian matrix."""
         first = {i: at for at, (i, m) in enumerate(self.rows) if m == 0}
         entries = [
             ((first[i] + m, self.place[j, q + r], m - r, at), float(perm(q + r, q)))
@@ -209,7 +209,7 @@ class Prolongation:
         return _Curves(self, [*self._roots, *(node for *_, node in self._slopes)])
 
     def linearized(self, point: Point, x: Sequence[Any], context: Any) -> dict[tuple[int, int], Any] | None:
-        """Derivatives of the rows at Taylor coefficients x, by row and column; None where there are none."""
+        """Jacobian entries by row and column, in the arithmetic of a context; None where one has no value."""
         found = self._whole_curves.series(point, x, context)
         if found is None:
             return None
@@ -222,7 +222,7 @@ class Prolongation:
 
 
 class _Curves:
-    """Expressions along the curves of a prolongation."""
+    """Taylor series of expressions at Taylor coefficients of the unknowns of a prolongation."""
 
     def __init__(self, system: Prolongation, nodes: Sequence[int]) -> None:
         self._system, self._tape = system, Tape(system.graph, nodes)
@@ -259,7 +259,7 @@ class _Curves:
 
     @cached_property
     def _jets(self) -> tuple[Integers, Floats, list[int]]:
-        """Places of the leaves in the Taylor coefficients, factors, and leaves that are no unknowns."""
+        """Positions of leaves in x, their factors, and the numbers of the leaves that are no unknowns."""
         leaves, place = self._tape.leaves, self._system.place
         shape = self._system.order + 1, len(leaves)
         places, factors = np.full(shape, -1, dtype=np.int64), np.zeros(shape)
@@ -277,7 +277,7 @@ class Point:
     Parameters
     ----------
     system : Prolongation
-        The rows.
+        The prolongation.
     x : ndarray, shape (columns,)
         Taylor coefficients.
     t : float
@@ -285,7 +285,7 @@ class Point:
     p : sequence of float
         Parameters.
     pace : float
-        Time in which unknowns were taken to change when it was found.
+        Time in which unknowns were taken to change when the point was found.
     """
 
     system: Prolongation
@@ -296,7 +296,7 @@ class Point:
 
     @cached_property
     def digits(self) -> tuple[Any, list[Any]] | None:
-        """Arithmetic with many digits, and the point in it; None if the rows do not vanish near it."""
+        """Context of arithmetic with many digits, and x refined in it; None if the iteration fails."""
         context = many_digits()
         system = self.system
         made = system.matrix(self, self.x)
@@ -324,7 +324,7 @@ class Point:
         return None
 
     def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:
-        """Values of expressions, in doubles or with many digits; None where one has none."""
+        """Values of expressions, in doubles or, if ``exact``, with many digits; None where one has none."""
         found_at = self.digits if exact else (doubles(), self.x.tolist())
         if found_at is None:
             return None

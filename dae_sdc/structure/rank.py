@@ -17,14 +17,14 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
 LARGEST_DENSE = 2000
-"""Rows of a matrix that is decomposed by singular values."""
+"""Largest number of rows of a matrix that is decomposed by singular values."""
 
 RANK_TOLERANCE = 1e-9
 """Singular value, relative to the largest of an equilibrated matrix, that counts as 0."""
 
 
 class WorkLimitError(Exception):
-    """An elimination takes longer than it may."""
+    """An elimination exceeds its limit of operations."""
 
 
 class Echelon:
@@ -36,7 +36,7 @@ class Echelon:
     Parameters
     ----------
     limit : int, optional
-        Operations after which :meth:`reduce` gives up.
+        Number of operations after which :meth:`reduce` gives up.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -44,19 +44,19 @@ class Echelon:
         self._limit, self._work = limit, 0
 
     def reduce(self, row: dict[int, int], down_to: int = 0) -> int | None:
-        """Eliminate leading columns of the other rows from a row, in place, until its leading column is new.
+        """Eliminate leading columns of the kept rows from a row, in place, until its leading column is new.
 
         Parameters
         ----------
         row : dict of int to int
             The row.
         down_to : int
-            Columns below are carried along, but do not lead.
+            Columns with smaller numbers are carried along, but are never leading.
 
         Returns
         -------
         int or None
-            The new leading column; None if nothing is left of the row.
+            The new leading column; None if the row depends on the kept rows.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Echelon:
         return None
 
     def add(self, row: dict[int, int], down_to: int = 0) -> int | None:
-        """Reduce a row and keep what is left; returns its leading column, None for a dependent row."""
+        """Reduce a row and keep it; returns its leading column, or None for a dependent row."""
         lead = self.reduce(row, down_to)
         if lead is not None:
             scale = pow(row[lead], -1, PRIME)
@@ -100,7 +100,7 @@ class RankTest:
     rank : int
         The rank.
     rows, cols : array of int
-        Rows that depend on one another, and columns that do; empty for a regular matrix.
+        Rows and columns that take part in a linear dependence; empty for a regular matrix.
     """
 
     rank: int
@@ -126,7 +126,7 @@ def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[B
     Returns
     -------
     RankTest
-        With the supports of all null vectors.
+        The rank, with the supports of all null vectors.
     """
     row_place, col_place = _places(n, values, blocks)
     by_row: list[dict[int, int]] = [{} for _ in range(n)]
@@ -144,12 +144,12 @@ def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[B
 
 
 def _dependent(rows: list[dict[int, int]]) -> Integers:
-    """Rows that take part in a dependence."""
+    """Rows that take part in a linear dependence."""
     n = len(rows)
     echelon = Echelon()
     involved: set[int] = set()
     for at, row in enumerate(rows):
-        row[at] = 1  # columns below n say which rows were combined
+        row[at] = 1  # columns below n record which rows were combined
         if echelon.add(row, down_to=n) is None:
             involved.update(row)
     return np.array(sorted(involved), dtype=np.int64)
@@ -186,12 +186,12 @@ def floating_rank(matrix: Any, blocks: Sequence[Block]) -> RankTest:
     matrix : sparse matrix, shape (n, n)
         The matrix.
     blocks : sequence of Block
-        Diagonal blocks of a block triangular form; the whole matrix is looked at only if one is singular.
+        Diagonal blocks of a block triangular form; the whole matrix is decomposed only if one is singular.
 
     Returns
     -------
     RankTest
-        With the supports of the null vectors.
+        The rank, with the supports of the null vectors.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def _support(vectors: npt.NDArray[np.float64]) -> Integers:
 
 
 def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
-    """Rank, left and right null vectors, as columns, of a matrix that is equilibrated first."""
+    """Rank, and left and right null vectors as columns, of a matrix after equilibration."""
     rows, cols = equilibration(np.abs(dense))
     u, values, vt = np.linalg.svd(dense * rows[:, None] * cols)
     rank = int(np.sum(values > RANK_TOLERANCE * values[0])) if values[0] > 0 else 0
@@ -229,7 +229,7 @@ def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any],
 
 
 def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Factors of rows and columns that bring their largest entries near 1, from the sizes of all entries."""
+    """Factors of rows and columns that bring their largest entries near 1, from the sizes of the entries."""
     rows, cols = np.ones(sizes.shape[0]), np.ones(sizes.shape[1])
     for _ in range(3):
         size = sizes * rows[:, None] * cols
@@ -239,7 +239,7 @@ def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float6
 
 
 class Span:
-    """The space of vectors that are added one by one, by an orthonormal basis.
+    """The span of vectors that are added one by one, as an orthonormal basis.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ class Span:
         self._basis = np.zeros((0, n))
 
     def add(self, vector: npt.NDArray[np.float64], least: float) -> bool:
-        """Add a vector if its part orthogonal to the space is longer than ``least``; whether it is."""
+        """Add a vector if its part orthogonal to the span is longer than ``least``; whether it was added."""
         rest = vector - self._basis.T @ (self._basis @ vector)
         rest -= self._basis.T @ (self._basis @ rest)
         length = float(np.linalg.norm(rest))

@@ -17,7 +17,7 @@ from dae_sdc.structure.series import Arithmetic, NoValueError, Series
 Floats = npt.NDArray[np.float64]
 
 DECIMAL_DIGITS = 80
-"""Digits of numbers where doubles leave a rank open, or do not tell solutions apart."""
+"""Decimal digits of numbers where doubles leave a rank in doubt, or do not tell solutions apart."""
 
 
 class _Doubles:
@@ -75,13 +75,13 @@ class RealArithmetic(Arithmetic):
         }
 
     def number(self, value: Any, residue: int) -> Any:
-        """A constant in digits."""
+        """A constant as a number of the context."""
         if isinstance(value, str):
             return +self.context.pi if value == "pi" else self.context.mpf(CONSTANTS[value])
         return self.context.mpf(value.numerator) / value.denominator
 
     def reduced(self, value: Any) -> Any:
-        """A number as it is kept: itself."""
+        """The number itself: only residues have to be reduced."""
         return value
 
     def over(self, value: Any, k: int) -> Any:
@@ -107,7 +107,7 @@ class RealArithmetic(Arithmetic):
         return self.context.sqrt(a)
 
     def function(self, op: Op, *values: Any) -> Any:
-        """The value of a function; no complex one."""
+        """The value of a function at real numbers; raises NoValueError where it is not real and finite."""
         found = self._functions[op](*values)
         if found.imag != 0 or found - found != 0:  # complex, infinite or NaN
             raise NoValueError
@@ -118,7 +118,7 @@ class RealArithmetic(Arithmetic):
         return 1 / a
 
     def choose(self, first: Any, a: Series, b: Series) -> Series:
-        """The branch that is taken."""
+        """The branch that the condition ``first`` selects."""
         return a if first else b
 
 
@@ -135,24 +135,24 @@ class ArrayArithmetic(RealArithmetic):
         super().__init__(order, doubles())
 
     def vanishes(self, a: Series) -> bool:
-        """Whether all series are 0 by their form."""
+        """Whether the coefficients are the number 0, and not arrays."""
         return all(np.ndim(one) == 0 and one == 0 for one in a)
 
     def root(self, a: Any) -> Any:
-        """The square roots of positive numbers."""
+        """The square roots of numbers; NaN where they are not positive."""
         return np.sqrt(np.where(a > 0, a, np.nan))
 
     def function(self, op: Op, *values: Any) -> Any:
-        """The values of a function."""
+        """The values of a function; NaN where one is not finite."""
         found = op.numpy(*values)
         return np.where(np.isfinite(found) & np.isfinite(sum(values)), found, np.nan)
 
     def reciprocal(self, a: Any) -> Any:
-        """1 / a for numbers."""
+        """1 / a for numbers; NaN for 0."""
         return 1 / np.where(a == 0, np.nan, a)
 
     def choose(self, first: Any, a: Series, b: Series) -> Series:
-        """The branches that are taken."""
+        """The branches that the conditions ``first`` select."""
         size = max(len(a), len(b))
         one, other = ([*part, *[0.0] * (size - len(part))] for part in (a, b))
         taken: list[Any] = [
@@ -162,6 +162,6 @@ class ArrayArithmetic(RealArithmetic):
         return taken
 
     def with_rate(self, value: Series, rate: Series) -> Series:
-        """A function that has a value only where it has this derivative."""
+        """The series ``value``, with NaN where its derivative ``rate`` has no value."""
         found: list[Any] = [np.where(np.isnan(rate[0]), np.nan, value[0]), *value[1:]]
         return found

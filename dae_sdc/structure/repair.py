@@ -1,4 +1,4 @@
-"""Repair of DAEs whose system Jacobian is singular for all values: structural analysis fails on them."""
+"""Repair of DAEs whose system Jacobian is singular for all values, so that structural analysis fails."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")
-"""Ways to repair: linear combinations of equations, copies of equations with new unknowns, what fits."""
+"""Ways to repair: the one that fits, linear combinations, or copies of equations with new unknowns."""
 
 LARGEST_CONSTANT = 2**31
-"""Numerators and denominators of factors that count as constants are smaller."""
+"""Bound of the numerators and denominators of factors that count as constants."""
 
 NEARLY_DEPENDENT = 1e-3
-"""Part of a row of size 1, at the start, that others do not have, below which it is as good as dependent."""
+"""Distance of a row of norm 1, at the start, from the span of others, below which it counts as dependent."""
 
 VANISHING_ROW = 1e-12
-"""Size of a row at the start, in units of the largest, that counts as 0."""
+"""Norm of a row at the start, relative to the largest, that counts as 0."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Step:
     equation : str
         Name of the equation that was replaced.
     others : tuple of str
-        Names of the equations on which it depends, differentiated as often as they are used.
+        Names of the equations on which it depends, with primes for their differentiations.
     unknowns : tuple of str
         Names of new unknowns.
     """
@@ -76,16 +76,16 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """A DAE with the same solutions as another whose structure is right.
+    """A DAE with a regular system Jacobian and the solutions of a given one.
 
     Parameters
     ----------
     model : Model
         The repaired equations.
     structure : Structure
-        Their structure; its differentiation index is that of the equations before.
+        Their structure; its differentiation index is that of the original equations.
     steps : tuple of Step
-        What was changed.
+        The changes, in order.
     """
 
     model: ModelWithGraph
@@ -94,7 +94,7 @@ class Repair:
 
 
 class System:
-    """Equations in a graph while they are changed.
+    """Equations in a graph that a repair changes.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class System:
     roots : sequence of int
         The node of each equation.
     names, equation_names : sequence of str
-        Names.
+        Names of the unknowns and of the equations.
     start_of_search : Start, optional
-        Where points that satisfy the constraints are looked for.
+        Values near which points that satisfy the constraints are sought.
     """
 
     def __init__(
@@ -128,18 +128,18 @@ class System:
         return rows, cols, orders
 
     def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
-        """Not needed: ranks are found exactly."""
+        """Not used, because ranks are found exactly; raises NotImplementedError."""
         raise NotImplementedError
 
 
 def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None = None) -> Repair:
     """Change the equations of a DAE until its system Jacobian is regular.
 
-    While the rows of some equations depend on one another, one of them is replaced. If the factors of the
-    dependence are constant, the combination of derivatives of the equations takes its place (LC). Otherwise
-    it gets new unknowns for the leading derivatives, which copies of the other equations determine
-    (augmentation): as it depends on them in no other way, the derivatives without a new unknown can have any
-    constant values. The highest value of a transversal becomes smaller each time, so that this ends.
+    While rows of the system Jacobian depend on one another, one of their equations is replaced. If the
+    factors of the dependence are constant, a linear combination of derivatives of the equations takes its
+    place (LC). Otherwise its leading derivatives become new unknowns, which copies of the other equations
+    determine (augmentation); leading derivatives without a new unknown can have any constant values. The
+    value of the transversal decreases each time, so that this ends.
 
     Parameters
     ----------
@@ -148,13 +148,12 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
     method : str
         One of :data:`METHODS`.
     start : Start, optional
-        Where points that satisfy the constraints are looked for; at the start values of the model if not
-        given.
+        Values near which points that satisfy the constraints are sought; by default those of the model.
 
     Returns
     -------
     Repair
-        The model itself if its system Jacobian is regular.
+        The repaired model; the model itself, without steps, if its system Jacobian is regular.
 
     Raises
     ------
@@ -175,14 +174,14 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
     first = found = structure(model, start=start)
     begin = start or Start.of(model)
     starts = dict(begin.values)
-    # In a graph of its own, so that no other finds equal expressions written with derivatives that cancel.
+    # A graph of its own: in a shared one equal expressions may be written with derivatives that cancel.
     system = System(
         model.graph.copy(), model.roots, model.names, model.equation_names, replace(begin, values=starts)
     )
     steps: list[Step] = []
     while not found.regular:
         value = found.dof
-        # None of these changes an equation that another one uses.
+        # No dependence of the list uses an equation that another one of them replaces.
         changes = [_change(system, found, one, method, starts) for one in _find_dependences(system, found)]
         steps += changes
         found = _again(system, changes)
@@ -231,19 +230,19 @@ def _again(system: System, steps: Sequence[Step]) -> Structure:
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Equations of which each depends on all the others, in the leading derivatives.
+    """Equations whose rows of the system Jacobian are linearly dependent.
 
     Parameters
     ----------
     factors : dict of int to number
-        Factors with which the rows of the system Jacobian add to 0: over the finite field, or at a point that
-        satisfies the constraints.
+        Factors of a sum of the rows that is 0: over the finite field, or at a point that satisfies the
+        constraints.
     target : int
-        The equation to replace: one that is differentiated least.
+        The equation to replace: one with the smallest c.
     pivots : list of int
         Unknowns in which the rows of the other equations are independent.
     everywhere : bool
-        Whether they depend on one another at all points, and not just where the constraints hold.
+        Whether they are dependent at all points, and not just where the constraints hold.
     """
 
     factors: Mapping[int, Any]
@@ -262,7 +261,7 @@ class Dependence:
 
 
 def _find_dependences(system: System, found: Structure) -> list[Dependence]:
-    """A dependence for each row that is too many; no target is among the other equations of another."""
+    """A dependence for each redundant row; no target is among the other equations of another dependence."""
     n = found.size
     if found.leading is not None and found.leading.rows:
         at_point = found.leading.rows
@@ -292,7 +291,7 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
 
 
 def _at_start(system: System, found: Structure) -> Any:
-    """The system Jacobian at the start values, sparse, with rows of size 1 or 0."""
+    """The system Jacobian at the start values, sparse, with rows of norm 1 or 0."""
     begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
@@ -301,7 +300,7 @@ def _at_start(system: System, found: Structure) -> Any:
         known = begin.values.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
         if leaf.kind == "p" and leaf.index < len(begin.parameters):
             known = begin.parameters[leaf.index]
-        # What is not known is nothing special.
+        # Unknown values are replaced by general ones, at which no entry vanishes by chance.
         return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
 
     nodes = leading_nodes(system, found.c, found.d)
@@ -316,21 +315,21 @@ def _at_start(system: System, found: Structure) -> Any:
 
 
 def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float64], list[int]]:
-    """Some rows without the columns that are empty in all of them, and the numbers of the other columns."""
+    """Some rows as a dense matrix without their empty columns, and the numbers of its columns."""
     part = matrix[rows]
     columns = np.unique(part.indices)
     return part[:, columns].toarray(), columns.tolist()
 
 
 def _in_order(at_start: Any, c: Integers) -> list[int]:
-    """Rows that are differentiated most first, so that one of those with the least turns out to depend.
+    """Rows by decreasing c, so that the redundant row of a dependence is one with the smallest c.
 
-    Of those that are differentiated alike, one that depends on others at the start comes last: what takes its
-    place is determined by the others, which must be independent there.
+    Of rows with the same c, one that depends on others at the start comes last: its replacement is determined
+    by the others, which must be independent there.
     """
     late = np.asarray(abs(at_start).sum(axis=1) == 0.0)
     by_differentiation = np.lexsort((np.arange(len(c)), -c))
-    # Rows that share no unknown, not even by way of others, do not depend on each other.
+    # Rows in different connected components of the matrix are independent.
     groups, group = connected_components(at_start @ at_start.T, directed=False)
     members: list[list[int]] = [[] for _ in range(groups)]
     for i in by_differentiation.tolist():
@@ -343,13 +342,13 @@ def _in_order(at_start: Any, c: Integers) -> list[int]:
 
 
 def _as_good_as_dependent(rows: npt.NDArray[np.float64]) -> list[bool]:
-    """Which rows of size 1 depend on those before."""
+    """Whether each row, of norm 1, is nearly in the span of those before."""
     span = Span(rows.shape[1])
     return [not span.add(row, NEARLY_DEPENDENT) for row in rows]
 
 
 def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> list[int]:
-    """Columns in which rows are independent at the start too, if there are any."""
+    """Columns in which rows are independent at the start too; ``found`` if there are none."""
     matrix, columns = _dense_rows(at_start, rows)
     known = [columns.index(j) for j in found if j in columns]
     if (
@@ -367,8 +366,7 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
     """Replace the target by a linear combination with constant factors; None if they are not constant.
 
-    None too where the equations depend on one another only where the constraints hold: what cancels there
-    stands in the combination.
+    None too for a dependence only where the constraints hold: the leading derivatives would not cancel.
     """
     graph, target = system.graph, dependence.target
     if not dependence.everywhere:
@@ -393,7 +391,7 @@ def _differentiated(system: System, rates: Mapping[int, int], members: Sequence[
 
 
 def _fraction(residue: int) -> Fraction | None:
-    """The simple fraction that a residue stands for, by Euclid's algorithm; None if it is no such number."""
+    """The fraction with small terms that a residue represents, by Euclid's algorithm; None without one."""
     before, rest, old, new = PRIME, residue, 0, 1
     while rest >= LARGEST_CONSTANT:
         quotient = before // rest
@@ -404,7 +402,7 @@ def _fraction(residue: int) -> Fraction | None:
 
 
 def _without_what_cancels(graph: Graph, node: int) -> int:
-    """An expression written without the derivatives on which it does not depend."""
+    """The expression rewritten without derivatives that cancel in it."""
     wanted = graph.depends(node)
     idle = [
         leaf for leaf in graph.leaves_of(node) if leaf.kind == "u" and (leaf.index, leaf.order) not in wanted
@@ -423,7 +421,7 @@ def _without_what_cancels(graph: Graph, node: int) -> int:
 def _augment(
     system: System, found: Structure, dependence: Dependence, starts: dict[tuple[int, int], float]
 ) -> Step:
-    """Give the target new unknowns for its leading derivatives, determined by copies of the others."""
+    """Replace leading derivatives in the target by new unknowns, which copies of the others determine."""
     graph, target = system.graph, dependence.target
     rates = {i: int(found.c[i] - found.c[target]) for i in dependence.others}
     level = found.d - found.c[target]
@@ -479,7 +477,7 @@ def _augment(
 def _guesses(
     system: System, definition: Definition, starts: Mapping[tuple[int, int], float]
 ) -> dict[tuple[int, int], float]:
-    """Start values of new unknowns, as their definition says where the others have theirs, or else are 0."""
+    """Start values of new unknowns by their definition, with 0 for other unknowns without start values."""
     begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
@@ -495,7 +493,7 @@ def _guesses(
 
 
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
-    """Whether expressions are independent in as many unknowns, undifferentiated."""
+    """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
     echelon = Echelon()
     try:
         outputs = evaluate(graph, nodes, 0)
@@ -509,7 +507,7 @@ def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
 
 
 def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
-    """Whether an expression is nonlinear in the leading derivatives x_j^(level_j)."""
+    """Whether any of the expressions is nonlinear in the leading derivatives x_j^(level_j)."""
 
     def top(leaf: Leaf) -> bool:
         return leaf.kind == "u" and leaf.index < level.size and leaf.order == level[leaf.index]
@@ -532,7 +530,7 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
 
 
 def without_equations(model: Model, name: str, title: str) -> Model:
-    """A model with the variables, parameters, interval and reference of another, and no equations."""
+    """A model with the variables, parameters, interval and reference of another, but no equations."""
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
     for key, variable in model.variables_by_name.items():
         made.variable(key, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
@@ -545,7 +543,7 @@ def without_equations(model: Model, name: str, title: str) -> Model:
 
 
 def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
-    """The changed equations as a model with the variables and parameters of the one before."""
+    """The changed equations as a model with the variables and parameters of the original one."""
     title = f"{model.title}, repaired" if model.title else ""
     made = without_equations(model, f"{model.name}-repaired", title)
     for j in range(len(model.names), len(system.names)):

@@ -1,7 +1,7 @@
 """Operations on truncated power series, and their arithmetic over a finite field.
 
-Ranks found in a finite field are those at a generic point, without tolerances. Functions beyond arithmetic
-have the values there that the graph of expressions gives them, and obey their differential equations.
+Ranks found in a finite field are those at a generic point, without tolerances. Functions that are not
+rational have the values there that the graph of expressions assigns, and obey their differential equations.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf
 
 Series: TypeAlias = list[int]
-"""Coefficients of powers of h from 0 on; those at the end that vanish may be missing."""
+"""Coefficients of the powers of h from 0 on; zeros at the end may be left out."""
 
 
 class NoValueError(ArithmeticError):
-    """An expression divides by something that is 0 at the random point."""
+    """An expression has no value at a point: it divides by 0, or a square root does not exist."""
 
 
 def _is_one(number: int) -> bool:
-    return type(number) is int and number == 1  # not an array, of which many are compared at once
+    return type(number) is int and number == 1  # an array would be compared entry by entry
 
 
 class Arithmetic:
@@ -35,10 +35,10 @@ class Arithmetic:
     order : int
         Highest power that is kept.
     point : int
-        Which of many random points series start from.
+        Number of the random point at which series start.
     exact_roots : bool
-        Whether a square root that the field does not have ends the evaluation; else it is that of a
-        constant multiple, which obeys the same differential equation.
+        Whether a square root that the field lacks raises NoValueError; otherwise the root of a constant
+        multiple is taken, which obeys the same differential equation.
     """
 
     half = (PRIME + 1) // 2
@@ -54,7 +54,7 @@ class Arithmetic:
         return residue
 
     def leaf(self, leaf: Leaf) -> Series:
-        """Time, a parameter, or an unknown of which all derivatives are random."""
+        """Series of time, a parameter, or an unknown, with random values and derivatives."""
         if leaf.kind != "u":
             start = random_residue(*leaf, self.point)
             return [start, 1] if leaf.kind == "t" else [start]
@@ -66,7 +66,7 @@ class Arithmetic:
         return out
 
     def reduced(self, value: int) -> int:
-        """A number as it is kept: its residue."""
+        """The residue of a number."""
         return value % PRIME
 
     def over(self, value: int, k: int) -> int:
@@ -176,26 +176,26 @@ class Arithmetic:
         return [self.reduced(-x) for x in a]
 
     def square(self, a: Series, sign: int, constant: int) -> Series:
-        """The sum of a constant and a square with a sign."""
+        """The series constant + sign * a^2."""
         return self.add([self.reduced(constant)], self.scale(self.mul(a, a), self.reduced(sign)))
 
     def root(self, a: int) -> int:
-        """The square root of a number, or of a multiple of it."""
+        """The square root of a number, or of its negative if :attr:`exact_roots` is False."""
         found = pow(a, (PRIME + 1) // 4, PRIME)  # the prime is 3 modulo 4
         if found == 0 or (self.exact_roots and found * found % PRIME != a % PRIME):
             raise NoValueError
         return found
 
     def fractional(self, a: Series, exponent: int, start: int) -> Series:
-        """a to the power of a number that is an element of the field."""
+        """a to the power ``exponent``, an element of the field, with the constant term ``start``."""
         return self.linear(self.mul(self.scale(self.inverse(a), exponent), self.derivative(a)), start)
 
     def function(self, op: Op, *values: int) -> int:
-        """The value of an operation beyond arithmetic."""
+        """The value of an operation that is not rational."""
         return self._power_of(*values) if op is Op.POW else of_function(op, values)
 
     def _power_of(self, base: int, exponent: int) -> int:
-        """A random number, but for powers whose exponents differ by 1, as those of derivatives do."""
+        """A random number, consistent among powers of one base whose exponents differ by 1."""
         powers, above, below = self._powers, (exponent + 1) % PRIME, (exponent - 1) % PRIME
         if (base, exponent) not in powers:
             if (base, above) in powers:
@@ -214,11 +214,11 @@ class Arithmetic:
         return pow(a, -1, PRIME)
 
     def choose(self, first: int, a: Series, b: Series) -> Series:
-        """A combination of a and b that stands for the unknown branch."""
+        """A random combination of the branches a and b: which one is taken is not known in the field."""
         return self.add(self.scale(a, first), self.scale(b, (1 - first) % PRIME))
 
     def with_rate(self, value: Series, rate: Series) -> Series:
-        """A function that has a value only where it has this derivative: here where it was found."""
+        """The series ``value``: over the field it exists where its derivative ``rate`` does."""
         return value
 
 
@@ -236,7 +236,7 @@ def _quotient(ring: Arithmetic, parts: tuple[Series, Series]) -> Series:
 
 
 def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -> Callable[..., Series]:
-    """The rule of a function that is known by its derivative."""
+    """The rule of a function that is the integral of an algebraic derivative."""
 
     def rule(ring: Arithmetic, a: Series) -> Series:
         rate = rate_of(ring, a)
@@ -264,7 +264,7 @@ def _atan2(ring: Arithmetic, a: Series, b: Series) -> Series:
 
 
 def _flat(op: Op) -> Callable[..., Series]:
-    """The rule of a function that is constant but for jumps."""
+    """The rule of a piecewise constant function."""
     return lambda ring, *operands: [ring.function(op, *(a[0] for a in operands))]
 
 
@@ -300,4 +300,4 @@ RULES: dict[Op, Callable[..., Series]] = {
     Op.LE: _flat(Op.LE),
     Op.SELECT: lambda ring, test, a, b: ring.choose(test[0], a, b),
 }
-"""Every operation on series, in any arithmetic; INTPOW has its exponent behind its operand."""
+"""Rule of every operation on series, in any arithmetic; INTPOW takes its exponent after its operand."""

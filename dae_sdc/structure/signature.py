@@ -1,4 +1,4 @@
-"""The signature matrix of a DAE: which equation contains which derivative, and whether numbers match."""
+"""The signature matrix of a DAE: the orders of derivative in its equations, and whether it is balanced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 MOST_LISTED = 6
-"""Names that a message lists before it only counts the others."""
+"""Largest number of names that a message lists; the others are counted."""
 
 
 class StructureError(InputError):
@@ -30,7 +30,7 @@ class StructureError(InputError):
 
 @runtime_checkable
 class StructuralModel(Protocol):
-    """The interface of a model that its structural analysis needs."""
+    """The interface of a model for structural analysis."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -44,7 +44,7 @@ class StructuralModel(Protocol):
         """Equation, unknown and highest order of derivative of each entry of the signature matrix."""
 
     def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
-        """Derivatives of equations i by x_j^(d_j - c_i), as a sparse matrix."""
+        """Partial derivatives of equation i by x_j^(d_j - c_i), as a sparse matrix."""
 
 
 @runtime_checkable
@@ -98,7 +98,7 @@ class Signature:
         Parameters
         ----------
         entries : tuple of three arrays
-            Rows, columns and orders; of a pair that comes twice the higher order counts.
+            Rows, columns and orders; the highest order counts where a pair occurs more than once.
         shape : tuple of int
             Numbers of equations and of unknowns.
         names, equation_names : sequence of str, optional
@@ -107,7 +107,7 @@ class Signature:
         Returns
         -------
         Signature
-            With checked entries.
+            The signature, with sorted entries.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Signature:
         return coo_matrix((ones, (self.rows, self.cols)), shape=self.shape).tocsr()
 
     def dense(self) -> npt.NDArray[np.float64]:
-        """The matrix with -inf where an unknown does not occur."""
+        """The signature matrix, with -inf where an unknown does not occur."""
         matrix = np.full(self.shape, -np.inf)
         matrix[self.rows, self.cols] = self.orders
         return matrix
@@ -192,7 +192,7 @@ def _names(what: str, names: Sequence[str] | None, letter: str, size: int) -> Se
 
 
 class _Numbered(Sequence[str]):
-    """Names x1, x2, ... that take no room."""
+    """The sequence of names x1, x2, ..., made when asked for."""
 
     def __init__(self, letter: str, size: int) -> None:
         self._letter, self._size = letter, size
@@ -210,7 +210,7 @@ class _Numbered(Sequence[str]):
 
 @dataclass(frozen=True, eq=False)
 class DulmageMendelsohn:
-    """Which equations are too many and which unknowns are not determined.
+    """Over- and under-determined parts of a DAE.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class DulmageMendelsohn:
     under_rows, under_cols : array of int
         The under-determined part: more unknowns than equations with them.
     surplus_rows, surplus_cols : array of int
-        Equations and unknowns that one matching of the largest size leaves alone.
+        Equations and unknowns that a maximum matching leaves unmatched.
 
     References
     ----------
@@ -235,7 +235,7 @@ class DulmageMendelsohn:
 
     @property
     def balanced(self) -> bool:
-        """Every equation has an unknown of its own and every unknown an equation."""
+        """Whether a matching pairs every equation with an unknown and every unknown with an equation."""
         return self.surplus_rows.size == 0 and self.surplus_cols.size == 0
 
 
@@ -245,12 +245,12 @@ def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
     Parameters
     ----------
     signature : Signature
-        Of any shape.
+        The signature, of any shape.
 
     Returns
     -------
     DulmageMendelsohn
-        Empty parts where equations and unknowns match.
+        The parts; empty if equations and unknowns match.
     """
     col_of = maximum_bipartite_matching(signature.pattern, perm_type="column").astype(np.int64)
     row_of = np.full(signature.shape[1], -1, dtype=np.int64)
@@ -265,7 +265,7 @@ def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
 
 
 def _alternate(pattern: csr_matrix, start: Integers, partner: Integers) -> tuple[Integers, Integers]:
-    """What alternating paths reach from ``start``: its own side, and the other."""
+    """Nodes that alternating paths reach from ``start``: those on its side, and those on the other."""
     own = np.zeros(pattern.shape[0], dtype=bool)
     other = np.zeros(pattern.shape[1], dtype=bool)
     front = start
@@ -280,7 +280,7 @@ def _alternate(pattern: csr_matrix, start: Integers, partner: Integers) -> tuple
 
 
 def require_balance(signature: Signature) -> None:
-    """Raise :class:`StructureError` with names unless every equation can determine an unknown of its own."""
+    """Raise :class:`StructureError` with names unless equations and unknowns can be matched one to one."""
     if signature.shape[0] == 0:
         raise StructureError("the model has no equations; give as many as there are unknowns")
     parts = dulmage_mendelsohn(signature)
@@ -319,19 +319,19 @@ def _listed(what: str, indices: Integers, name: Callable[[int], str]) -> str:
 
 
 def listed(names: Sequence[str], total: int | None = None) -> str:
-    """Names in a sentence, the first :data:`MOST_LISTED` of them.
+    """Names as a part of a sentence, the first :data:`MOST_LISTED` of them.
 
     Parameters
     ----------
     names : sequence of str
         The names, or the first of them.
     total : int, optional
-        How many there are in all.
+        Number of all names, if ``names`` are only the first.
 
     Returns
     -------
     str
-        "'a', 'b' and 7 more".
+        A text such as "'a', 'b' and 7 more".
     """
     total = len(names) if total is None else total
     shown = [f"'{name}'" for name in names[: MOST_LISTED if total > MOST_LISTED else total]]
@@ -341,10 +341,10 @@ def listed(names: Sequence[str], total: int | None = None) -> str:
 
 
 def brief(names: Sequence[str], most: int = 4) -> str:
-    """Names with commas between them, the first ones if there are many."""
+    """Names separated by commas: the first ``most`` of them, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def derivative_name(name: str, order: int) -> str:
-    """x, x', x'', x''' and from the fourth on x^(4)."""
+    """Name of a derivative: x, x', x'', x''', and x^(4) from the fourth on."""
     return name + "'" * order if order <= 3 else f"{name}^({order})"

@@ -1,4 +1,4 @@
-"""Which values are free at the start, such that every stage of the solution scheme can be solved."""
+"""Choice of the free initial values, such that every stage of the solution scheme can be solved."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dae_sdc.structure.signature import Integers
 def choose_states(
     values: Mapping[tuple[int, int], int], blocks: Sequence[Block], c: Integers, d: Integers
 ) -> Integers:
-    """Number of free derivatives of each unknown, x included, such that every stage can be solved.
+    """Number of free initial values of each unknown, such that every stage can be solved.
 
-    Equations that are differentiated more often take part in earlier stages. Each in turn is given an
-    unknown, that of the transversal where this is possible, such that what is left is regular.
+    Equations that are differentiated more often take part in earlier stages. In their order each is matched
+    with an unknown, that of the transversal where possible, such that the rest of the matrix stays regular.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def choose_states(
     Returns
     -------
     array of int, shape (n,)
-        d_j - c_i where equation i is given unknown j.
+        d_j - c_i where equation i is matched with unknown j.
     """
     states = np.zeros(d.size, dtype=np.int64)
     rows: dict[int, dict[int, int]] = {}
@@ -74,8 +74,8 @@ def _is_nested(rows: Mapping[int, Mapping[int, int]], block: Block, c: Integers)
 
 
 def _pivots(rows: Sequence[dict[int, int]], wanted: Sequence[int]) -> list[int]:
-    """Columns of the pivots of an elimination in the order of the rows, the wanted ones where possible."""
-    number: dict[int, int] = {}  # of the pivot in a column
+    """Columns of the pivots of an elimination in the order of the rows, ``wanted`` ones where possible."""
+    number: dict[int, int] = {}  # number of the pivot in a column
     reduced: list[dict[int, int]] = []
     pivots: list[int] = []
     for row, column in zip(rows, wanted, strict=True):

@@ -8,17 +8,22 @@ from dae_sdc.structure.analysis import Structure
 
 
 def index_of_unknowns(found: Structure) -> tuple[int, ...]:
-    r"""How often equations must be differentiated until the first derivative of each unknown follows.
+    r"""Index of each unknown: number of differentiations of equations that determine its first derivative.
 
-    In stage k of the solution scheme a block gives the derivatives of order :math:`d_j + k` of its unknowns,
-    from its equations i differentiated :math:`c_i + k` times. These have other unknowns in them, of orders up
-    to :math:`\sigma_{ij} + c_i + k`, which earlier stages or other blocks give. The largest number of
-    differentiations on this way is the index, at least 1; the largest index is that of the DAE.
+    In stage k of the solution scheme a block determines the derivatives of order :math:`d_j + k` of its
+    unknowns by its equations i, differentiated :math:`c_i + k` times. These contain other unknowns, of orders
+    up to :math:`\sigma_{ij} + c_i + k`, from earlier stages or other blocks. The largest number of
+    differentiations in all these equations is the index, at least 1; the largest index is that of the DAE.
 
     Parameters
     ----------
     found : Structure
-        Of equations whose system Jacobian is regular.
+        Structure of equations with a nonsingular system Jacobian.
+
+    Returns
+    -------
+    tuple of int
+        Index of each unknown.
 
     References
     ----------
@@ -35,7 +40,7 @@ def index_of_unknowns(found: Structure) -> tuple[int, ...]:
     known: dict[tuple[int, int], int] = {}
 
     def needed(number: int, stage: int) -> list[tuple[int, int]]:
-        """Blocks and stages of which one needs the results."""
+        """Blocks and stages on whose results a block depends in a stage."""
         return [
             (int(block_of[j]), order + c[i] + stage - d[j])
             for i in found.fine[number].rows.tolist()

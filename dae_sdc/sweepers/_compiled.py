@@ -31,14 +31,14 @@ from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
 @dataclass(frozen=True)
 class StorageSettings:
-    """How many matrices are kept at a time; one a node always is.
+    """How many factored matrices are kept at a time; there is always room for one of each node.
 
     Parameters
     ----------
     most_matrices : int
         Largest number of matrices.
     most_entries : int
-        Largest number of entries of all.
+        Largest number of entries of all matrices together.
     """
 
     most_matrices: int = 64
@@ -49,7 +49,7 @@ SETTINGS = StorageSettings()
 
 
 class CompiledNodes(PythonNodes):
-    """Solves at the nodes of one process, and sweeps, in compiled code.
+    """Newton solves at the nodes of one process, and sweeps, in compiled code.
 
     A solve that fails here is repeated by :class:`PythonNodes`, which damps the iteration and composes the
     error message.
@@ -58,10 +58,14 @@ class CompiledNodes(PythonNodes):
     ----------
     problem : ProblemDAE
         The equations, with kernels.
-    n_integrated, owned, diagonal
-        As for :class:`PythonNodes`.
+    n_integrated : int
+        Number of integrated unknowns.
+    owned : range
+        The nodes of this process.
+    diagonal : bool
+        Whether Q_Delta is diagonal.
     num_nodes : int
-        M.
+        Number M of all nodes.
     """
 
     compiled = True
@@ -77,7 +81,7 @@ class CompiledNodes(PythonNodes):
         self._capacity = kept = max(num_nodes, min(SETTINGS.most_matrices, SETTINGS.most_entries // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
-        # With a row for each slot; those of the Jacobians have one for the guide besides.
+        # One row for each matrix; the arrays of Jacobians have one more, for the guide point of the sweep.
         self._kept: dict[str, Any] = {
             "kept": np.full((kept, 4), -1.0),
             "masses": np.empty((kept + 1, entries)),
@@ -100,13 +104,13 @@ class CompiledNodes(PythonNodes):
         nodes.n, nodes.n_integrated, nodes.entries = n, n_integrated, entries
         nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
         self._remembered: list[tuple[Any, Any]] = []
-        # What the addresses in memory belong to: it is written again where that is another object.
+        # The objects whose addresses stand in memory, to notice when an address must be written again.
         self._known: dict[str, Any] = {}
         self._make_matrices(entries)
         tell_addresses(nodes, self._kept | self._ages | self._buffers)
 
     def _make_matrices(self, entries: int) -> None:
-        """Memory for factors of matrices with so many entries, and the functions that work with them."""
+        """Allocate factors of matrices with ``entries`` entries, and set the functions that use them."""
         raise NotImplementedError
 
     def __reduce__(self) -> Any:
@@ -125,7 +129,7 @@ class CompiledNodes(PythonNodes):
         self._nodes.weights, self._nodes.unit = address(weights), unit
 
     def _is_new(self, name: str, value: Any) -> bool:
-        """Whether something is another object than when this was asked last."""
+        """Whether ``value`` is another object than in the last call with this name."""
         if value is self._known.get(name):
             return False
         self._known[name] = value
@@ -252,12 +256,12 @@ class CompiledNodes(PythonNodes):
         return super().operators(m) if known is None else known
 
     def _factors_in(self, slot: int) -> Operators | None:
-        """The matrix in a slot where compiled code has it."""
+        """The matrix in a slot; None where its factors are not in the memory of compiled code."""
         raise NotImplementedError
 
 
 class DenseNodes(CompiledNodes):
-    """With LU factors by LAPACK; see :class:`CompiledNodes`."""
+    """Compiled solves at the nodes with dense LU factors by LAPACK; see :class:`CompiledNodes`."""
 
     def _make_matrices(self, entries: int) -> None:
         n = self.problem.n
@@ -294,7 +298,7 @@ class DenseNodes(CompiledNodes):
 
 
 class SparseNodes(CompiledNodes):
-    """With LU factors of sparse matrices; see :class:`CompiledNodes`.
+    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`.
 
     SuperLU chooses the pivots, in Python. From then on compiled code factorises and solves with the same
     order of rows and columns, until a pivot gets too small. Factors that are rather full stay with SuperLU,
@@ -382,7 +386,7 @@ class SparseNodes(CompiledNodes):
 
     def recall(self) -> None:
         super().recall()
-        # Slots that were taken since point to factors which are given up now.
+        # Slots assigned after ``remember`` point to factors that are dropped here.
         self._kept["triangles"][len(self._remembered_slots) :] = 0
         self._factors = self._remembered_factors
         for newton in self.newtons.values():

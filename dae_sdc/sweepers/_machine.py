@@ -18,13 +18,13 @@ from dae_sdc.sweepers.sweep import GoalNumbers
 
 
 class RowsMemory(ctypes.Structure):
-    """An array: the address of its first number, and how many numbers one row is from the next."""
+    """A two-dimensional array: the address of its first number, and the distance of its rows in numbers."""
 
     _fields_ = fields(ctypes.c_int64, "place stride")
 
 
 class ArraysMemory(ctypes.Structure):
-    """See :class:`~dae_sdc.sweepers.sweep.SweepArrays`."""
+    """The arrays of a sweep; the fields are those of :class:`~dae_sdc.sweepers.sweep.SweepArrays`."""
 
     _fields_ = [
         *fields(RowsMemory, "u du integral right_side mixed dt_q dt_delta tau guide"),
@@ -39,13 +39,13 @@ class BeforeMemory(ctypes.Structure):
 
 
 class ContinuationMemory(ctypes.Structure):
-    """See :class:`~dae_sdc.sweepers.sweep.Continuation`."""
+    """The polynomial of the last step; the fields of :class:`~dae_sdc.sweepers.sweep.Continuation`."""
 
     _fields_ = [*fields(RowsMemory, "matrix value derivative"), *fields(ctypes.c_int64, "wanted nodes")]
 
 
 class GoalMemory(ctypes.Structure):
-    """See :class:`~dae_sdc.sweepers.sweep.Goal`."""
+    """What sweeps to a tolerance measure; the fields of :class:`~dae_sdc.sweepers.sweep.Goal`."""
 
     _fields_ = [*fields(RowsMemory, "old"), *fields(ctypes.c_int64, "weights numbers")]
 

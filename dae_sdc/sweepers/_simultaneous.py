@@ -102,7 +102,7 @@ def finite(values: Any, count: Any) -> Any:
 
 @register_jitable(**INNER)
 def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
-    """A matrix of shape (size, M) times M rows of n numbers; M is the larger of ``size`` and ``size`` 1."""
+    """The product of a matrix of shape (size, size) and ``size`` rows of n numbers, written to ``out_at``."""
     matrix, rows, out = doubles(matrix_at), doubles(rows_at), doubles(out_at)
     for i in range(size):
         for j in range(n):
@@ -115,7 +115,7 @@ def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any
 
 @register_jitable(**INNER)
 def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> Any:
-    """A combination of M rows of n numbers."""
+    """The sum of m rows of n numbers times their weights, written to ``out_at``."""
     weights, rows, out = doubles(weights_at), doubles(rows_at), doubles(out_at)
     for j in range(n):
         total = 0.0
@@ -137,7 +137,7 @@ def put(a: Any) -> Any:
 
 @register_jitable(**INNER)
 def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
-    """Root mean square of the rows in units of the weights; the largest row counts."""
+    """Largest weighted root mean square of ``count`` rows of n numbers."""
     n, rows, weights, x = a.n, doubles(rows_at), doubles(a.weights), a.numbers
     result, worst = 0.0, 0
     for i in range(count):
@@ -196,7 +196,7 @@ def solve_real(a: Any, x_at: Any) -> Any:
 
 @register_jitable(**INNER)
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
-    """Solve with the matrix of a complex eigenvalue for a row of real and one of imaginary parts."""
+    """Solve with the matrix of complex eigenvalue k, in place: a row of real and a row of imaginary parts."""
     a.counts.solve += 1
     if a.substitute != 0:
         call_at(a.substitute, (a.own, k + 1, x_at))
@@ -234,9 +234,9 @@ def _correct(a: Any) -> Any:
 
 @register_jitable(**INNER)
 def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
-    """By how much F at the last stage changes with the unknowns there, into the transformed rows.
+    """Write the change of F at the last stage, for a change of u along a direction, to ``transformed``.
 
-    False where F is defined neither there nor on the other side.
+    False where F is finite for the change of neither sign.
     """
     n, x, last = a.n, a.numbers, 8 * (a.m - 1) * a.n
     u, du, value = doubles(a.u + last), doubles(a.du + last), doubles(a.change + 8 * n)
@@ -261,7 +261,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
 
 @register_jitable(**INNER)
 def within(a: Any, multiple: Any) -> Any:
-    """Raise what is allowed of each equation to a multiple of the last change; whether all meet it."""
+    """Raise the allowed residuals to a multiple of the last change of F; whether all equations meet them."""
     left, found, allowed = doubles(a.change), doubles(a.transformed), doubles(a.error)
     met = True
     for j in range(a.n):
@@ -312,7 +312,7 @@ def _at_round_off(a: Any) -> Any:
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
     a.counts.jacobian += 1
-    # At the coefficient at which it is used first, so that no digits are lost.
+    # dF/du from a Jacobian at the coefficient of its first use, so that no digits are lost there.
     c = h * a.numbers.gamma
     call_jacobian(a.jacobian, time, u_at, du_at, 0.0, a.p, a.mass)
     call_jacobian(a.jacobian, time, u_at, du_at, c, a.p, a.stiffness)
@@ -477,7 +477,7 @@ with lightly_optimized():
 
 
 class MachineStages(Simultaneous):
-    """:class:`Simultaneous` on memory, for a problem with dense kernels."""
+    """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
 
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         super().__init__(problem, A, c)
@@ -502,7 +502,7 @@ class MachineStages(Simultaneous):
         self._make_matrices()
 
     def _make_matrices(self) -> None:
-        """Memory for matrices and their factors, and the functions that work with them."""
+        """Allocate matrices and their factors, and set the functions that use them."""
         n, pairs, memory = self.problem.n, len(self.pairs), self._memory
         for name in ("dgetrf", "dgetrs", "zgetrf", "zgetrs"):
             setattr(memory, name, mn.lapack(name))
@@ -583,4 +583,4 @@ KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
     *("to_middle", "weights", "error", "c"),
 )
-"""Arrays of :class:`Simultaneous` that stay the same from step to step."""
+"""Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

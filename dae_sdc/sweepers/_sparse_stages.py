@@ -37,14 +37,14 @@ from dae_sdc.sweepers._simultaneous import MachineStages, complexes, stages_at
 
 @dataclass(frozen=True)
 class PivotSettings:
-    """When a matrix stays with SuperLU.
+    """When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots.
 
     Parameters
     ----------
     paying_factorizations : int
-        Pivots that serve fewer factorisations cost more than they save.
+        Number of factorisations with one pivot order from which on its reuse saves time.
     most_short_lived : int
-        So many such pivots in turn, and the matrix stays with SuperLU.
+        Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
     """
 
     paying_factorizations: int = 4
@@ -61,7 +61,7 @@ complex_factors = mn.factors_view(complexes)
 refactorized, solved = register_jitable(**INNER)(refactorize), register_jitable(**INNER)(solve_triangular)
 
 AT = types.int64(types.int64, types.int64, types.int64)
-"""Types of the C functions that stages call by address, with that of their memory."""
+"""Signature of the C functions that stages call; the first argument is the address of their memory."""
 
 
 def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
@@ -119,9 +119,9 @@ def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
 
 @once
 def functions() -> tuple[Any, Any, Any]:
-    """What stands at ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed.
+    """The C functions ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed.
 
-    They factorise and solve with matrix k, and multiply with dF/du'.
+    The first two factorise matrix k and solve with it, the third multiplies with dF/du'.
     """
     made: Any = (c_function(function, AT) for function in (_refactorize_at, _substitute_at, _multiply_at))
     return tuple(made)
@@ -198,7 +198,7 @@ class SparseStages(MachineStages):
     def _repivot(self, k: int, _: int) -> int:
         """Factorise matrix k with pivots of its own; 0 where it is singular."""
         if not self._checked:
-            # What is wrong with the pattern is said by the problem's own way to the Jacobian.
+            # Evaluated by the problem once, because its own method checks the sparsity pattern.
             n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
@@ -257,7 +257,7 @@ class SparseStages(MachineStages):
 
 
 def _callback(stages: SparseStages, method: Callable[[SparseStages, int, int], int]) -> Any:
-    """A C function that calls a method; what is raised there has to wait until compiled code is left."""
+    """A C function that calls a method, and keeps what it raises until compiled code is left."""
     known = weakref.ref(stages)
 
     def call(_: int, k: int, argument: int) -> int:

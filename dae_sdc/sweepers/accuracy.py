@@ -1,4 +1,4 @@
-"""Steps of a given accuracy that are solved by sweeps: when sweeps end, and what came of a step."""
+"""Steps of a given accuracy that are solved by sweeps: when sweeps end, and the error of the step."""
 
 from __future__ import annotations
 
@@ -40,9 +40,10 @@ class AccuracySettings:
     residual_bound_lifetime : int
         Number of steps for which a measured bound of the residuals holds.
     contraction_ratio_exponent : float
-        The first sweep of a step is trusted with this power of contraction / (1 - contraction) of the last.
+        After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is
+        taken to be this power of its value in the last step.
     smallest_contraction_ratio : float
-        Least contraction / (1 - contraction) of the last step that counts.
+        Lower bound of contraction / (1 - contraction) of the last step in that power.
     """
 
     forcing_by_index: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
@@ -66,7 +67,7 @@ class AccuracyGoal:
     qdelta : str
         Name of the Q_Delta.
     watch : JacobianWatch
-        Is told how steps end.
+        Checks the Jacobian; it is told how steps end.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class AccuracyGoal:
     status : int
         What the changes of the last sweep say: CONVERGED, GOING_ON or TOO_SLOW.
     reason : str
-        Why the step could not be solved; empty as long as that is not so.
+        Why the step could not be solved; empty otherwise.
 
     Raises
     ------
@@ -87,7 +88,7 @@ class AccuracyGoal:
         self.iterate, self._watch = iterate, watch
         problem, matrices = iterate.problem, iterate.matrices
         M, n, delta = iterate.num_nodes, problem.n, matrices.delta
-        # What residuals may be, as measured in a step of size _bound_dt; it holds for _bound_steps more.
+        # Bound of the residuals, measured in a step of size _bound_dt; it holds for _bound_steps more steps.
         self._allowed, self._residual_bound = np.zeros(n), 0.0
         self._bound_dt, self._bound_steps = 1.0, 0
         self._norms = np.zeros(M)
@@ -101,18 +102,18 @@ class AccuracyGoal:
         iterate.solver.measure_by(errors.weights, errors.unit)
         index, numbers = errors.index, self.goal.numbers
         numbers.eta, numbers.share = 1.0, errors.share
-        # Constraints need that many times M sweeps until they contract as they will.
+        # With constraints of index k sweeps contract at their final rate after about k M of them.
         numbers.patience = max(index, 1) * M + 3.0
         numbers.round_off_change = errors.round_off(matrices.nodes[0])
         Q = matrices.collocation.Qmat[1:, 1:]
-        # That of the error estimate of Radau IIA, whose solution is the one that sweeps converge to.
+        # gamma of the error estimate of Radau IIA, to whose solution the sweeps converge.
         self._gamma = eigenbasis(np.ascontiguousarray(Q)).real
         self._at_start = interpolation_matrix(matrices.nodes, (0.0,))[0]
-        # What is left at a node may grow in the sweeps to come.
+        # The error that an inexact solve leaves at a node may grow in later sweeps before it contracts.
         changes = range(1, M + 1) if matrices.varies else ()
         deltas = [qdelta_matrix(matrices.collocation, qdelta, sweep) for sweep in changes] or M * [delta]
         self._growth = transient_growth(Q, deltas)
-        # What is left of an integrated multiplier comes back divided by dt.
+        # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
         forcing = 0.0 if exact else SETTINGS.forcing_by_index[min(index, 3)]
         self._forcing = forcing / self._growth
@@ -131,7 +132,7 @@ class AccuracyGoal:
 
     @property
     def remainder(self) -> float:
-        """What is left of the iteration in units of what may be left."""
+        """Estimated error of the iteration over the step, in units of its tolerance."""
         return float(self.goal.numbers.remainder)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
@@ -145,7 +146,7 @@ class AccuracyGoal:
         self.status, self.reason = GOING_ON, ""
 
     def begin(self, u0: MeshDAE) -> None:
-        """Begin a step, of whose sweeps nothing is known but how those of the last one contracted."""
+        """Begin a step; its contraction is estimated from that of the last step."""
         numbers, errors = self.goal.numbers, self.errors
         errors.begin(u0, self.iterate.level.dt)
         ratio = max(float(numbers.eta), SETTINGS.smallest_contraction_ratio)
@@ -155,7 +156,7 @@ class AccuracyGoal:
         self.iterate.accuracy = tolerance, self._forcing
 
     def take_status(self, status: int) -> None:
-        """Take what a sweep has come to; CONVERGED if all that still changes are multipliers, by rounding."""
+        """Take the result of a sweep; CONVERGED if only multipliers still change, and only by rounding."""
         if status == TOO_SLOW and not self.iterate.nodes.shared and self._only_rounding():
             status = CONVERGED
         self.status = status
@@ -171,13 +172,13 @@ class AccuracyGoal:
     # --- the end of a step ----------------------------------------------------------------------------------
 
     def judge(self) -> Outcome:
-        r"""What the error estimate says of the finished step.
+        r"""The outcome of the finished step, with its error estimate.
 
         .. math::
             e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
 
-        with the collocation polynomial p, and the matrices M = dF/du' and J = dF/du and the coefficient c of
-        the last node as its solves have left them. See :mod:`dae_sdc.sweepers.simultaneous`.
+        Here p is the collocation polynomial, and M = dF/du', J = dF/du and c belong to the iteration matrix
+        kept at the last node. See :mod:`dae_sdc.sweepers.simultaneous`.
         """
         iterate, numbers = self.iterate, self.goal.numbers
         rate = float(numbers.contraction)
@@ -192,7 +193,7 @@ class AccuracyGoal:
         if last in iterate.nodes.owned:
             try:
                 error, worst = self._estimate(last)
-            except SolveError:  # a matrix that is made for want of one may not exist
+            except SolveError:  # without a kept matrix one is made here, which may be singular
                 error = np.inf
         error = iterate.nodes.from_last(error)
         worst = int(iterate.nodes.from_last(float(worst)))
@@ -201,9 +202,10 @@ class AccuracyGoal:
         return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
 
     def _residual_is_small(self) -> bool:
-        """Whether the equations are met as well as small changes say, at the nodes of all processes.
+        """Whether the residual is as small as the last changes of u suggest, at the nodes of all processes.
 
-        What they may leave is measured now and then; a residual below the least of it is small at once.
+        The allowed residual of each equation is measured now and then; until then a residual below the
+        smallest of them is small without a new measurement.
         """
         iterate, errors = self.iterate, self.errors
         solver, stages, own, dt = iterate.solver, iterate.stages, iterate.nodes.owned, iterate.level.dt
@@ -216,9 +218,9 @@ class AccuracyGoal:
         iterate.integrate()
         iterate.prepare(stages)
         size = iterate.problem.run_scales.unknowns + np.abs(stages.u[-1])
-        # Sweeps end where round-off leaves them, too.
+        # Sweeps also end at round-off, which may be above the tolerance.
         share = max(errors.share, float(self.goal.numbers.round_off_change))
-        # Unknowns that are left out have no weight.
+        # Unknowns left out of the error norm have weight 0.
         least = share / np.maximum(size, np.finfo(float).tiny)
         tolerated = share / np.maximum(errors.weights, least)
         small = solver.is_small(own.start, own.stop, tolerated, share * errors.unit, self._allowed)
@@ -240,17 +242,17 @@ class AccuracyGoal:
 
     def _unsolved(self, rate: float) -> Outcome:
         iterate, errors = self.iterate, self.errors
-        # What matrices met in a step too large is no guide for a smaller one.
+        # Matrices and contractions of a step that was too large say little about a smaller one.
         iterate.solver.forget()
         self.goal.numbers.eta = 1.0
         L, stages = iterate.level, iterate.stages
         points = [(L.u[0].view(np.ndarray), errors.du0, L.time)]
-        if not iterate.nodes.shared:  # other processes need not see the same
+        if not iterate.nodes.shared:  # the values may differ between the processes
             points.append((stages.u[-1], stages.du[-1], float(iterate.times[-1])))
         self._watch.failed(points, L.dt)
         with np.errstate(all="ignore"):
             change = np.abs(stages.u - self.goal.old).max(axis=0) * errors.weights
-        # Where ranks share the nodes, each has its own idea of what failed.
+        # Where ranks share the nodes, each finds a worst unknown of its own; all take that of the last node.
         worst = int(iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0)))))
         if self.reason:
             return errors.unsolved(self.reason, worst, 0.0)
@@ -259,7 +261,7 @@ class AccuracyGoal:
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, Vector]:
-        """What a step leaves to the next, for a checkpoint."""
+        """The state that the next step depends on, for a checkpoint."""
         bound = np.array([self._residual_bound, self._bound_dt, self._bound_steps])
         return {"goal": np.frombuffer(self.goal.numbers).copy(), "allowed": bound}
 

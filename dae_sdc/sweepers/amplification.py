@@ -18,31 +18,31 @@ from dae_sdc.errors import EvaluationError
 
 @dataclass(frozen=True)
 class AmplificationOptions:
-    """When and how the amplification of errors in a step is looked at.
+    """When and how the amplification of errors in a step is computed.
 
     Parameters
     ----------
     most_unknowns : int
-        Number of unknowns up to which it is: the matrices have s n rows for s stages.
+        Largest number n of unknowns for which it is computed: the matrices have s n rows for s stages.
     derivative_increment, state_increment : float
         Increments of the central differences in u', in which most F are linear, and in u, relative to their
         sizes.
     rank_tolerance : float
         Singular value, relative to the largest, that counts as zero.
     turned : float
-        Sine of the angle between the kernels of dF/du' at two times from which on they are different.
+        Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
     noise : float
         Round-off of the matrices: at index k the step map is known for h down to tau (noise)^(1/k), tau the
         ratio of the norms of dF/du' and dF/du.
     beside : float
-        Distance of a point beside another, relative to the interval and to the sizes of the unknowns.
+        Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
     shorter : float
-        Size of the second step that is looked at, relative to the first.
+        Size of the second step whose amplification is computed, relative to the first.
     least_growth : float
-        Amplification of a step up to which nothing is said.
+        Amplification of a step up to which no message is given.
     most_growth : float
-        Amplification by all steps so far, and as many more, from which on the run ends: the errors of single
-        steps are smaller than the tolerance, but not by so much.
+        Amplification by all steps so far, and as many more, from which on the run ends: errors of single
+        steps, though below the tolerance, would then grow above it.
     """
 
     most_unknowns: int = 100
@@ -66,9 +66,9 @@ class Piece:
     problem : ProblemDAE
         The equations.
     t0 : float
-        Where it begins.
+        Time at which it begins.
     start, slope : ndarray, shape (n,)
-        u there, and u'.
+        u at ``t0``, and the constant u'.
     options : AmplificationOptions
         How matrices are made.
     """
@@ -81,7 +81,7 @@ class Piece:
 
     @cached_property
     def sizes(self) -> Vector:
-        """Those of the unknowns, in which they are counted here."""
+        """Sizes of the unknowns, the units of the matrices here, shape (n,)."""
         found = np.maximum(self.problem.run_scales.unknowns, np.abs(self.start))
         return np.where(found > 0.0, found, found.max() or 1.0)
 
@@ -95,7 +95,7 @@ class Piece:
 
     @property
     def rank_tolerance(self) -> float:
-        """Part of the largest singular value of dF/du' that is no more than noise."""
+        """Singular value of dF/du', relative to the largest, up to which it is noise."""
         noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
         return max(self.options.rank_tolerance, NOISE_LIMIT * noise / self.options.derivative_increment)
 
@@ -114,7 +114,7 @@ class Piece:
         return np.asarray(rows[rank:].T)
 
     def turns(self, before: Vector, after: Vector) -> bool:
-        """Whether dF/du' has another kernel at one time than at another."""
+        """Whether the kernels of two matrices dF/du', at two times, differ."""
         first, second = self.kernel(before), self.kernel(after)
         if first.shape != second.shape:
             return True
@@ -228,12 +228,12 @@ def amplification(piece: Piece, A: Vector, c: Vector, h: float) -> float:
 def kernel_turns(
     problem: ProblemDAE, u0: MeshDAE, t0: float, options: AmplificationOptions | None = None
 ) -> bool:
-    """Whether the kernel of dF/du' at a state is another one than beside it.
+    """Whether the kernel of dF/du' at a state differs from that at a neighbouring state and time.
 
     Parameters
     ----------
     problem : ProblemDAE
-        The equations; of more than ``most_unknowns`` unknowns it is taken for fixed.
+        The equations; with more than ``most_unknowns`` unknowns the kernel is taken to be constant.
     u0 : MeshDAE
         State, shape (n,).
     t0 : float

@@ -10,27 +10,27 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers.solvers import PythonNodes
 
 BACKENDS = ("compiled", "numpy")
-"""What may solve at the nodes."""
+"""Names of the kinds of code that can solve at the nodes."""
 
 
 def node_solver(
     problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
 ) -> PythonNodes:
-    """What solves at the nodes of a process, in compiled code where that can be.
+    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise.
 
     Parameters
     ----------
     problem, n_integrated, owned, diagonal
-        As for :class:`PythonNodes`.
+        The parameters of :class:`~dae_sdc.sweepers.solvers.PythonNodes`.
     num_nodes : int
-        M.
+        Number M of all nodes.
     backend : str or None
-        One of :data:`BACKENDS` if it must be that one.
+        One of :data:`BACKENDS` to insist on it; None for the fastest that is possible.
 
     Raises
     ------
     InputError
-        If compiled code is asked for where it cannot be.
+        If compiled code is asked for, and the problem has no kernels or another linear solver.
     """
     kernels = None if backend == "numpy" else problem.kernels
     solvers = ("auto", "dense" if problem.sparsity is None else "superlu")

@@ -15,14 +15,14 @@ from dae_sdc.registry import unknown
 from dae_sdc.sharing import Lock, filtering
 
 QMAT = Lock()
-"""Held by who asks qmat for a Q_Delta: it changes the filters of warnings, which are those of the process."""
+"""Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share."""
 
 _GENERATORS: dict[tuple[Any, ...], Any] = {}
 
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
 MOST_NODES = 100
-"""Largest number of nodes: beyond it nodes and weights lose digits, and errors are round-off long before."""
+"""Largest number of nodes: above it nodes and weights lose digits; errors reach round-off with far fewer."""
 
 REFUSED_RADIUS = 0.999
 """Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
@@ -104,7 +104,7 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
 
 
 def qdelta_generator(coll: CollBase, name: str) -> Any:
-    """The generator of qmat for a Q_Delta; one for all equal nodes, as some take long to fit coefficients.
+    """The generator of qmat for a Q_Delta, cached by nodes because some take long to fit coefficients.
 
     Parameters
     ----------

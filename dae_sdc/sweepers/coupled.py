@@ -78,7 +78,7 @@ class CoupledStages(ImplicitSystem):
         return guess
 
     def forget(self) -> None:
-        """Keep no matrices."""
+        """Drop the kept matrices."""
         self.newton.forget()
 
     def solve(self) -> None:

@@ -15,7 +15,7 @@ from dae_sdc.sweepers.tolerance import Outcome
 
 
 def require_problem(sweeper: Sweeper, problem: Any) -> None:
-    """Refuse a problem that is no DAE of this package, and prepare others for being stepped."""
+    """Raise InputError for a problem that is not a ProblemDAE; prepare others for a run of steps."""
     if not isinstance(problem, ProblemDAE):
         cls = type(problem)
         raise InputError(
@@ -28,10 +28,10 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
 class DirectMethod:
     """A method that solves a step at once: the interface that controllers and ``describe`` rely on.
 
-    Where several steps are computed together, a step begins from the value with which the block begins, and
-    learns later where the one before it has ended. It is solved once that value is final: until then it hands
-    on its start, marked as ``provisional``, and when a final start arrives after the last sweep the step is
-    solved then. Values of a second sweep would be those of the first, and nothing is done for it.
+    Where several steps are computed together, a step begins from the value at the start of the block, and
+    gets the end value of the step before it later. It is solved once, when that value is final. Until then it
+    passes on its start, marked as ``provisional``. If the final start arrives after the last sweep, the step
+    is solved then. A second sweep would give the values of the first, so it does nothing.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class DirectMethod:
     family : str
         What kind of method it is, for messages: "Runge-Kutta method".
     options : tuple of str
-        Which of the settings that belong to some methods alone it takes, see
+        Those settings that the method takes and other methods do not, see
         :func:`dae_sdc.run.description.describe`.
     """
 
@@ -66,7 +66,7 @@ class DirectMethod:
         raise NotImplementedError
 
     def _open(self) -> None:
-        """Begin a step that is not solved."""
+        """Begin a step; an error if the last one was never solved."""
         L = self.level
         if L.u[0].provisional:
             raise InputError(
@@ -83,7 +83,7 @@ class DirectMethod:
         L.prob.start_step(u0, L.time)
         self._begin_step()
         self._solved = False
-        # A copy: messages are put into the state itself.
+        # A copy, because the controller writes the values it receives into the state itself.
         self._began_at = u0, u0.polynomial, u0.view(np.ndarray).copy()
         L.status.unlocked = True
         L.status.updated = True
@@ -96,7 +96,7 @@ class DirectMethod:
             )
 
     def _starts_anew(self) -> bool:
-        """Whether the value at the start is another one than that the step was begun from."""
+        """Whether the start value differs from the one with which the step was begun, or it is not solved."""
         u0, (start, polynomial, values) = self.level.u[0], self._began_at
         if u0 is start and u0.polynomial is polynomial:
             return False
@@ -115,7 +115,7 @@ class DirectMethod:
         self.level.status.updated = True
 
     def _solve_where_due(self) -> bool:
-        """Solve the step if its start is final and it is not solved from there; whether it was done."""
+        """Solve the step if its start is final and it is not solved from there; whether it was solved now."""
         L = self.level
         anew = self._starts_anew()
         if anew and self.tolerance is not None:
@@ -132,12 +132,12 @@ class DirectMethod:
         return True
 
     def _solve_late(self) -> None:
-        """Solve a step whose start was not final when it was swept, and show where it ends."""
+        """Solve a step whose start was not final when it was swept, and put its end into the level."""
         if self._swept and self._solve_where_due():
             self.compute_end_point()
 
     def compute_end_point(self) -> None:
-        """The value at the end of the step; its start, marked as provisional, where it is not solved."""
+        """Set ``level.uend`` to the end value; for an unsolved step to the start, marked as provisional."""
         L = self.level
         if self._solved:
             self._end_step()
@@ -152,7 +152,7 @@ class DirectMethod:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """Let the next step find a sweeper that has taken no steps, without matrices."""
+        """Drop matrices and the memory of steps, as if no step had been taken."""
         self._problem = None
 
     @classmethod
@@ -179,7 +179,7 @@ class DirectMethod:
 
 
 class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
-    """A sweeper whose only node is the end of the step, for methods that are no Runge-Kutta methods.
+    """A sweeper whose only node is the end of the step, for methods without stages.
 
     A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one,
     ``_step()``, which solves the step of the level and sets ``outcome`` in runs to a tolerance, and
@@ -208,7 +208,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         self.outcome: Outcome | None = None
         self.shows_stages = True
         self._problem: ProblemDAE | None = None
-        # Sweeps would end before the first one: what is solved has no residual.
+        # With a positive restol the controller would stop before the only sweep: the residual is set to 0.
         level.params.restol = -1.0
 
     def _bind(self, problem: ProblemDAE) -> None:
@@ -245,14 +245,14 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         L.u[1], L.f[1] = P.dtype_u(L.u[0]), P.dtype_f(L.f[0])
 
     def compute_residual(self, stage: str = "") -> None:
-        """The residual of the step, 0 where it is not looked at: it is solved, or has failed."""
+        """Set the residual of the step to 0 unless it was computed: the step is solved, or has failed."""
         L = self.level
         self._solve_late()
         L.status.residual = 0.0 if L.status.residual is None else L.status.residual
         L.status.updated = False
 
     def judge(self) -> Outcome:
-        """What the error estimate says of the finished step."""
+        """The outcome of the finished step, with its error estimate."""
         assert self.outcome is not None
         return self.outcome
 
@@ -267,5 +267,5 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         return False
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next, for a checkpoint."""
+        """The state that the next step depends on, for a checkpoint."""
         return {}

@@ -44,7 +44,7 @@ SETTINGS = FixedPointSettings()
 
 
 class FixedPoint:
-    r"""Solves u = r + c f(t, u) by inserting, where F(t, u, u') = 0 is solved for u' = f(t, u).
+    r"""Fixed-point iteration for u = r + c f(t, u), where F(t, u, u') = 0 determines u' = f(t, u).
 
     .. math::
         U \leftarrow U - \Big(\frac{\partial F}{\partial u'}\Big)^{-1} F(t, r + c U, U)
@@ -58,7 +58,7 @@ class FixedPoint:
     Parameters
     ----------
     problem : ProblemDAE
-        The equations; its ``newton_tol`` is the largest error of u' to be left, relative to 1 + max abs(u').
+        The equations; ``newton_tol`` is the largest error of u' allowed, relative to 1 + max abs(u').
 
     References
     ----------

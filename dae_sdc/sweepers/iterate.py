@@ -30,11 +30,11 @@ class IterateSettings:
         Smallest residual that a node's solve is asked for on behalf of ``restol``.
     prediction_forcing : float
         A node's solve may stop at this fraction of its first correction in sweeps that belong to the
-        prediction, because only the last of them is observed. Where constraints determine integrated
-        unknowns it may not: what is left comes back divided by dt.
+        prediction, because only the last of them is observed. Not used where constraints determine
+        integrated unknowns: the error of a solve returns there divided by dt.
     settling_sweeps : int
-        Sweeps from a cold start after which another step of the same block may continue the polynomial of
-        this one.
+        Number of sweeps from a cold start after which another step of the same block may extrapolate the
+        polynomial of this one.
     """
 
     residual_share: float = 0.1
@@ -47,16 +47,16 @@ SETTINGS = IterateSettings()
 
 
 class Surroundings(Protocol):
-    """What else is computed while a step iterates, as the sweeper of its level knows it.
+    """What is computed together with a step while it iterates, as the sweeper of its level knows it.
 
     Attributes
     ----------
     together : bool
         Whether other steps iterate with this one.
     coupled : bool
-        Whether other levels do.
+        Whether other levels iterate with this one.
     provisional : bool
-        Whether the step before still changes. A sweep that fails then leaves the step as it was.
+        Whether the end of the step before still changes. A sweep that fails then leaves the step unchanged.
     """
 
     together: bool
@@ -76,7 +76,7 @@ class StepIterate:
     matrices : SweepMatrices
         Q and Q_Delta, for M nodes.
     surroundings : Surroundings
-        What else is computed; read whenever it matters, because it changes from sweep to sweep.
+        Whether other steps and levels are computed with this one, which changes from sweep to sweep.
     solver : PythonNodes
         Solves at the nodes.
     keeps_node_value : bool
@@ -144,7 +144,7 @@ class StepIterate:
         self.accuracy: tuple[float, float] | None = None
 
     def stands_alone(self) -> bool:
-        """Whether the sweeps of this step depend on nothing outside, and end where the residual is small."""
+        """Whether the sweeps of this step depend on no other step, level or process and end by ``restol``."""
         others = self.surroundings
         if others.together or others.coupled or others.provisional or self.nodes.shared:
             return False
@@ -159,9 +159,10 @@ class StepIterate:
 
     def allocate(self) -> None:
         """Take new arrays for a step; those of the last one live on in the polynomial of its end value."""
-        # What steps hand on while they iterate must satisfy the constraints on integrated unknowns, or the
-        # next step answers with a derivative as large as what is left, over dt; only a node's solve does.
-        # Without such constraints the integral is the better value, and all that a coarse level needs.
+        # A value passed to the next step while both iterate must satisfy the constraints on integrated
+        # unknowns, else their residual enters the derivatives of that step divided by dt. Values of the
+        # solves at the nodes do. Without such constraints the integral is the better value, and all that a
+        # coarse level needs.
         others = self.surroundings
         coarse = others.coupled and self.level.level_index > 0
         self.keeps = (self.keeps_node_value and not coarse) or (
@@ -201,7 +202,7 @@ class StepIterate:
         """Take the value at the start of the step."""
         self.start, self._start_polynomial = u0, u0.polynomial
         self.start_values: Vector = u0.view(np.ndarray)
-        # A copy: messages are put into the state itself.
+        # A copy, because the controller writes the values it receives into the state itself.
         self.start_algebraic = self.start_values[self.n_integrated :].copy()
         self.residuals_known = self.norms_known = False
 
@@ -222,15 +223,15 @@ class StepIterate:
         return starting_derivative(self.problem, L.u[0], L.time, L.dt, self.num_nodes, True)
 
     def forget_ahead(self) -> None:
-        """Drop a sweep that was done before it was asked for, with what it has left in the matrices."""
+        """Drop a sweep that was done before it was asked for, and restore the matrices."""
         if self.ahead:
             self.ahead = False
             self.solver.recall()
 
-    # --- what sweeps work on --------------------------------------------------------------------------------
+    # --- arrays and the solver ------------------------------------------------------------------------------
 
     def arrays(self, stages: Stages) -> SweepArrays:
-        """What a sweep of these values works on."""
+        """The arrays of a sweep of these values."""
         tau, matrices = self.integral_tau, self.matrices
         return SweepArrays(
             stages.u,
@@ -253,7 +254,7 @@ class StepIterate:
         )
 
     def prepare(self, stages: Stages) -> None:
-        """Let the solver look at these values, with all that its solves need besides."""
+        """Give the solver these values, with times, right-hand sides and tolerances."""
         L, P, matrices = self.level, self.problem, self.matrices
         if self.accuracy is None:
             restol = L.params.restol
@@ -269,7 +270,7 @@ class StepIterate:
         )
 
     def integrate(self) -> None:
-        """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
+        """Compute dt Q U unless it is current: predictors and convergence controllers leave it outdated."""
         if not self.stages.integral_known:
             self.prepare(self.stages)
             self.solver.run(sweep.integrate)
@@ -297,8 +298,8 @@ class StepIterate:
         Parameters
         ----------
         update : bool
-            Whether it is the integral over the step although the last node is the end of it. Without a node
-            there the polynomial of what is not integrated is evaluated.
+            Whether to integrate over the step even if the last node is its end. Without a node at the end
+            the integrated unknowns are integrated, and the polynomial of the others is evaluated there.
         """
         L, P, stages, k = self.level, self.problem, self.stages, self.n_integrated
         collocation, nodes = self.matrices.collocation, self.matrices.nodes
@@ -309,17 +310,17 @@ class StepIterate:
             end[:k] = L.u[0][:k] + L.dt * (collocation.weights @ stages.integrated)
             end[k:] = interpolation_matrix(nodes, (1.0,))[0] @ stages.u[:, k:]
         settled = self.extrapolated or self.sweeps >= SETTINGS.settling_sweeps
-        # Another step may read the values when this one has gone on.
+        # Another step may read these values after this one has gone on to change its own.
         apart = self.surroundings.together or collocation.left_is_node
         end.polynomial = stages.polynomial.left_behind(settled, apart)
         if L.u[0].polynomial is None:
-            # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
+            # No earlier step gave u' at the start, which pySDC interpolates from when it repeats a step.
             L.f[0][:k] = interpolation_matrix(nodes, (0.0,))[0] @ stages.integrated
         self._end = (end, self.sweeps, id(L.u[0]))
         return end
 
     def ends_at(self, end: MeshDAE | None) -> bool:
-        """Whether this is the value that :meth:`end_value` has given for the iterate as it is."""
+        """Whether this is the value that :meth:`end_value` gave for the current iterate."""
         return self._end[0] is end and self._end[1:] == (self.sweeps, id(self.level.u[0]))
 
     def integrals(self) -> Vector:
@@ -334,8 +335,8 @@ class StepIterate:
     def adopt(self) -> None:
         """Take over values that others put at the nodes in place of the stage arrays.
 
-        Where only values of u were given, U is what integrates to them; where only values of U, the nodes
-        keep what those integrate to.
+        If only values of u were assigned, U is computed so that it integrates to them; if only values of U,
+        u at the nodes becomes their integral.
         """
         u, f = self.level.u, self.level.f
         if u is self._shown[0] and f is self._shown[1]:

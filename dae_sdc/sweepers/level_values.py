@@ -39,18 +39,18 @@ class LevelValues:
     def residuals(self) -> Vector:
         """F - tau at all nodes, shape (M, n), at the values that :meth:`values` gives.
 
-        Every process that shares the nodes gets all rows; all call it.
+        Every process that shares the nodes gets all rows; all of them have to call this.
         """
         self._update()
         return self._residual.rows()
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
-        """Take what a transfer between levels brings in place of this level's iterate.
+        """Replace this level's iterate by the values that a transfer between levels brings.
 
         Parameters
         ----------
         u0 : MeshDAE
-            Value at the start of the step, which is that of the level already.
+            Value at the start of the step, which the level must hold already.
         values, derivatives : ndarray, shape (M, n)
             u and U at the nodes.
         """

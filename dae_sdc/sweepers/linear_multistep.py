@@ -19,10 +19,10 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 Orders = Mapping[int, tuple[int | None, ...]]
 
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
-"""How many groups of unknowns may have an order, for each index; at index 0 positions and velocities two."""
+"""Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities)."""
 
 EQUAL_ROOTS = 1e-6
-"""Distance from the unit circle, or from each other, up to which roots are taken to be there."""
+"""Distance up to which a root is taken to lie on the unit circle, and two roots to be one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +90,12 @@ class MultistepMethod(MethodRecord):
 
     @property
     def stages(self) -> int:
-        """One: a step solves for one new value."""
+        """Number of values that a step solves for: 1."""
         return 1
 
     @property
     def stiffly_accurate(self) -> bool:
-        """True: the end of a step meets the equations, and its derivative is that of the solution."""
+        """Whether the end of a step satisfies the equations; True for every multistep method."""
         return True
 
     @property
@@ -115,7 +115,7 @@ class MultistepMethod(MethodRecord):
 
     @cached_property
     def error_constant(self) -> float:
-        r"""C in the local error C dt^(p+1) u^(p+1) of a method that is normed by sum beta = 1."""
+        r"""C in the local error C dt^(p+1) u^(p+1), for coefficients normed by sum beta = 1."""
         p = self.order + 1
         j = -np.arange(self.steps + 1.0)
         defect = self.alpha @ j**p / factorial(p) - self.beta @ j ** (p - 1) / factorial(p - 1)
@@ -138,7 +138,7 @@ class MultistepMethod(MethodRecord):
         return complex(roots[np.abs(roots - np.exp(z)).argmin()])
 
     def roots(self, z: complex) -> NDArray[np.complex128]:
-        """All roots of the characteristic polynomial at z = lambda dt; those of zero-stability at 0."""
+        """All roots of the characteristic polynomial at z = lambda dt; at z = 0 they show zero-stability."""
         found: NDArray[np.complex128] = np.roots(self.alpha - z * self.beta).astype(np.complex128)
         return found
 
@@ -155,7 +155,7 @@ class MultistepMethod(MethodRecord):
             raise self._error("alpha and beta both end in 0; leave the oldest step out")
 
     def _defect(self, power: int) -> float:
-        """How far the method is from exact for t^power, relative to the terms."""
+        """Defect of the formula for u = t^power, relative to the size of its terms."""
         j = -np.arange(self.steps + 1.0)
         values = self.alpha * j**power
         slopes = power * self.beta * j ** max(power - 1, 0)
@@ -267,7 +267,7 @@ def adams_bashforth(k: int) -> MultistepMethod:
 
 
 def adams_moulton(order: int) -> MultistepMethod:
-    """The implicit Adams method with order - 1 steps, from order 2 on, the trapezoidal rule."""
+    """The implicit Adams method with order - 1 steps; order 2, the least, is the trapezoidal rule."""
     if order < 2:
         raise InputError(f"Adams-Moulton methods with a past have at least order 2; got {order}")
     return MultistepMethod(

@@ -18,10 +18,10 @@ class SweepMatrices:
     collocation : CollBase
         pySDC's collocation with M nodes.
     qdelta : callable
-        Gives Q_Delta of a sweep, counted from 1, with pySDC's row and column for the start of the step:
-        shape (M + 1, M + 1).
+        Function that takes the number of a sweep, from 1, and gives its Q_Delta with pySDC's row and column
+        for the start of the step, shape (M + 1, M + 1).
     varies : callable
-        Whether Q_Delta changes from sweep to sweep; called after ``qdelta``.
+        Function that says whether Q_Delta changes from sweep to sweep; called after ``qdelta``.
 
     Attributes
     ----------
@@ -30,13 +30,13 @@ class SweepMatrices:
     first_solved : int
         First node that is solved for: 1 where a node is the start of the step, whose value is given.
     qdelta : ndarray, shape (M + 1, M + 1)
-        Q_Delta with pySDC's row and column for the start of the step.
+        Current Q_Delta with pySDC's row and column for the start of the step.
     delta : ndarray, shape (M, M)
-        Q_Delta.
+        Current Q_Delta.
     diagonal : bool
-        Whether Q_Delta is.
+        Whether Q_Delta is diagonal.
     dt : float
-        Step size of the scaled matrices; 0 where they are to be made again.
+        Step size of the scaled matrices; 0 if they must be made anew.
     dt_q, dt_delta : ndarray, shape (M, M)
         dt Q and dt Q_Delta.
     coefficients, offsets : ndarray, shape (M,)

@@ -25,22 +25,22 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import radau_iia
 
 CORRECTORS = ("newton", "fixed-point")
-"""How implicit equations may be solved."""
+"""Names of the ways to solve implicit equations."""
 
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
-"""What may give the values before the first step of the method itself."""
+"""Names of the methods that take the first k - 1 steps, before a k-step formula has its past."""
 
 
 @dataclass(frozen=True)
 class MultistepSettings:
-    """When a step follows the last one.
+    """When a step counts as the continuation of the last one.
 
     Parameters
     ----------
     equal_steps : float
         Difference of times and of step sizes, in steps, up to which they are equal.
     equal_times : float
-        Further difference of times, relative to the time, which is a sum of step sizes.
+        Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
     """
 
     equal_steps: float = 1e-9
@@ -57,17 +57,17 @@ class MultistepDAE(DirectSweeper):
         \sum_{j=0}^{k} \alpha_j u_{n-j} = \Delta t \sum_{j=0}^{k} \beta_j u'_{n-j}, \qquad
         F(t_n, u_n, u'_n) = 0
 
-    The past values travel with the state, as its polynomial: a repeated step sees what it saw the first time,
-    and a step that does not follow the last one, from another time or value or of another size, or that
-    begins at a breakpoint of the problem, begins anew with the starting procedure.
+    The past values travel with the state, as its polynomial, so that a repeated step has the same past. A
+    step that does not continue the last one (another time, value or step size), or that begins at a
+    breakpoint of the problem, begins with the starting procedure.
 
     Parameters
     ----------
     params : dict
         ``corrector``: "newton" (default; modified Newton method with matrices kept over the steps) or
         "fixed-point" (ODEs only). ``starting_procedure``: "collocation" (default; each of the first k - 1
-        steps is a Radau IIA step of enough stages for full order) or "explicit-euler" (ODEs only; costs the
-        order all but 2).
+        steps is a Radau IIA step of enough stages for full order) or "explicit-euler" (ODEs only; limits the
+        order to 2).
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -93,11 +93,11 @@ class MultistepDAE(DirectSweeper):
             setattr(self, option, value)
         super().__init__(given, level)
         method, k = self.method, self.method.steps
-        # Oldest first, like the rows of the past; the newest is the one that is solved for.
+        # Weights of the past values, oldest first, without that of the new value, which is solved for.
         self._of_values = (-method.alpha[1:] / method.alpha[0])[::-1].copy()
         self._of_slopes = (method.beta[1:] / method.alpha[0])[::-1].copy()
         self._own = float(method.beta[0] / method.alpha[0])
-        # One row could not be told from what other methods leave behind; k + 1 values give a first guess.
+        # At least two rows, which show that the past is one of this class; k + 1 values give a first guess.
         self._kept_rows = max(2, k if method.explicit else k + 1)
 
     @classmethod
@@ -143,7 +143,7 @@ class MultistepDAE(DirectSweeper):
         else:
             u, du = self._collocated(slopes)
         if len(values) == 1 and np.isnan(slopes[0]).any():
-            slopes = du[None]  # that of the chord, for want of a better one
+            slopes = du[None]  # u' at the start is unknown; that at the end stands in
         rows = self._kept_rows
         values, slopes = np.vstack([values, u])[-rows:], np.vstack([slopes, du])[-rows:]
         nodes = past_nodes(len(values))
@@ -153,7 +153,7 @@ class MultistepDAE(DirectSweeper):
     def _past(self) -> tuple[Vector, Vector, float]:
         """Values and derivatives at equal distances up to the start, oldest first, and the distance.
 
-        Of a step that does not follow the last one the start alone.
+        If the step does not continue the last one, the start is the only row.
         """
         L, known = self.level, self.level.u[0].polynomial
         start, rounding = L.u[0].view(np.ndarray), SETTINGS.equal_times * abs(L.time)
@@ -163,7 +163,7 @@ class MultistepDAE(DirectSweeper):
             follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
             # A formula that reaches across a jump of F, or a kink, has no order.
             if follows and not len(L.prob.breakpoints(L.time - L.dt + slack, L.time + slack)):
-                # Its own distance, so that step sizes that differ by rounding share a matrix.
+                # The distance of the past, so that step sizes that differ by rounding share a matrix.
                 return known.value, known.derivative, known.dt
         slope = L.f[0].view(np.ndarray) if known is not None else np.full(L.prob.n, np.nan)
         if self.method.uses_slopes or self.starting_procedure == "explicit-euler":
@@ -197,7 +197,7 @@ class MultistepDAE(DirectSweeper):
         self._system.place(*rows, (u, du), t, c, (L.time, L.dt), 1)
 
     def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
-        """The value ``u`` and u' there, from ``guess``, of an ordinary differential equation."""
+        """``u`` and the u' that solves F(t, u, u') = 0, an ordinary differential equation, from ``guess``."""
         self._place(u, guess, t, 0.0)
         self._newton.solve(self._system)
         return u, guess
@@ -220,7 +220,7 @@ class MultistepDAE(DirectSweeper):
     def _end_step(self) -> None:
         """u at the end of the step, with the past that the next step needs."""
         L, left = self.level, self._left
-        # What others have assigned takes the place of what was solved for.
+        # Hooks and convergence controllers may have assigned other values to the level.
         left.value[-1], left.derivative[-1] = L.u[1], L.f[1]
         L.uend = L.prob.dtype_u(L.u[1])
         L.uend.polynomial = left
@@ -231,7 +231,7 @@ class MultistepDAE(DirectSweeper):
         return self._problem is not None and self._newton.keeps_state and self._fixed_point.keeps_state
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next besides the past, for a checkpoint."""
+        """The state, besides the past values, that the next step depends on, for a checkpoint."""
         if not self.keeps_state:
             return {}
         newton, fixed = self._newton.get_state(), self._fixed_point.get_state()
@@ -249,7 +249,7 @@ class MultistepDAE(DirectSweeper):
 
 
 def is_ordinary(problem: ProblemDAE) -> bool:
-    """Whether a problem is an ordinary differential equation, as far as it says."""
+    """Whether a problem is an ordinary differential equation by its stated index or its lack of z."""
     return problem.index == 0 or (problem.index is None and problem.n_alg == 0)
 
 
@@ -260,13 +260,13 @@ def _described(problem: ProblemDAE) -> str:
 
 @lru_cache(maxsize=32)
 def past_nodes(count: int) -> tuple[float, ...]:
-    """Where the rows of the past are, in steps from the start of the last one."""
+    """Times of ``count`` past values, oldest first, in step sizes from the start of the last step."""
     return tuple(float(i + 2 - count) for i in range(count))
 
 
 @lru_cache(maxsize=32)
 def extrapolation(count: int) -> Vector:
-    """Weights of values at equal distances, oldest first, in that of their polynomial one step further."""
+    """Weights of ``count`` equidistant values, oldest first, that extrapolate them by one step."""
     weights = np.array([(-1.0) ** j * comb(count, j + 1) for j in reversed(range(count))])
     weights.setflags(write=False)
     return weights

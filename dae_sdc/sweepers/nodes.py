@@ -1,4 +1,4 @@
-"""Who computes at which node: the one thing that differs between serial and parallel sweeps."""
+"""Which process computes at which node: the one difference between serial and parallel sweeps."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
 OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
-"""What a process says of its nodes beside their values."""
+"""State of a node, sent to the other processes with its values."""
 
 
 class Stages:
-    """The values of a step at all M nodes: one row of numbers a node, and views of it.
+    """The values of a step at all M nodes: one row of numbers for each node, and views of it.
 
     A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
-    it failed. With z the unknowns that are not integrated and U the derivatives of those that are, [z, U]
-    are neighbours in a row, so that a message takes what a node has solved for from where it lies.
+    it failed. The unknowns z that are not integrated and the derivatives U of the integrated ones lie side by
+    side in a row, so that the result of a node's solve is sent by MPI without copying.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Stages:
 
 
 class NodeList(list[Any]):
-    """What a level keeps at the start of its step and at the nodes, with a note of assignments.
+    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes assignments.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
 
 
 def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
-    """What a level keeps at its nodes as an array of shape (M, n); ``name`` is that of the list, u or f.
+    """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f".
 
     Raises
     ------
@@ -97,14 +97,14 @@ def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
 
 
 class NodeCommunicator:
-    """The nodes that this process owns, here all of them, and what needs those of others.
+    """Which nodes this process owns (here all), and the exchange of values with the owners of the others.
 
     All processes that share the nodes call its methods in the same order.
 
     Parameters
     ----------
     num_nodes : int
-        M.
+        Number M of nodes.
 
     Attributes
     ----------
@@ -125,28 +125,28 @@ class NodeCommunicator:
         self.owned = range(num_nodes)
 
     def exchange(self, stages: Stages) -> None:
-        """Bring the rows of the owned nodes to all processes and theirs here."""
+        """Send the rows of the owned nodes to all processes, and receive theirs."""
 
     def exchange_notes(self, stages: Stages) -> None:
-        """Bring the notes in the rows of the owned nodes to all processes and theirs here."""
+        """Send the notes in the rows of the owned nodes to all processes, and receive theirs."""
 
     def complete_sweep(self, stages: Stages, failed: bool) -> bool:
         """Exchange the rows after a sweep; whether a node failed on any process."""
         return failed
 
     def agree(self, stages: Stages, holds: bool) -> bool:
-        """Whether something holds on all processes; says so in the notes of the rows."""
+        """Whether ``holds`` is true on all processes; it is written into the notes of the rows."""
         return holds
 
     def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
-        """Complete an array of one row a node from the owned rows of all processes.
+        """Complete ``rows``, one for each node, from the owned rows of all processes.
 
-        What was raised on one process is raised on all instead.
+        If one process has a ``failure``, all raise it instead.
         """
         self.settle(failure)
 
     def settle(self, failure: BaseException | None) -> None:
-        """Raise on all processes what was raised on one."""
+        """Raise the failure of one process on all of them; every process passes its own, or None."""
         if failure is not None:
             raise failure
 

@@ -20,7 +20,7 @@ from dae_sdc.sweepers.sdc import (
 )
 
 WAYS = ("nodes", "steps", "both")
-"""What ranks can share."""
+"""Names of the ways to share work among ranks: nodes of a step, steps of a block, or both."""
 
 DIAGONAL = "MIN-SR-S"
 """Q_Delta of the parallel sweeps where none is given."""
@@ -32,7 +32,7 @@ def load_mpi() -> Any:
     Raises
     ------
     InputError
-        If it is not there or its MPI library is not, with what to install.
+        If mpi4py or its MPI library is missing or broken, with what to install.
     """
     try:
         from mpi4py import MPI
@@ -55,9 +55,9 @@ class MPINodes(NodeCommunicator):
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        Its ranks share the nodes.
+        The communicator whose ranks share the nodes.
     num_nodes : int
-        M, at least the number of ranks.
+        Number M of nodes, at least the number of ranks.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class MPINodes(NodeCommunicator):
         self.comm.Allgatherv(self._mpi.IN_PLACE, message)
 
     def complete_sweep(self, stages: Stages, failed: bool) -> bool:
-        """See :class:`NodeCommunicator`: the rows carry the answer."""
+        """See :class:`NodeCommunicator`; failures travel in the notes of the rows."""
         stages.states[self._own_rows] = SWEEP_FAILED if failed else OK
         self.exchange(stages)
         return bool((stages.states != OK).any())
@@ -149,10 +149,10 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
 
 
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
-    """Raise on all ranks of a communicator the exception that one of them has.
+    """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``.
 
-    The other ranks raise a SolveError or InputError as such, because callers handle these, and anything else
-    as RemoteError.
+    The other ranks raise a SolveError or an InputError as that type, because callers handle these, and any
+    other exception as RemoteError.
     """
     if comm.Get_rank() == rank and failure is not None:
         family = next((i for i, kind in enumerate(_FAMILIES) if isinstance(failure, kind)), -1)
@@ -177,8 +177,8 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
     Parameters
     ----------
     params : dict
-        As for the serial sweeper; besides ``comm``, the communicator of the nodes (COMM_WORLD). Its size is
-        1 to M. ``QI`` must be diagonal (default MIN-SR-S).
+        The parameters of the serial sweeper, and ``comm``, the communicator of the nodes (default
+        COMM_WORLD), with 1 to M ranks. ``QI`` must be diagonal (default MIN-SR-S).
     level : pySDC.core.level.Level
         The level that sweeps.
 
@@ -224,8 +224,8 @@ class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
 def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     """Split ranks in two directions: those that share the nodes of a step, and the steps of a block.
 
-    Neighbouring ranks share a step. A sweeper takes the first as its ``comm``, pySDC's ``controller_MPI`` the
-    second.
+    Neighbouring ranks share a step. A sweeper takes ``nodes`` as its ``comm``, and pySDC's ``controller_MPI``
+    takes ``steps``.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     Returns
     -------
     nodes, steps : mpi4py.MPI.Intracomm
-        The communicators this rank is in; to be freed by the caller.
+        The two communicators of this rank; to be freed by the caller.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
 
 
 def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDAEMPI]:
-    """The node-parallel form of an SDC sweeper, which is made here where no class declares it."""
+    """The node-parallel form of an SDC sweeper: a declared class, or one that is made here."""
     twin: type[SweeperDAEMPI]
     for twin in SweeperDAEMPI.__subclasses__():
         if sweeper in (twin, twin.__bases__[-1]):
@@ -263,7 +263,7 @@ def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDA
 
 
 def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDeferredCorrectionDAE]:
-    """The sweeper that :func:`across_nodes` makes this one of; itself if it is serial."""
+    """The serial sweeper whose node-parallel form this class is; the class itself if it is serial."""
     if not issubclass(sweeper, SweeperDAEMPI):
         return sweeper
     serial: type[SpectralDeferredCorrectionDAE] = sweeper.__bases__[-1]

@@ -1,4 +1,4 @@
-"""What fills the nodes before the first sweep of a step."""
+"""The first guess at the nodes, before the first sweep of a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, continue_polynomial
 
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
-"""What may stand at the nodes before the first sweep."""
+"""Names of the first guesses at the nodes."""
 
 
 class Predictor:
@@ -22,29 +22,29 @@ class Predictor:
     Parameters
     ----------
     iterate : StepIterate
-        What is filled.
+        The iterate whose nodes are filled.
     params : object
-        ``initial_guess`` and ``initial_sweeps`` of the sweeper.
+        Parameters of the sweeper, with ``initial_guess`` and ``initial_sweeps``.
     errors : StepError or None
-        Weights and the known derivative at the start in steps of a given accuracy.
+        Weights, and the known derivative at the start, in steps of a given accuracy; None in others.
 
     Attributes
     ----------
     rng : RandomState or None
-        Where random numbers come from; needed for the guess ``random``.
+        Generator of random numbers; needed for the guess ``random``.
     """
 
     def __init__(self, iterate: StepIterate, params: Any, errors: StepError | None) -> None:
         self.iterate, self.params, self.errors = iterate, params, errors
         self.rng: np.random.RandomState | None = None
-        # From index 2 on the derivative of integrated algebraic unknowns is too rough to be continued.
+        # From index 2 on the derivative of integrated algebraic unknowns is too rough to be extrapolated.
         integrates = iterate.problem.n_diff < iterate.n_integrated
         self._continues_algebraic_values = errors is not None and errors.index > 1 and integrates
         if self._continues_algebraic_values:
             self._inverse = np.linalg.inv(iterate.matrices.collocation.Qmat[1:, 1:])
 
     def fill(self) -> None:
-        """Fill the nodes, and ``level.f[0]`` with what is known of u' at the start of the step."""
+        """Fill the nodes, and set ``level.f[0]`` to the known u' at the start of the step, or to 0."""
         iterate, errors = self.iterate, self.errors
         L, P, k = iterate.level, iterate.problem, iterate.n_integrated
         u, du = iterate.stages.u, iterate.stages.du
@@ -72,7 +72,7 @@ class Predictor:
         iterate.place_start()
 
     def extrapolate(self) -> None:
-        """Continue the polynomial that the start value carries, or leave that to the first sweep."""
+        """Extrapolate the polynomial that the start value carries, or let the first sweep do it."""
         iterate = self.iterate
         L = iterate.level
         last = L.u[0].polynomial
@@ -88,7 +88,7 @@ class Predictor:
         iterate.stages.integral_known = True
 
     def _continue_algebraic_values(self, last: Continuation) -> None:
-        """Continue the polynomial of u', but for algebraic unknowns that of their values."""
+        """Extrapolate the polynomial of u', but for algebraic unknowns the polynomial of their values."""
         iterate = self.iterate
         stages, split = iterate.stages, iterate.problem.n_diff
         iterate.prepare(stages)
@@ -99,7 +99,7 @@ class Predictor:
         stages.integral[:, split:] = change
 
     def receive(self) -> None:
-        """Take a new value at the start of the step: another object, or one that a message was put into."""
+        """Take a new start value, which is another object, or one whose values a message has replaced."""
         iterate = self.iterate
         L, k = iterate.level, iterate.n_integrated
         u0 = L.u[0]
@@ -107,7 +107,7 @@ class Predictor:
             return
         knew = bool(iterate.sweeps) or iterate.extrapolated
         if iterate.start_algebraic is not None and (L.level_index > 0 or not knew):
-            # Not integrated, z would keep the guess made for another start and lead to another solution.
+            # z is not integrated: a guess made for another start could lead to another solution branch.
             iterate.stages.u[:, k:] += u0.view(np.ndarray)[k:] - iterate.start_algebraic
         iterate.begin_at(u0)
         guesses = self.params.initial_guess == "extrapolate"
@@ -116,6 +116,6 @@ class Predictor:
             self.extrapolate()
             iterate.extrapolated = True
         iterate.place_start()
-        # What was computed ahead is void, and would be in every iteration to come.
+        # A sweep done ahead is void when the start changes, which it will in every later iteration too.
         iterate.may_run_ahead = False
         iterate.forget_ahead()

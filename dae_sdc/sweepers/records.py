@@ -12,7 +12,7 @@ from dae_sdc.errors import InputError
 Array = NDArray[np.float64]
 
 DEFECT_TOLERANCE = 1e-12
-"""Largest defect of an order condition; sums of coefficients and flags are held to a tenth of it."""
+"""Largest defect of an order condition; row sums, end point and stiff accuracy are held to a tenth of it."""
 
 
 class MethodRecord:
@@ -34,7 +34,7 @@ class MethodRecord:
         return InputError(f"{self.kind} '{self.name}': {message}")
 
     def _array(self, label: str, value: ArrayLike) -> Array:
-        """Coefficients as an array that nobody can change."""
+        """Coefficients as a read-only array of finite numbers."""
         try:
             array = np.array(value, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):

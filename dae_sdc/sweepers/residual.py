@@ -11,14 +11,14 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.sweep import add_defects, residual, residual_norms
 
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
-"""Of all nodes or of the last one, absolute or relative to the value at the start of the step."""
+"""Residual of all nodes or of the last one, absolute or relative to the value at the start of the step."""
 
 
 class StepResidual:
     """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, and its norms.
 
-    For unknowns that are not integrated their node value stands in F. Where nodes keep other values of the
-    integrated unknowns than u_0 + dt sum_j q_mj U_j, norms count the difference too.
+    Unknowns that are not integrated enter F with their values at the nodes. Where nodes keep other values of
+    the integrated unknowns than u_0 + dt sum_j q_mj U_j, the norms include the difference.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class StepResidual:
     Attributes
     ----------
     norms : ndarray, shape (M,)
-        Largest abs(F) at the nodes; those of this process are current where ``iterate.norms_known``.
+        Largest abs(F) at each node; current at the nodes of this process if ``iterate.norms_known``.
     value : float
-        The residual that goes with them where ``iterate.norms_known``, as the level's type says.
+        The residual by the level's ``residual_type``; current if ``iterate.norms_known``.
     """
 
     def __init__(self, iterate: StepIterate) -> None:
@@ -61,7 +61,7 @@ class StepResidual:
         return norms
 
     def rows(self) -> Vector:
-        """F - tau at all nodes, shape (M, n), on every process that shares them; all call it."""
+        """F - tau at all nodes, shape (M, n), for every process that shares them; all have to call this."""
         iterate = self.iterate
         failure: Exception | None = None
         if not iterate.residuals_known or iterate.level.status.updated:

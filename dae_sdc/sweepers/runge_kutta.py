@@ -46,12 +46,12 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inne
 
 @dataclass(frozen=True)
 class RungeKuttaSettings:
-    """Settings of steps of a given accuracy.
+    """Settings of Runge-Kutta steps of a given accuracy.
 
     Parameters
     ----------
     crawling_contraction : float
-        Contraction above which step sizes are not chosen by the error alone.
+        Contraction of Newton's method above which it, and not the error alone, limits the step size.
     repetitions : int
         Repetitions of a step after which all stages are solved with a Jacobian of their own.
     """
@@ -64,16 +64,16 @@ SETTINGS = RungeKuttaSettings()
 
 
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
-"""Linear solvers that compiled stages have for Jacobians without and with a pattern."""
+"""Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
-    """The solver of coupled stages for a problem: on memory where its kernels allow, in Python otherwise.
+    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise.
 
     Parameters
     ----------
     problem, A, c
-        See :class:`Simultaneous`.
+        The parameters of :class:`~dae_sdc.sweepers.simultaneous.Simultaneous`.
     """
     kernels = problem.kernels
     pattern = problem.sparsity
@@ -95,7 +95,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
 
 
 def estimates_error(tableau: Tableau) -> bool:
-    """Whether runs to a tolerance can use a method: embedded pairs, and collocation without a node at 0."""
+    """Whether a method has an error estimate: embedded pairs do, and collocation without a node at 0."""
     return tableau.estimate_index > 0
 
 
@@ -113,7 +113,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     Parameters
     ----------
     params : dict
-        Nothing that belongs to the method itself; the tableau is the class attribute ``method``.
+        pySDC's parameters of a sweeper, and in runs to a tolerance ``tolerance``, a
+        :class:`~dae_sdc.sweepers.tolerance.Tolerance`. The tableau is the class attribute ``method``.
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -148,7 +149,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     @classmethod
     def get_update_order(cls) -> int:
-        """Order of the local error of the embedded method, the exponent of step size control."""
+        """Order of the local error of the embedded method; step size control has its inverse as exponent."""
         if cls.method.embedded_order is None:
             raise InputError(
                 f"'{cls.method.name}' has no embedded weights for an error estimate; "
@@ -187,7 +188,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self.level.status.residual = 0.0
 
     def _begin_step(self) -> None:
-        """Stage arrays and what the stages start from; coupled stages of a given accuracy bring their own."""
+        """Allocate stages and set u' at the start; coupled stages in runs to a tolerance do so themselves."""
         L = self.level
         P = L.prob
         self._watch.begin(L.u[0], L.time, L.dt)
@@ -246,7 +247,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self._weights = tolerance.weights_of(problem, factor)
-        # At index 3 what steps leave of the constraints looks like kinks to those after them.
+        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         stages.set_tolerance(share, self._weights.rtol)
@@ -265,7 +266,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         )
 
     def judge(self) -> Outcome:
-        """What the error estimate says of the finished step."""
+        """The outcome of the finished step, with its error estimate."""
         assert self.outcome is not None
         if self.outcome.solved:
             self._watch.succeeded(self.outcome.rate > SETTINGS.crawling_contraction)
@@ -278,7 +279,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return self.outcome
 
     def _step_together(self) -> None:
-        """The whole step: stages and error estimate."""
+        """Solve all stages as one system, and estimate the error."""
         L, stages = self.level, self._stages_together
         u0, h = L.u[0], L.dt
         first = stages.begin(u0, L.time, h)
@@ -318,7 +319,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
 
     def _step_one_by_one(self) -> None:
-        r"""The whole step of an embedded pair: stages and error estimate.
+        r"""Solve the stages of an embedded pair one by one, and estimate the error.
 
         .. math::
             e = (M + h a_{ss} J)^{-1} M h \sum_i (b_i - \hat b_i) U_i
@@ -336,12 +337,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             error, worst = steps.filtered(made.mass(difference), made, L.time)
             self.outcome = steps.solved(error, worst, 0.0, 0.0)
         except SolveError as failure:
-            # What matrices met in a step too large is no guide for a smaller one.
+            # Matrices and contractions of a step that was too large say little about a smaller one.
             newton.forget()
             self.outcome = steps.unsolved(str(failure), 0, 0.0)
 
     def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
-        """Solve with a Jacobian of every stage, damped: at a kink nothing less does."""
+        """Solve with a Jacobian at each stage and damping, which a step across a kink may need."""
         L, coupled = self.level, self._coupled
         coupled.forget()
         coupled.start(L.u[0], stages.guess, L.time, L.dt)
@@ -386,7 +387,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._solve_together()
 
     def _solve_together(self) -> None:
-        """All stages at once, from the last polynomial if that leads anywhere, else from small steps."""
+        """Solve all stages at once, from the extrapolated polynomial or, if that fails, from small steps."""
         L, stages, n_diff = self.level, self._coupled, self.level.prob.n_diff
         polynomial = L.u[0].polynomial
         solved = False
@@ -394,8 +395,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             guess = np.empty_like(self._du)
             nodes = tuple(self.method.c.tolist())
             polynomial.extrapolate(L.time, L.dt, nodes, guess, guess)
-            # From index 2 on the derivative of algebraic unknowns is too rough to be continued, but not the
-            # unknowns themselves; left as they are, Newton's method may find a solution on another branch.
+            # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated, but not
+            # the unknowns themselves; kept constant, they could lead to a solution on another branch.
             matrix = polynomial.continuation(L.time, L.dt, nodes)
             change = matrix @ polynomial.value[:, n_diff:] - L.u[0].view(np.ndarray)[n_diff:]
             guess[:, n_diff:] = np.linalg.solve(L.dt * self.method.A, change)
@@ -463,7 +464,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return self._problem is not None and bool(self._remembering().keeps_state)
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next, for a checkpoint."""
+        """The state that the next step depends on, for a checkpoint."""
         if not self.keeps_state:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
@@ -495,7 +496,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
 @cache
 def _is_collocation(tableau: Tableau) -> bool:
-    """Whether the stages are values of a polynomial through the start of the step: C(s), a full matrix."""
+    """Whether the stages lie on a polynomial through the start of the step: A is full and satisfies C(s)."""
     c, powers = tableau.c[:, None], np.arange(tableau.stages)
     defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
     return not tableau.diagonally_implicit and bool(defect.max() <= DEFECT_TOLERANCE)

@@ -53,7 +53,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     for U_m. The variants differ in which unknowns are integrated and in which value of u is kept at a node:
 
     ===================== ====================== =======================================
-    sweeper               integrated             kept
+    sweeper               integrated unknowns    value kept at a node
     ===================== ====================== =======================================
     FullyImplicitDAE      all                    u_0 + dt sum_j q_mj U_j
     SemiImplicitDAE       differential           u_0 + dt sum_j q_mj U_j, and z
@@ -65,12 +65,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     params : dict
         ``num_nodes``; ``quad_type`` (default RADAU-RIGHT; LOBATTO, GAUSS); ``QI``, any Q_Delta of qmat that
         converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
-        polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: how many
-        sweeps may belong to the prediction (0), which ends when the residual meets ``restol``: they cost no
-        iterations of the controller. They are done where a step depends on no other: serial, on one level;
-        ``backend``: compiled or numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``, a
-        :class:`Tolerance` if steps are to be of a given accuracy: sweeps then go on until u at the nodes
-        changes no more, ``restol`` must be 1, and :meth:`judge` says what came of a step.
+        polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: largest
+        number of sweeps in the prediction (default 0), which take no iterations of the controller, end when
+        the residual meets ``restol``, and are done only in serial runs on one level; ``backend``: compiled or
+        numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
+        :class:`~dae_sdc.sweepers.tolerance.Tolerance` for steps of a given accuracy. Sweeps then go on until
+        u at the nodes has converged, ``restol`` must be 1, and :meth:`judge` gives the error of a step.
     level : pySDC.core.level.Level
         The level that sweeps.
 
@@ -83,14 +83,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     matrices : SweepMatrices
         Q and Q_Delta, also times the step size.
     together, coupled, provisional : bool
-        What else is computed while the step iterates, see :class:`Surroundings`; set by the hook
+        What is computed together with the step, see :class:`Surroundings`; set by the hook
         ``MarkProvisionalStarts`` and by ``TransferDAE``.
     initial_sweeps : int
         Number of sweeps that were part of the prediction.
     tolerance : Tolerance or None
         Accuracy asked of every step; None where sweeps end by ``restol``.
     defers, failure : bool, Exception or None
-        Whether errors are kept in ``failure`` until somebody asks, instead of being raised.
+        Whether errors are kept instead of being raised, see :meth:`fail`; and the kept error.
 
     Raises
     ------
@@ -149,7 +149,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     @property
     def step(self) -> StepSweeps:
-        """What sweeps the steps of the level's problem; made anew when that is another one."""
+        """The sweeps of the level's problem; made anew when the level has another problem."""
         problem = self.level.prob
         if self._step is None or self._step.iterate.problem is not problem:
             self._step = self._bind(problem, self._step)
@@ -162,11 +162,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     @property
     def solver(self) -> PythonNodes:
-        """What solves at the nodes of this process."""
+        """The Newton solver at the nodes of this process."""
         return self.step.solver
 
     def _bind(self, problem: ProblemDAE, before: StepSweeps | None) -> StepSweeps:
-        """Look at a problem once: what is integrated, and whether this sweep can solve it."""
+        """Prepare for a problem; raises InputError if this sweeper cannot solve it."""
         require_problem(self, problem)
         for option in ("restol", "e_tol"):
             given = self.level.params.get(option)
@@ -209,7 +209,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         predictor = Predictor(iterate, self.params, None if accuracy is None else accuracy.errors)
         return StepSweeps(iterate, predictor, StepResidual(iterate), accuracy, watch, self.params)
 
-    # --- what controllers ask of a sweeper ------------------------------------------------------------------
+    # --- the interface of a sweeper in pySDC ----------------------------------------------------------------
 
     @property
     def rank(self) -> int:
@@ -243,9 +243,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def fail(self, error: Exception) -> None:
         """Raise an error, or keep it where ``defers`` is set.
 
-        A step on a rank of its own that stopped in the middle of a block would leave the others waiting. It
-        goes on without computing, and the error is raised when the block has ended. A step that is to be of
-        a given accuracy is judged instead.
+        If a step on a rank of its own stopped in the middle of a block, the other ranks would wait for it
+        forever. It goes on without computing, and the error is raised when the block has ended. In steps of a
+        given accuracy a SolveError becomes part of the outcome of the step instead.
         """
         accuracy = self._accuracy
         if accuracy is not None and isinstance(error, SolveError):
@@ -261,7 +261,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         Raises
         ------
         NewtonError, SingularMatrixError, EvaluationError
-            If a node cannot be solved, on whatever process.
+            If a node cannot be solved, on any process.
+        InputError
+            If :meth:`predict` was not called before.
         """
         L, accuracy = self.level, self._accuracy
         if not L.status.unlocked:
@@ -276,13 +278,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
 
-        It is measured as the level's ``residual_type`` says. For unknowns that are not integrated their node
-        value stands in F.
+        Its norm is that of the level's ``residual_type``. Unknowns not integrated enter F with node values.
 
         Parameters
         ----------
         stage : str
-            Where pySDC's controller is; one of ``skip_residual_computation`` leaves the residual as it is.
+            Stage of pySDC's controller; none is computed in those of ``skip_residual_computation``.
 
         Raises
         ------
@@ -308,7 +309,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.status.updated = False
 
     def compute_end_point(self) -> None:
-        """The value at the end of the step: the last node's, or the polynomial's without a node there."""
+        """Put the value at the end of the step into ``level.uend``, see :meth:`StepIterate.end_value`."""
         L, accuracy = self.level, self._accuracy
         if self.failure is not None or (accuracy is not None and accuracy.failed):
             L.uend = L.prob.dtype_u(L.u[0])
@@ -326,13 +327,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return [attach(row, iterate.problem.n_diff) for row in iterate.integrals()]
 
     def residual_scale(self) -> float:
-        """Size of the terms that F adds up at the last node, what its round-off is relative to."""
+        """Size of the terms that F adds up at the last node; the round-off of F is relative to it."""
         last = self.coll.num_nodes - 1
         return self.nodes.from_last(self.solver.magnitude(last) if last in self.nodes.owned else 0.0)
 
     @property
     def step_coefficients(self) -> tuple[Vector, Vector] | None:
-        """A and c of the collocation method, of shapes (M, M) and (M,), where it ends in its last node."""
+        """A and c of the collocation method, shapes (M, M) and (M,); None if a step ends in no node."""
         known = self.coll.right_is_node and not self.params.do_coll_update
         return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
 
@@ -368,9 +369,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         Parameters
         ----------
         u0 : MeshDAE
-            Where it begins.
+            Start value of the run, shape (n,).
         t0, span : float
-            Time there, and length of the interval.
+            Start time, and length of the interval.
         """
         if self._step is None or self._step.iterate.problem is not self.level.prob:
             self.level.u[0] = u0
@@ -379,7 +380,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return accuracy.starting_step(u0, t0, span)
 
     def judge(self) -> Outcome:
-        """What the error estimate says of the finished step, see :meth:`AccuracyGoal.judge`."""
+        """The outcome of the finished step, with its error estimate, see :meth:`AccuracyGoal.judge`."""
         accuracy = self.step.accuracy
         assert accuracy is not None
         return accuracy.judge()
@@ -392,7 +393,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return self.nodes.keeps_state and self._step is not None and self._step.solver.keeps_state
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next, for a checkpoint."""
+        """The state that the next step depends on, for a checkpoint."""
         state: dict[str, Any] = {}
         if self.params.initial_guess == "random":
             state["random"] = self.rng.get_state()
@@ -413,7 +414,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 self._accuracy.set_state(state)
 
     def reset(self) -> None:
-        """Let the next step find a sweeper that has taken no steps, without matrices."""
+        """Drop matrices and the memory of steps, as if no step had been taken."""
         self._step = None
 
     # --- transfer between levels ----------------------------------------------------------------------------
@@ -453,7 +454,7 @@ def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
         after = problem.evaluate(u0, with_one, t).copy()
         if np.array_equal(before, after, equal_nan=True):
             continue
-        # Two values of a noisy F differ anyway.
+        # Two values of a noisy F differ even without a dependence on z'.
         noise = problem.noise or measured_noise(problem, u0.view(np.ndarray), without.view(np.ndarray), t)
         if noise is None or not (np.abs(after - before) <= NOISE_LIMIT * noise.absolute).all():
             return True
@@ -482,7 +483,7 @@ class SemiImplicitDAE(SpectralDeferredCorrectionDAE):
 class ConstrainedDAE(SpectralDeferredCorrectionDAE):
     """SDC that keeps the constraints g(y, z) = 0 exact at every node in every sweep.
 
-    As :class:`SemiImplicitDAE`, but the value of y at a node is the one its solve ended with.
+    Like :class:`SemiImplicitDAE`, but y at a node is the value with which the solve there ended.
 
     References
     ----------

@@ -43,7 +43,7 @@ REASONS = (
 
 
 class StepNumbers(ctypes.Structure):
-    """What a step leaves to the next, for Python and for compiled code.
+    """Numbers that a step passes on to the next, for Python and for compiled code.
 
     Attributes
     ----------
@@ -56,17 +56,17 @@ class StepNumbers(ctypes.Structure):
     error : float
         Weighted norm of the error estimate.
     iterations : float
-        Of the last step.
+        Number of Newton iterations in the last step.
     kappa : float
-        Part of the tolerance that Newton's method may leave.
+        Part of the tolerance that the error of Newton's method may take.
     worst : float
         Unknown with the largest part in the error estimate, or in the last correction.
     at : float
         Start of the step in which the Jacobian was evaluated.
     gamma : float
-        The real eigenvalue.
+        The real eigenvalue of the collocation matrix, see :class:`Basis`.
     relative : float
-        Relative error of the unknowns that Newton's method may leave.
+        Relative error of the unknowns that is allowed to Newton's method.
     """
 
     _fields_ = fields(
@@ -75,10 +75,10 @@ class StepNumbers(ctypes.Structure):
 
 
 MOST_NEWTON_ITERATIONS = 10
-"""Largest number of Newton iterations; where the contraction foretells more, the step is given up before."""
+"""Largest number of Newton iterations; a step whose contraction predicts more is given up earlier."""
 
 RELATIVE_ROUND_OFF = 1e-13
-"""Correction, relative to the unknowns, below which an iteration that stands still is at round-off."""
+"""Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off."""
 
 
 KEPT_JACOBIAN_CONTRACTION = 1e-3
@@ -88,7 +88,7 @@ UNBELIEVED_ROW_GROWTH = 1e3
 """A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation."""
 
 LEAST_FORETOLD_CONTRACTION = 1e-4
-"""Least contraction expected from that of the last step: a linear problem may have a kink in the next one."""
+"""Smallest contraction carried over from the last step: a linear problem may have a kink in the next one."""
 
 
 class Basis(NamedTuple):
@@ -102,7 +102,8 @@ class Basis(NamedTuple):
     pairs : ndarray of complex, shape (P,)
         One eigenvalue of each complex pair.
     to, back : ndarray, shape (M, M)
-        Into the eigenbasis and back; a pair is a row of real and a row of imaginary parts.
+        Transformations into the eigenbasis and back; each complex pair takes two rows, its real and its
+        imaginary part.
     """
 
     real: float
@@ -170,7 +171,7 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
-    """Simplified Newton iterations from the guess; returns their result.
+    """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`.
 
     Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     """
@@ -182,7 +183,7 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
 
 
 def corrections(w: Any, t0: Any, h: Any) -> Any:
-    """Newton corrections until the estimated remaining error is small; returns the result."""
+    """Newton corrections until the estimated remaining error is small; returns what :func:`iterate` does."""
     x = w.numbers
     w.take_guess()
     kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
@@ -205,7 +206,7 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
                 break
             eta = rate / (1.0 - rate)
         if eta * norm <= kappa:
-            # What follows from other unknowns settles an iteration later, with a contraction of 0 then.
+            # Unknowns that depend on others converge an iteration later, where the contraction shows as 0.
             x.eta = max(eta, first / (1.0 - first))
             return SOLVED
         if k > 0 and eta * norm * rate ** (MOST_NEWTON_ITERATIONS - 1 - k) > kappa:
@@ -235,7 +236,7 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
 
 
 def advance(w: Any, t0: Any, h: Any) -> Any:
-    """Solve the stages of one step; returns the result.
+    """Solve the stages of one step; returns a result as :func:`iterate`.
 
     The Jacobian of an earlier step is used where Newton's method converged fast with it. If it fails, the
     Jacobian is evaluated again.
@@ -255,7 +256,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
         return SINGULAR
     status = iterate(w, t0, h)
     if status == SLOW or status == UNRESOLVED:
-        # Where the iterations have come to is nearer to the solution than the guess they began with.
+        # The last iterate is nearer to the solution than the guess was.
         w.keep_iterate()
         if linearize_near(w, t0, h) and w.factorize(h):
             x.eta = 1.0
@@ -269,9 +270,10 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     .. math::
         e = (M + h \gamma J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
 
-    with the collocation polynomial p, M = dF/du' and J = dF/du. What is left of the equations at the start of
-    the step with the derivative that is known there, in a ``first`` step, is a part of u'(t_0). ``again``:
-    the estimate is damped once more, for a step that stiff components would reject for no reason.
+    with the collocation polynomial p, M = dF/du' and J = dF/du. In a ``first`` step the residual F(t_0, u_0,
+    u'(t_0)) of the known derivative enters too, because that may not satisfy the equations. With ``again``
+    the estimate is multiplied by (M + h gamma J)^{-1} M once more, so that stiff components do not reject a
+    step without need.
     """
     x = w.numbers
     w.start_defect(h)
@@ -285,7 +287,7 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
 
 
 def slope(w: Any, t0: Any, h: Any) -> Any:
-    """Weighted norm of u' at the start, seen through an implicit step of size h; infinite without one."""
+    """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
     w.start_defect(0.0)
     if not w.add_start_residual(t0, 1.0) or not w.linearize_step(t0, h):
@@ -349,27 +351,27 @@ class Simultaneous:
 
     @property
     def share(self) -> float:
-        """Part of the tolerance that Newton's method may leave."""
+        """Part of the tolerance that the error of Newton's method may take."""
         return float(self.numbers.kappa)
 
     def set_tolerance(self, share: float, rtol: float) -> None:
-        """Take the part of the tolerance that Newton's method may leave, and the tolerance itself."""
+        """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
 
     # --- a step ---------------------------------------------------------------------------------------------
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        """Take the start of a step, new arrays for its stages, and a guess for their derivatives.
+        """Begin a step: allocate its stages, and guess their derivatives.
 
         Returns
         -------
         bool
-            Whether nothing is known of a step before.
+            Whether the step is a first one, without a polynomial of a step before.
         """
         n_diff, before = self.problem.n_diff, u0.polynomial
         self.u0[:] = u0
         shape = self.guess.shape
-        # The last step keeps its arrays.
+        # New arrays, because the polynomial of the last step keeps those of its stages.
         self.du, self.u = np.empty(shape), np.empty(shape)
         np.multiply(self.A, h, out=self.h_a)
         guess = self.guess
@@ -382,7 +384,7 @@ class Simultaneous:
             matrix = before.continuation(t0, h, self.nodes)
             np.dot(matrix, before.derivative, out=guess)
             if n_diff < self.problem.n:
-                # From index 2 on the derivative of algebraic unknowns is too rough to be continued.
+                # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated.
                 change = matrix @ before.value[:, n_diff:] - self.u0[n_diff:]
                 guess[:, n_diff:] = (self.inverse / h) @ change
         else:
@@ -402,13 +404,13 @@ class Simultaneous:
         return status
 
     def _only_rounding(self, t0: float, h: float) -> bool:
-        """Whether all that changes from iterate to iterate is rounding, see :func:`only_rounding`."""
+        """Whether only multipliers still change, and only by rounding, see :func:`only_rounding`."""
         at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
         about = self.change, self.weights, self._multipliers, self.share
         return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
-        """Weighted norm of u' at the start, seen through an implicit step of size h; inf if there is none."""
+        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
         self.u0[:] = u0
         self.du0.fill(0.0)
         self.guess.fill(0.0)
@@ -433,12 +435,12 @@ class Simultaneous:
         return found
 
     def forget(self) -> None:
-        """Keep no matrices."""
+        """Drop the kept matrices."""
         x = self.numbers
         x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
     def count(self) -> None:
-        """Add what was done since to the counters of the problem."""
+        """Add the work done since the last call to the counters of the problem."""
         self.counts.add_to(self.problem)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
@@ -449,7 +451,7 @@ class Simultaneous:
         return True
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next, as numbers, texts and arrays, for a checkpoint."""
+        """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
         kept: dict[str, Any] = {"numbers": np.frombuffer(self.numbers).copy()}
         if self.numbers.linearized > 0.0:
             kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
@@ -473,7 +475,7 @@ class Simultaneous:
         self._place()
 
     def keep_iterate(self) -> None:
-        """Take what the iterations have come to for the guess."""
+        """Make the current iterate the guess."""
         self.guess[:] = self.du
 
     def _place(self) -> None:
@@ -487,7 +489,7 @@ class Simultaneous:
         return bool(np.isfinite(self.value).all())
 
     def correct(self) -> float:
-        """Take the correction of the residuals in place; its weighted norm."""
+        """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
         rows, first = self.transformed, len(self.c) % 2
         np.dot(self.to, self.value, out=rows)
         if first:
@@ -516,7 +518,7 @@ class Simultaneous:
         if not self.residuals(t0, h):
             return False
         problem, relative = self.problem, float(self.numbers.relative)
-        # Unknowns that are left out have no weight.
+        # Unknowns left out of the error norm have weight 0.
         whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
         change = self.share / np.maximum(self.weights, self.share / whole)
         last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
@@ -535,12 +537,12 @@ class Simultaneous:
         return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
     def linearize_step(self, t0: float, h: float) -> bool:
-        """dF/du' and dF/du in the middle of the step as the guess has it; False where they are not finite."""
+        """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
         u = self.u0 + h * (self.to_middle @ self.guess)
         return self._linearize(u, self.middle @ self.guess, t0 + 0.5 * h)
 
     def linearize_start(self, t0: float, h: float) -> bool:
-        """dF/du' and dF/du at the start of the step, with the derivative known there; False if not finite."""
+        """Evaluate dF/du' and dF/du at the start of the step; False where not finite."""
         return self._linearize(self.u0, self.du0, t0)
 
     def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
@@ -558,18 +560,18 @@ class Simultaneous:
         return sizes
 
     def keep_row_sizes(self, factor: float) -> None:
-        """Remember the sizes of the rows of dF/du' and of ``factor`` times what is kept of dF/du."""
+        """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
         # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
         self.error[:] = self._row_sizes(factor * self.numbers.linearized)
         self._row_factor = factor * self.numbers.linearized
 
     def row_growth(self) -> float:
-        """How many times a row of the matrix of the step is larger now than it was, at most."""
+        """Largest ratio of the current size of a row of the matrix to its remembered size."""
         now, before = self._row_sizes(self._row_factor), self.error
         return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
 
     def factorize(self, h: float) -> bool:
-        """Factors of dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
+        """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
         self.numbers.factored = 0.0
         try:
             self._factors = [self._factorized(h * value) for value in (self.real, *self.pairs)]
@@ -590,22 +592,22 @@ class Simultaneous:
         return functools.partial(lu_solve, factors, check_finite=False)
 
     def start_defect(self, h: float) -> None:
-        """The start of an error estimate: h gamma dF/du' (u'(t_0) - p'(t_0))."""
+        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)); to 0 where h is 0."""
         self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
 
     def add_start_residual(self, t0: float, factor: float) -> bool:
-        """Add ``factor`` F, at the start of the step, to the error; False where it is not finite."""
+        """Add ``factor`` times F at the start of the step to the error; False where it is not finite."""
         n_diff = self.problem.n_diff
         value = self.problem.evaluate(attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
         self.error += factor * value
         return bool(np.isfinite(value).all())
 
     def times_mass(self) -> None:
-        """Take dF/du' times the error for the error."""
+        """Multiply the error by dF/du'."""
         self.error[:] = self._mass @ self.error
 
     def filtered(self) -> float:
-        """Solve with the matrix of the real eigenvalue for the error; its weighted norm."""
+        """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
         self.error[:] = self._factors[0](self.error)
         self.counts.solve += 1
         return self._weighted_norm(self.error[None])
@@ -619,7 +621,7 @@ def _largest_of_rows(matrix: Any) -> Vector:
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:
-    """A matrix as arrays."""
+    """A dense or sparse matrix as a mapping of names to arrays, for a checkpoint."""
     if not sparse.issparse(matrix):
         return {"dense": matrix}
     about = {"is_array": isinstance(matrix, sparse.sparray), "shape": matrix.shape}
@@ -627,7 +629,7 @@ def _as_arrays(matrix: Any) -> dict[str, Any]:
 
 
 def _from_arrays(arrays: Mapping[str, Any]) -> Any:
-    """The matrix that :func:`_as_arrays` made arrays of."""
+    """The matrix of a mapping that :func:`_as_arrays` made."""
     if "dense" in arrays:
         return arrays["dense"]
     kind = sparse.csc_array if arrays["is_array"] else sparse.csc_matrix

@@ -20,7 +20,7 @@ from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
 
 class Place(NamedTuple):
-    """A step as the solves at its nodes see it.
+    """The data of a step that the solves at its nodes need.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     tau : sequence of ndarray or None
         Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
     limits : tuple of (float, float, int, float)
-        Tolerance of a solve, largest abs(F) that it may leave, its largest number of iterations, and the
+        Tolerance of a solve, largest abs(F) allowed after it, its largest number of iterations, and the
         fraction of its first correction at which it may stop.
     """
 
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 class PythonNodes:
-    """Solves at the nodes of one process with a :class:`ModifiedNewton` each, or one for all.
+    """Newton solves at the nodes of one process, with a :class:`ModifiedNewton` for each, or one for all.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ class PythonNodes:
     owned : range
         The nodes of this process.
     diagonal : bool
-        Whether Q_Delta is. The matrices of a node then depend on its own past alone, so that the solution
-        does not depend on which process owns it. Otherwise the nodes are solved in turn, and a Jacobian made
-        at one node serves the next.
+        Whether Q_Delta is diagonal. The matrices of a node then depend on its own past alone, so that the
+        solution does not depend on which process owns it. Otherwise the nodes are solved in turn, and a
+        Jacobian made at one node serves the next.
     """
 
     compiled = False
@@ -93,11 +93,11 @@ class PythonNodes:
         Parameters
         ----------
         function : callable
-            A function of this solver and of numbers.
+            A function whose first argument is this solver.
         *numbers : int, float or bool
-            Its other arguments.
+            The other arguments of the function.
         **given
-            What it works on besides the arrays of the step: ``before``, ``last``, ``goal`` or ``norms``.
+            Data that it uses besides the arrays of the step: ``before``, ``last``, ``goal`` or ``norms``.
         """
         vars(self).update(given)
         return function(self, *numbers)
@@ -125,14 +125,14 @@ class PythonNodes:
         only_last: bool = False,
         **given: Any,
     ) -> tuple[int, int, float]:
-        """Sweep until the residual meets the tolerance, or u changes no more.
+        """Sweep until the residual meets the tolerance, or until u has converged.
 
         Nodes that compiled code cannot solve are solved in Python.
 
         Parameters
         ----------
         last, number, most, tolerance, only_last
-            As for :func:`dae_sdc.sweepers.sweep.sweeps`.
+            See :func:`dae_sdc.sweepers.sweep.sweeps`.
         **given
             ``goal``, or ``norms`` for the residuals of the nodes, shape (M,).
 
@@ -143,7 +143,7 @@ class PythonNodes:
         how : int
             CONVERGED, GOING_ON or TOO_SLOW.
         value : float
-            Residual after them.
+            Residual after the last sweep.
         """
         low, done = 0, 0
         while True:
@@ -157,7 +157,7 @@ class PythonNodes:
             low, last = low + 1, last._replace(wanted=sweep.NOTHING)
 
     def operators(self, m: int) -> Operators:
-        """The iteration matrix of node m as it is kept, or one made there."""
+        """The iteration matrix kept for node m, or else one evaluated there."""
         c = float(self.place.coefficients[m])
         kept = kept_operators(self.newtons[m], c)
         if kept is not None:
@@ -166,12 +166,12 @@ class PythonNodes:
         return operators_at(self.problem, a.u[m], a.du[m], t, c)
 
     def measured(self, low: int, high: int) -> Vector:
-        """F - tau at nodes ``low`` to ``high`` - 1 with u_0 + dt sum_j q_mj U_j, a row a node."""
+        """F - tau at nodes ``low`` to ``high`` - 1 with u = u_0 + dt sum_j q_mj U_j, one row a node."""
         sweep.place_measured(self.arrays, low, high)
         return self.residuals(low, high)
 
     def verify(self, low: int, high: int) -> None:
-        """Raise NewtonError where F at nodes ``low`` to ``high`` - 1 is not as small as corrections say."""
+        """Raise NewtonError if F at nodes ``low`` to ``high`` - 1 is larger than small corrections imply."""
         for m in range(max(low, self.arrays.first), high):
             self._point_at(m)
             self.newtons[m].verify(self.system)
@@ -184,9 +184,9 @@ class PythonNodes:
         low, high : int
             The nodes.
         tolerated : ndarray, shape (n,)
-            Error of the unknowns that may be left.
+            Allowed errors of the unknowns.
         relative : float
-            Relative error of the unknowns that may be left.
+            Allowed relative error of the unknowns.
         allowed : ndarray, shape (n,)
             Receives the largest allowed residual of each equation.
         """
@@ -212,12 +212,12 @@ class PythonNodes:
             newton.remember()
 
     def recall(self) -> None:
-        """Restore the state of the matrices at the last :meth:`remember`; once."""
+        """Restore the state that the last :meth:`remember` saved; only once for each."""
         for newton in self.newtons.values():
             newton.recall()
 
     def forget(self) -> None:
-        """Keep no matrices."""
+        """Drop the kept matrices."""
         for newton in self.newtons.values():
             newton.forget()
 
@@ -239,7 +239,7 @@ class PythonNodes:
         self.system.split = kept["split"]
 
     def magnitude(self, m: int) -> float:
-        """Largest sum of the sizes of the terms of an equation at node m; 0 without a matrix so far."""
+        """Largest sum of the sizes of the terms of an equation at node m; 0 before a matrix was made."""
         known = self.newtons[m].last_linearization
         if known is None:
             return 0.0
@@ -249,14 +249,14 @@ class PythonNodes:
     # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
 
     def begin_sweep(self, number: int) -> None:
-        """Begin a sweep; the first one of a step measures how well older matrices still contract."""
+        """Begin a sweep; the first one of a step measures the contraction with older matrices anew."""
         self.number = number
         self._linearization = None
         for newton in self.newtons.values():
             newton.trust = number > 0
 
     def solve_at(self, m: int) -> bool:
-        """Solve at node m; raises instead of returning False."""
+        """Solve at node m; returns True, or raises as :meth:`ModifiedNewton.solve` does."""
         self._point_at(m)
         self.newtons[m].solve(self.system)
         return True
@@ -274,12 +274,12 @@ class PythonNodes:
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
 
     def measure(self, low: int, high: int) -> None:
-        """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, at ``mixed`` or ``u``, into ``norms``."""
+        """Write the largest abs(F - tau) at nodes ``low`` to ``high`` - 1 into ``norms``."""
         for m, value in enumerate(self.residuals(low, high), low):
             self.norms[m] = largest(value)
 
     def residuals(self, low: int, high: int) -> Vector:
-        """F - tau at nodes ``low`` to ``high`` - 1 where residuals are measured, a new array."""
+        """F - tau at nodes ``low`` to ``high`` - 1, a new array; u is ``mixed`` where nodes keep values."""
         place = self.place
         a = self.arrays
         values = (a.mixed if a.keeps else a.u)[low:high]

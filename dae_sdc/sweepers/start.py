@@ -19,7 +19,7 @@ from dae_sdc.sweepers.tableaux import radau_iia
 
 @dataclass(frozen=True)
 class StartSettings:
-    """Settings of derivatives at the start of a step.
+    """Settings of the derivative u' at the start of a step.
 
     Parameters
     ----------
@@ -56,11 +56,10 @@ def starting_derivative(
     t0, dt : float
         Start and size of the step.
     accuracy : int
-        Order that the method using the derivative is to keep; the collocation has as many nodes and three
-        more.
+        Order of the method that uses the derivative; the collocation has three nodes more than that.
     correct : bool
-        Whether a computed u' is changed to satisfy F(t0, u0, u') = 0; for a node, whose residual counts. It
-        changes no derivative of algebraic unknowns, so a stage that continues all of them does without.
+        Whether a computed u' is corrected to satisfy F(t0, u0, u') = 0: wanted at a node, whose residual
+        counts, but not at an explicit first stage, since derivatives of algebraic unknowns are not corrected.
 
     Returns
     -------
@@ -75,7 +74,7 @@ def starting_derivative(
     except InputError:
         pass
     else:
-        # Unknowns at 0 have the size of the run there.
+        # An unknown that is 0 at this time is measured by its size in the run.
         sizes = np.maximum(np.abs(value), problem.run_scales.unknowns)
         if (np.abs(value - u0) <= SETTINGS.state_tolerance * sizes).all():
             known: Vector = given.view(np.ndarray)
@@ -89,9 +88,9 @@ def starting_derivative(
 
 
 def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) -> Vector:
-    """The derivative with the least change for which F(t0, u0, u') vanishes, as far as u' can make it.
+    """The derivative with the least change that minimises F(t0, u0, u').
 
-    A node at the start is part of the residual, and no sweep can change what an extrapolation leaves there.
+    F at a node at the start is part of the residual, and no sweep changes the derivative there.
     """
     for _ in range(SETTINGS.corrections):
         slope = attach(derivative, problem.n_diff)

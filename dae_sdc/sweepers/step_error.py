@@ -27,14 +27,14 @@ class StepErrorSettings:
     Parameters
     ----------
     node_share : float
-        Part of what an iteration over a step may leave that the solve at one node may.
+        Allowed error of the solve at one node, relative to that of the iteration over the step.
     smallest_node_tolerance, largest_node_tolerance : float
         Bounds of the tolerance of the solve at a node.
     round_off_change : float
         Relative change of u by rounding, in units of the round-off of the equations.
     multiplier_amplification : float
-        Rounding of multipliers at the stages in units of what one implicit step of the same size makes of
-        rounding in the terms of F: inverse nodes enter once or twice.
+        Rounding error of multipliers at the stages, relative to that of one implicit step of the same size:
+        the inverse nodes enter once or twice.
     """
 
     node_share: float = 0.003
@@ -53,9 +53,9 @@ class Operators(NamedTuple):
     Parameters
     ----------
     mass : callable
-        dF/du' times a vector, shape (n,).
+        Function that multiplies a vector, shape (n,), by dF/du'.
     solve : callable
-        The solution with the iteration matrix, shape (n,).
+        Function that multiplies a vector, shape (n,), by the inverse of the iteration matrix.
     """
 
     mass: Callable[[Vector], Vector]
@@ -63,7 +63,7 @@ class Operators(NamedTuple):
 
 
 def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float) -> Operators:
-    """dF/du' + c dF/du made at a point.
+    """The iteration matrix dF/du' + c dF/du, evaluated and factorised at a point.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float)
 
 
 def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
-    """The matrix that a Newton iteration keeps for a key, if there is one."""
+    """The matrix that Newton's method keeps under a key; None if there is none."""
     kept = newton.kept_matrix(key)
     if kept is None or kept.factors is None:
         return None
@@ -87,9 +87,9 @@ def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
 
 
 def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
-    """Unknowns of index 2 and 3, which short steps determine up to amplified rounding, shape (n,) of bool."""
+    """Mask of the unknowns of index 2 and 3, whose rounding error short steps amplify, shape (n,) of bool."""
     index = np.array(problem.variable_index)
-    # From index 4 on short steps leave nothing of them but rounding.
+    # From index 4 on short steps leave no correct digit of these unknowns.
     found: npt.NDArray[np.bool_] = (index > 1) & (index.max(initial=0) <= 3)
     return found
 
@@ -97,7 +97,7 @@ def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
 def multiplier_noise(
     problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
 ) -> Vector | None:
-    """Error of multipliers by rounding of F in an implicit step; None where there is no matrix.
+    """Error of multipliers by rounding of F in an implicit step; None if the matrix is singular.
 
     Parameters
     ----------
@@ -127,9 +127,10 @@ def multiplier_noise(
 def only_rounding(
     problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
 ) -> bool:
-    """Whether all that still changes are multipliers, by what rounding makes of them.
+    """Whether only multipliers still change, and by no more than rounding of F explains.
 
-    Their weights become what can be reached then: rounding of what they multiply grows as 1 / dt or more.
+    Their weights are then lowered to the accuracy that can be reached: their rounding grows like 1 / dt or
+    faster.
 
     Parameters
     ----------
@@ -138,13 +139,13 @@ def only_rounding(
     change : ndarray, shape (M, n)
         Last change of the unknowns at the nodes.
     weights : ndarray, shape (n,)
-        Of such changes; those of the multipliers are lowered.
+        Weights of these changes; those of the multipliers are lowered in place.
     which : ndarray of bool, shape (n,)
         The multipliers, see :func:`multipliers`.
     share : float
-        Part of the tolerance that others may leave.
+        Part of the tolerance that the changes of all other unknowns may take.
     points : iterable
-        Rows of ``change``, and u, u', t and c for :func:`multiplier_noise` there.
+        Tuples of an index into ``change``, and u, u', t and c for :func:`multiplier_noise` there.
     """
     change = np.abs(change)
     if not which.any() or not np.isfinite(change).all():
@@ -171,24 +172,24 @@ class StepError:
     problem : ProblemDAE
         The equations.
     tolerance : Tolerance
-        What every step is to reach.
+        Accuracy asked of every step.
     order : int
-        The estimate is of this order in the step size.
+        Order of the estimate in the step size.
     factor : float
-        How much larger than the tolerance the estimate may be.
+        Largest accepted estimate in units of the tolerance.
     slack : float
-        See :class:`Outcome`.
+        Factor for smooth solutions, see :class:`~dae_sdc.sweepers.tolerance.Outcome`.
 
     Attributes
     ----------
     weights : ndarray, shape (n,)
-        Of the step that was begun.
+        Weights of errors in the current step.
     du0 : ndarray, shape (n,)
-        u' at its start as far as it is known, else 0.
+        u' at the start of the current step as far as it is known, else 0.
     first : bool
-        Whether no step before is known.
+        Whether no earlier step is known.
     share : float
-        Part of the tolerance that the solution of the equations of a step may leave.
+        Part of the tolerance that the error of the iteration over a step may take.
     index : int
         Largest index of an unknown.
     """
@@ -207,45 +208,46 @@ class StepError:
 
     @classmethod
     def of_collocation(cls, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> StepError:
-        """For Radau IIA with M nodes: an estimate of order M + 1, a method of order 2 M - 1."""
+        """The estimate for Radau IIA with M nodes: of order M + 1, for a method of order 2 M - 1."""
         index = max(problem.variable_index, default=1)
         order = effective_order(num_nodes, 2 * num_nodes - 1, index)
         factor = inner_factor(tolerance.rtol, num_nodes + 1, order)
-        # At index 3 what steps leave of the constraints looks like kinks to those after them.
+        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         slack = max(1.0, factor) if index < 3 else 1.0
         made = cls(problem, tolerance, num_nodes + 1, factor, slack)
         made._kept[:] = False
         return made
 
     def begin(self, u0: MeshDAE, h: float) -> None:
-        """Take the start of a step, and its weights."""
+        """Begin a step of size h at ``u0``: set the weights and u' at the start."""
         self.first = u0.polynomial is None
         self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
         du0 = None if self.first else self.du0
         self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
     def round_off(self, least_node: float) -> float:
-        """Weighted size of a change by round-off, with the first node in units of the step.
+        """Weighted size of a change by round-off, where ``least_node`` is the first node in [0, 1].
 
-        Each differentiation that a constraint hides divides it by that, and by the step size, as weights do.
+        Each hidden differentiation of a constraint divides round-off by that node and by the step size; the
+        weights account for the step size.
         """
         change = SETTINGS.round_off_change * self.problem.round_off
         return change * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
     @property
     def unit(self) -> float:
-        """What weights are multiplied by to be those of relative changes."""
+        """The factor that turns weights of errors into weights of relative changes."""
         return self._rule.rtol
 
     @property
     def newton_tolerance(self) -> float:
-        """Tolerance of a solve at a node, for changes relative to what :attr:`weights` count as sizes."""
+        """Tolerance of a solve at a node, for corrections measured by :attr:`weights` times :attr:`unit`."""
         wanted = SETTINGS.node_share * self.share * self.unit
         return self.at_least(min(SETTINGS.largest_node_tolerance, wanted))
 
     @staticmethod
     def at_least(tolerance: float) -> float:
-        """A tolerance of a solve at a node, or the smallest there may be."""
+        """The tolerance of a solve at a node, raised to the smallest that is allowed."""
         return max(SETTINGS.smallest_node_tolerance, tolerance)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
@@ -255,7 +257,7 @@ class StepError:
         )
 
     def _slope(self, u0: MeshDAE, t0: float, c: float) -> float:
-        """Weighted norm of u' as an implicit step of coefficient c sees it; infinite if it cannot."""
+        """Weighted norm of u' by an implicit step with coefficient c; infinite if it cannot be solved."""
         slope = np.zeros(self.problem.n)
         try:
             value = self.problem.evaluate(u0, attach(slope, self.problem.n_diff), t0).copy()
@@ -272,12 +274,12 @@ class StepError:
         return sqrt(square / len(scaled)) if square < np.inf else np.inf
 
     def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
-        """Norm of an error that is solved for with a kept matrix, and the unknown with the largest part.
+        """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown.
 
-        In a first step, and in one that would be rejected again, the estimate is filtered a second time:
-        otherwise stiff components would reject the step for no reason, and so would the defect that the last
-        step has left in constraints, where u' at the start is a part of the estimate. Where it is not,
-        unknowns of index k are not filtered twice, because k filters remove their error altogether.
+        In a first step, and in one that would be rejected again, the error is filtered a second time:
+        otherwise stiff components, and the defect that the last step left in constraints, would reject the
+        step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of the
+        estimate, because k filters remove the error of an unknown of index k altogether.
         """
         if not largest(error) < np.inf:
             return np.inf, 0

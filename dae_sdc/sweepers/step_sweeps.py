@@ -1,4 +1,4 @@
-"""The sweeps of a step: its prediction, one sweep after another, and what is done where one fails."""
+"""The sweeps of a step: its prediction, one sweep after another, and the recovery from one that fails."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class StepSweeps:
     Parameters
     ----------
     iterate : StepIterate
-        What is swept.
+        The iterate of the step.
     predictor : Predictor
         Fills the nodes.
     residual : StepResidual
         The residual at the nodes.
     accuracy : AccuracyGoal or None
-        What sweeps must reach in steps of a given accuracy; None where they end by the residual.
+        The accuracy that sweeps must reach in steps of a given accuracy; None where they end by ``restol``.
     watch : JacobianWatch
-        Is told of every step.
+        Checks the Jacobian; it is told of every step.
     params : object
-        ``initial_sweeps`` of the sweeper.
+        Parameters of the sweeper, with ``initial_sweeps``.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class StepSweeps:
     # --- sweeps ---------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """One sweep from the values that the level keeps; raises SolveError if it fails for good."""
+        """One sweep from the values of the level; raises SolveError if it fails and cannot be repeated."""
         iterate = self.iterate
         iterate.adopt()
         self.predictor.receive()
@@ -109,8 +109,8 @@ class StepSweeps:
             try:
                 self._advance()
             except SolveError:
-                # No solution need belong to a start that is not the last word; and a coarse level that finds
-                # none leaves the finer one as it is.
+                # A provisional start may have no solution; and a coarse level without one gives no
+                # correction to the finer level.
                 iterate.stages.rows[:] = before
                 iterate.stages.integral_known = False
             return
@@ -126,9 +126,10 @@ class StepSweeps:
             self._advance()
 
     def _repeat_prediction(self) -> None:
-        """Predict again from the step before, now that it is final, if that is nearer to the solution.
+        """Predict again from the step before, now that it is final, and keep the better iterate.
 
-        Where provisional starts have led need not be near it: from index 2 on they violate constraints.
+        The iterate reached from provisional starts may be far from the solution: from index 2 on such starts
+        violate constraints.
         """
         iterate = self.iterate
         reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
@@ -138,7 +139,7 @@ class StepSweeps:
             iterate.sweeps, iterate.extrapolated = sweeps, False
 
     def _advance(self, most: int = 1) -> None:
-        """One sweep, or at most that many where the step is alone."""
+        """One sweep, or up to ``most`` where the step depends on no other computation."""
         iterate = self.iterate
         if iterate.ahead:
             assert iterate.spare is not None
@@ -153,8 +154,7 @@ class StepSweeps:
         except SolveError:
             if iterate.sweeps > 0 or not iterate.extrapolated:
                 raise
-            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
-            # unknowns.
+            # The extrapolated polynomial may be far from the solution, as after a jump of algebraic unknowns.
             if self.accuracy is not None:
                 self.solver.forget()
             stages = iterate.stages
@@ -171,7 +171,7 @@ class StepSweeps:
             iterate.scale()
 
     def _sweep_alone(self, most: int) -> None:
-        """Sweep until the residual, or the change of u, meets its tolerance."""
+        """Sweep up to ``most`` times, until the residual, or the change of u, meets its tolerance."""
         iterate, solver, accuracy = self.iterate, self.solver, self.accuracy
         L, stages, began = iterate.level, iterate.stages, iterate.sweeps
         self._take_matrices()
@@ -208,11 +208,11 @@ class StepSweeps:
             self.residual.value = value / scale if scale > 0.0 else np.inf
 
     def _sweep(self, most: int) -> None:
-        """Turn the values before a sweep into those after it, where other computations wait for them."""
+        """One sweep, of a step that exchanges values with other steps, levels or processes."""
         iterate, accuracy = self.iterate, self.accuracy
         stages, iterate.norms_known = iterate.stages, False
-        # A step that can go on after a failure must not know how far its nodes had come, which depends on
-        # who owns them.
+        # After a failure from which a step can recover, matrices are restored: how many nodes were solved
+        # before it depends on which process owns them.
         waits = iterate.sweeps == 0 or iterate.surroundings.together or iterate.surroundings.coupled
         guarded = accuracy is None and iterate.matrices.diagonal and waits
         if accuracy is not None:
@@ -231,7 +231,7 @@ class StepSweeps:
             accuracy.take_status(self.solver.run(look_at_change, iterate.sweeps, goal=accuracy.goal))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
-        """Solve at the nodes of this process; an error is kept for all processes to hear of."""
+        """Solve at the nodes of this process; an error is returned, to be raised on all processes."""
         self._take_matrices()
         try:
             self._solve_nodes(stages)
@@ -240,17 +240,17 @@ class StepSweeps:
         return None
 
     def _solve_nodes(self, stages: Stages) -> None:
-        """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
+        """Solve at the owned nodes in turn, with right-hand sides from the last sweep."""
         iterate = self.iterate
         iterate.integrate()
         owned, L = iterate.nodes.owned, iterate.level
         iterate.prepare(stages)
-        # What the nodes keep in the end needs those of all.
+        # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
         needed = range(iterate.num_nodes) if iterate.keeps else owned
         self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
         self.solver.solve(owned.start, owned.stop)
         if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
-            # Nobody else asks whether the equations are met.
+            # With restol 0 no controller checks the residual.
             self.solver.verify(owned.start, owned.stop)
 
     # --- residual -------------------------------------------------------------------------------------------
@@ -278,8 +278,8 @@ class StepSweeps:
     def norms(self) -> list[float]:
         """Norms of the residual at all nodes.
 
-        Where nodes are shared, a sweep is waited for anyway until the step has had as many as the one before:
-        it is done at once, and the norms travel with its values. Otherwise they travel alone.
+        Where processes share the nodes, and the step has had fewer sweeps than the last one, another sweep
+        will be needed: it is done here, and the norms are sent with its values. Else they are sent alone.
         """
         iterate, nodes = self.iterate, self.iterate.nodes
         if not nodes.shared:
@@ -296,7 +296,7 @@ class StepSweeps:
             if iterate.spare is None:
                 iterate.spare = iterate.new_stages()
             carrier = iterate.spare
-            # Those of the other nodes come with the exchange.
+            # The rows of the other nodes come with the exchange.
             carrier.rows[iterate.owned] = stages.rows[iterate.owned]
             self.solver.remember()
             if failure is None and self._solve_owned(carrier) is not None:
@@ -312,7 +312,7 @@ class StepSweeps:
             iterate.ahead = True
             if (carrier.states == OK).all():
                 iterate.finish(carrier)
-            else:  # it is repeated in its time, which tells why
+            else:  # the sweep is repeated when it is asked for, and raises its error then
                 iterate.forget_ahead()
         norms: list[float] = carrier.norms.tolist()
         return norms

@@ -6,10 +6,10 @@ sweep is, node after node,
     r_m  = u_0 + sum_j q_mj U_j - sum_{j <= m} delta_mj U_j              (old values)
     u_y  = r_m + sum_{j < m} delta_mj U_j (new) + delta_mm U_m,   F(t_m, u, U_m) = 0
 
-What is written here keeps to the part of Python that numba compiles; the few operations on rows at its
-beginning are NumPy's in Python and loops in compiled code. The solver ``s`` solves at the nodes and has the
-arrays that are worked on: in Python it is a :class:`dae_sdc.sweepers.solvers.PythonNodes`, in compiled code
-the address of a :class:`dae_sdc.sweepers._machine.SweepMemory` with the same names.
+This file keeps to the part of Python that numba compiles; the operations on rows at its beginning call NumPy
+in Python and are loops in compiled code. The solver ``s`` solves at the nodes and holds the arrays: in Python
+it is a :class:`dae_sdc.sweepers.solvers.PythonNodes`, in compiled code the address of a
+:class:`dae_sdc.sweepers._machine.SweepMemory` with the same names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dae_sdc.dae.memory import fields
 
 
 class SweepArrays(NamedTuple):
-    """What a sweep works on.
+    """The arrays and numbers of a sweep, for M nodes, n unknowns and k integrated unknowns.
 
     Parameters
     ----------
@@ -35,19 +35,19 @@ class SweepArrays(NamedTuple):
     integral : ndarray, shape (M, k)
         dt Q U of the derivatives before the sweep, with ``tau``.
     right_side : ndarray, shape (M, k)
-        r.
+        r_m at the nodes, see the equations above.
     mixed : ndarray, shape (M, n)
-        Values at which the residual is measured if the nodes keep others.
+        Values u_0 + dt sum_j q_mj U_j at which the residual is measured where ``keeps``.
     dt_q, dt_delta : ndarray, shape (M, M)
         Matrices times the step size.
     tau : ndarray, shape (M, k)
-        What a finer level adds to the integral.
+        The correction tau^u of a finer level, added to the integral.
     has_tau : bool
-        Whether it does.
+        Whether there is such a correction.
     num_nodes, n, n_integrated : int
         M, n and k.
     diagonal : bool
-        Whether Q_Delta is.
+        Whether Q_Delta is diagonal.
     keeps : bool
         Whether the nodes keep the value their solve ended with.
     first : int
@@ -86,11 +86,11 @@ class Continuation(NamedTuple):
     Parameters
     ----------
     wanted : int
-        :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; the rest is of meaning for the last.
+        :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; only the last one uses the other fields.
     nodes : int
         Number M' of the nodes of the last step.
     matrix : ndarray, shape (M, M')
-        From the nodes of the last step to those of this.
+        Extrapolation from the nodes of the last step to those of this one.
     value, derivative : ndarray, shape (M', n)
         u and u' at the nodes of the last step.
     """
@@ -103,7 +103,7 @@ class Continuation(NamedTuple):
 
 
 def row(rows: Any, m: int) -> Any:
-    """Row m."""
+    """Row m of an array; an address in compiled code."""
     return rows[m]
 
 
@@ -126,7 +126,7 @@ def add_to_row(to: Any, first: int, last: int, factor: float, values: Any) -> No
 
 
 def largest_difference(first: Any, second: Any, count: int) -> float:
-    """Largest difference of the first ``count`` entries of two rows; NaN if one is."""
+    """Largest difference of the first ``count`` entries of two rows; NaN if a difference is NaN."""
     return float(np.abs(first[:count] - second[:count]).max(initial=0.0))
 
 
@@ -141,12 +141,12 @@ def combine(matrix: Any, count: int, rows: Any, to: Any, size: int, first: int, 
 
 
 def memory(s: Any) -> Any:
-    """What a solver has: ``arrays``, ``before``, ``last``, ``goal`` and ``norms``, and its operations."""
+    """The record with ``arrays``, ``before``, ``last``, ``goal``, ``norms`` and operations of a solver."""
     return s
 
 
 def integrate(s: Any) -> None:
-    """Make ``integral`` current."""
+    """Compute ``integral`` from the derivatives at the nodes."""
     a = memory(s).arrays
     k = a.n_integrated
     combine(a.dt_q, a.num_nodes, a.du, a.integral, a.num_nodes, 0, k)
@@ -156,13 +156,13 @@ def integrate(s: Any) -> None:
 
 
 def put_integrated(a: SweepArrays, m: int, to: Any) -> None:
-    """u_0 + dt sum_j q_mj U_j."""
+    """Write u_0 + dt sum_j q_mj U_j at node m to the integrated part of a row."""
     set_row(to, 0, a.n_integrated, 1.0, a.start)
     add_to_row(to, 0, a.n_integrated, 1.0, row(a.integral, m))
 
 
 def continue_polynomial(s: Any) -> None:
-    """Take the polynomial of the last step for the first guess."""
+    """Extrapolate the polynomial of the last step for the first guess."""
     a, last = memory(s).arrays, memory(s).last
     combine(last.matrix, last.nodes, last.derivative, a.du, a.num_nodes, 0, a.n_integrated)
     if a.n_integrated < a.n:
@@ -173,7 +173,7 @@ def continue_polynomial(s: Any) -> None:
 
 
 def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> None:
-    """r at nodes ``low`` to ``high`` - 1 from the derivatives before the sweep and their integral."""
+    """r_m at nodes ``low`` to ``high`` - 1 from the derivatives before the sweep and their integral."""
     k = a.n_integrated
     for m in range(low, high):
         to = row(a.right_side, m)
@@ -184,7 +184,7 @@ def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> 
 
 
 def guide_point(a: SweepArrays, before: Any) -> None:
-    """The point of the Jacobian that nodes of a diagonal sweep share: the first node before the sweep."""
+    """Set the point of the Jacobian that all nodes of a diagonal sweep share: the first node before it."""
     k, out = a.n_integrated, a.guide
     set_row(row(out, 0), k, a.n, 1.0, row(before.u, a.first))
     set_row(row(out, 1), 0, a.n, 1.0, row(before.du, a.first))
@@ -205,7 +205,7 @@ def start_sweep(s: Any, low: int, high: int) -> None:
 
 
 def collect(a: SweepArrays, m: int) -> None:
-    """The value of node m from r_m and the derivatives there are."""
+    """Compute the value of node m from r_m and the current derivatives."""
     to = row(a.u, m)
     set_row(to, 0, a.n_integrated, 1.0, row(a.right_side, m))
     for j in range(m if a.diagonal else 0, m + 1):
@@ -230,7 +230,7 @@ def finish(s: Any) -> None:
         return
     for m in range(a.num_nodes):
         if a.keeps:
-            # The same arithmetic for the nodes of this process and for those of others.
+            # The nodes of other processes are computed here with the arithmetic that their owners use.
             collect(a, m)
         else:
             put_integrated(a, m, row(a.u, m))
@@ -247,7 +247,7 @@ def place_measured(a: SweepArrays, low: int, high: int) -> None:
 
 
 def residual_norms(s: Any, low: int, high: int) -> None:
-    """Residuals of nodes ``low`` to ``high`` - 1, with ``integral`` current, into ``norms``."""
+    """Write the residuals of nodes ``low`` to ``high`` - 1 into ``norms``; ``integral`` must be current."""
     w = memory(s)
     place_measured(w.arrays, low, high)
     w.measure(low, high)
@@ -256,7 +256,7 @@ def residual_norms(s: Any, low: int, high: int) -> None:
 
 
 def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
-    """Count the distance of kept values from u_0 + dt sum_j q_mj U_j, on which F need not depend."""
+    """Include the distance of kept values from u_0 + dt sum_j q_mj U_j in ``norms``; F may not show it."""
     for m in range(low, high):
         raise_norm(norms, m, largest_difference(row(a.u, m), row(a.mixed, m), a.n_integrated))
 
@@ -274,20 +274,20 @@ def residual(norms: Any, count: int, only_last: bool) -> float:
 
 
 class GoalNumbers(ctypes.Structure):
-    """What is known of the sweeps of a step to a tolerance, for Python and for compiled code.
+    """Convergence of the sweeps of a step to a tolerance, for Python and for compiled code.
 
     Attributes
     ----------
     change, contraction : float
         Weighted size of the last change of u, and its ratio to the one before.
     remainder : float
-        What is left of the iteration in units of what may be left.
+        Estimated error of the iteration in units of its tolerance.
     eta : float
         contraction / (1 - contraction).
     share : float
-        What may be left in units of the tolerance.
+        Tolerance of the iteration in units of the tolerance of the step.
     patience : float
-        Number of sweeps from which on slow ones are given up.
+        Number of sweeps from which on an iteration that contracts too slowly is given up.
     round_off_change : float
         Weighted size of a change by round-off.
     """
@@ -296,7 +296,7 @@ class GoalNumbers(ctypes.Structure):
 
 
 LEAST_CONTRACTION_RATIO = 0.02
-"""Least contraction / (1 - contraction) that counts: first sweeps may contract better than later ones."""
+"""Lower bound of contraction / (1 - contraction): first sweeps may contract better than later ones."""
 
 MOST_SWEEPS = 25
 """Most sweeps of a step to a tolerance; it is given up earlier if the contraction is too slow for them."""
@@ -315,7 +315,7 @@ class Goal(NamedTuple):
     weights : ndarray, shape (n,)
         Weights of a change.
     numbers : GoalNumbers
-        What is known of the sweeps.
+        Convergence of the sweeps so far.
     """
 
     old: Any
@@ -324,7 +324,7 @@ class Goal(NamedTuple):
 
 
 def numbers_of(goal: Goal) -> Any:
-    """What is known of the sweeps."""
+    """The ``numbers`` of a goal."""
     return goal.numbers
 
 
@@ -358,7 +358,7 @@ def look_at_change(s: Any, count: int) -> int:
     rate = 0.0
     if count > 1:
         rate = norm / x.change if x.change > 0.0 else 0.0
-        # The slower of the last and the mean of the last two: the first sweeps need not contract evenly.
+        # The larger of the last contraction and the mean of the last two: first sweeps contract unevenly.
         mean = np.sqrt(rate * x.contraction) if count > 2 else rate
         x.contraction = rate
         rate = max(rate, mean)
@@ -384,25 +384,25 @@ def in_order(numbers: Any) -> Any:
 def sweeps(
     s: Any, number: int, most: int, low: int, tolerance: float, only_last: bool, to_goal: bool
 ) -> tuple[int, int, int, float]:
-    """Sweep until the residual meets a tolerance or u changes no more; all nodes belong to this process.
+    """Sweep until the residual meets a tolerance or u has converged; all nodes belong to this process.
 
     Parameters
     ----------
     s : object
-        The solver. Values before come from ``last``, unless they are in place with ``integral`` current.
-        ``norms`` receives the residuals of the nodes, or ``goal`` what is known of the changes.
+        The solver. Its ``last`` says how the values before the first sweep are made. ``norms`` receives the
+        residuals of the nodes, or ``goal`` the convergence of u.
     number : int
-        Sweeps that the step has had.
+        Number of sweeps that the step has had.
     most : int
-        Largest number of sweeps now.
+        Largest number of sweeps to do.
     low : int
-        Node at which the first of them goes on; 0 begins it.
+        Node at which to resume the first of them; 0 begins it.
     tolerance : float
         Residual at which to stop.
     only_last : bool
-        Whether that is the residual of the last node.
+        Whether the residual of the step is that of the last node alone.
     to_goal : bool
-        Whether the change of u counts, and not the residual.
+        Whether the change of u is measured, and not the residual.
 
     Returns
     -------

@@ -54,13 +54,12 @@ class Tableau(MethodRecord):
     embedded_order : int or None
         Classical order of the embedded method.
     estimate_orders : mapping of int to int
-        Order in h of the error that the embedded method shows of one step at the indices at which its
-        estimate holds, that of an unknown of index k times h^(k - 1). The end of the embedded method is no
-        stage and meets no constraint: from index 2 on the difference of both ends is what stages of order q
-        leave of the algebraic components, of order q + 1 with the factor of h, not ``embedded_order`` + 1.
-        At index 2 that is the order of y, which it bounds. At index 3 positions are of order q only (Hairer,
-        Lubich, Roche, LNM 1409 (1989), ch. 6): errors exceed what an estimate of order q + 1 lets through the
-        more, the smaller the tolerance is, so that a pair with q = 2 has none.
+        Order in h of the embedded error estimate of one step, for each index at which it holds; the error of
+        an unknown of index k is multiplied by h^(k - 1). The end of the embedded method is no stage and
+        satisfies no constraint, so from index 2 on the estimate is of order q + 1, with q the stage order,
+        and not ``embedded_order`` + 1. At index 2 that is the order of y, which the estimate bounds. At index
+        3 positions are of order q only (Hairer, Lubich, Roche, LNM 1409 (1989), ch. 6): the smaller the
+        tolerance, the more errors exceed an estimate of order q + 1, so a pair with q = 2 has none there.
 
     Raises
     ------
@@ -134,8 +133,8 @@ class Tableau(MethodRecord):
     def estimate_index(self) -> int:
         """Largest index at which error estimates hold; 0 for a method without any.
 
-        A collocation method with s stages has order s + 2 - k for unknowns of index k with steps that vary,
-        so they converge up to k = s + 1.
+        With varying steps unknowns of index k have order s + 2 - k in collocation with s stages, so they
+        converge up to k = s + 1.
         """
         if self.embedded:
             return max(self.estimate_orders, default=1)
@@ -143,7 +142,7 @@ class Tableau(MethodRecord):
         return self.stages + 1 if collocation else 0
 
     def estimate_factor(self, rtol: float, index: int, turns: bool = False) -> float:
-        r"""How much larger than a tolerance the estimate of an embedded pair may be.
+        r"""Largest accepted error estimate of an embedded pair in units of the tolerance.
 
         An estimate of order q, held to :math:`\varepsilon`, gives :math:`h \sim \varepsilon^{1/q}` and a
         global error :math:`h^p \sim \varepsilon^{p/q}`, p the order of the unknowns of index 1. That is the
@@ -156,8 +155,8 @@ class Tableau(MethodRecord):
         index : int
             Largest index of an unknown, at most ``estimate_index``.
         turns : bool
-            Whether the kernel of dF/du' turns: at index 1 the equations are then those of index 2 in u and
-            v = u', u' = v, F(t, u, v) = 0, and u is of the order of y there.
+            Whether the kernel of dF/du' changes with time: equations of index 1 then behave like
+            u' = v, F(t, u, v) = 0, which have index 2, and u converges with the order of y at index 2.
 
         References
         ----------
@@ -166,7 +165,7 @@ class Tableau(MethodRecord):
         """
         estimated = self.estimate_orders.get(max(index, 1), 1)
         reached = self.orders[2 if turns and index <= 1 else max(index, 1)][0] or 1
-        # From index 2 on stages are of a lower order than the estimate takes them for.
+        # From index 2 on stages have a lower order than the estimate assumes.
         share = 1.0 if index <= 1 else 0.1
         return float(share * rtol ** max(0.0, estimated / reached - 1.0))
 
@@ -239,7 +238,7 @@ METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
 
 
 def _positive(order: int) -> int | None:
-    """An order, or None for order 0: errors that do not go to zero are no convergence."""
+    """The order, or None for 0 and below: errors then do not go to zero."""
     return order if order > 0 else None
 
 
@@ -249,9 +248,9 @@ def _nodes(series: list[float]) -> Array:
     slope = polynomial.deriv()
     x: Array = np.sort(np.real(polynomial.roots()))
     for _ in range(3):
-        # The eigenvalues of the companion matrix are good to a few units of roundoff times its norm.
+        # One Newton step: eigenvalues of the companion matrix have errors of round-off times its norm.
         x = x - polynomial(x) / slope(x)
-    # An end point that is a root is one exactly.
+    # An end point that is a root is set to -1 or 1 exactly.
     return np.where(np.abs(np.abs(x) - 1.0) < 1e-14, np.sign(x), x)
 
 
@@ -353,7 +352,7 @@ def gauss(s: int) -> Tableau:
 def _enter(
     name: str, class_name: str, rows: Sequence[Sequence[float]], c: Sequence[float], **more: Any
 ) -> None:
-    """Enter a method whose matrix has these rows up to the diagonal; the last one is the weights."""
+    """Enter a method into :data:`METHODS`; ``rows`` of A end at the diagonal, the last one is the weights."""
     A = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         A[i, : len(row)] = row

@@ -30,22 +30,22 @@ class ToleranceSettings:
     smallest_rtol : float
         Smallest relative tolerance that double precision can be asked for.
     largest_atol : float
-        Largest absolute tolerance: no unknown is measured in units in which more makes sense.
+        Largest absolute tolerance that is accepted.
     noise_margin : float
-        Least relative tolerance in units of the relative noise of the equations: what Newton's method leaves
-        of a step, ten times the noise, is then a part of the tolerance.
+        Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's
+        method leaves is ten times the noise, and must be smaller than the tolerance.
     first_step_trials : int
-        Most trials of a first step size.
+        Largest number of trials of a first step size.
     first_step_change : float
-        Least relative change in a first step that tells unknowns of a higher index, in units of eps / rtol.
+        Least relative change in a first step, in units of eps / rtol, that determines unknowns of a higher
+        index.
     visible_change : float
         Relative change in a first step, in units of eps, above which it is not by round-off alone.
     changes_in_interval : float
-        How many times a solution is taken to change by its size in the interval as long as nothing is known
-        of it.
+        How many times a solution is assumed to change by its size in the interval before a step is known.
     time_part, time_part_at_index_4 : float
-        The time in which the solution changes by its size, in units of tau of the weights, up to index 3 and
-        from index 4 on.
+        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, up to
+        index 3 and from index 4 on.
     """
 
     smallest_rtol: float = 1e-13
@@ -63,37 +63,37 @@ SETTINGS = ToleranceSettings()
 
 
 def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
-    """How much larger than the tolerance an error estimate of a lower order may be.
+    """Largest accepted error estimate, whose order is lower than that of the method, in units of rtol.
 
     Parameters
     ----------
     rtol : float
         Relative tolerance of the user.
     order : int
-        The estimate is of this order in the step size.
+        Order of the estimate in the step size.
     order_of_method : float
         Order of the global error, see :func:`effective_order`.
 
     Returns
     -------
     float
-        0.005 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
-        that is as much smaller.
+        0.005 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1), so that the global error is
+        proportional to rtol.
 
     References
     ----------
     E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
-    (1999) 93, where the codes do the same.
+    (1999) 93, whose codes choose it so.
     """
     exponent = min(1.0, order / (order_of_method + 1.0))
     return float(0.005 * rtol ** (exponent - 1.0))
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
-    """Order by which the error of a collocation method falls with the step, for a choice of tolerances.
+    """Order of the global error of a collocation method in the step size, for the choice of inner tolerances.
 
-    That of the components that are integrated: 2M - 1 up to index 2. At index 3 velocities have order M, but
-    their error is in the direction of the constraints, which the positions meet.
+    Up to index 2 it is the classical order, 2M - 1 for Radau IIA. At index 3 velocities have order M only,
+    but their error is in the direction of the constraints, which the positions satisfy; a mean is taken.
 
     Parameters
     ----------
@@ -106,22 +106,22 @@ def effective_order(nodes: int, order: int, index: int) -> float:
 
 
 def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
-    """Part of the inner tolerance that Newton's method may leave in the stages.
+    """Part of the inner tolerance that the error of Newton's method may take in the stages.
 
-    A tenth of the user's tolerance, and above round-off. The next step corrects the defect of the constraints
-    at the end of a step by velocities of its size over h and multipliers of its size over h^2, times the
-    squares of the inverse nodes, which are a hundred and more.
+    It is at most 0.01 of the user's tolerance, and above round-off. At index 2 and 3 it is smaller: the next
+    step corrects a defect d of the constraints by velocities of size d / h and multipliers of size d / h^2,
+    times squares of the inverse nodes, which are a hundred and more.
 
     Parameters
     ----------
     rtol : float
         Relative tolerance of the user.
     factor : float
-        Inner tolerance in units of that.
+        Inner tolerance in units of ``rtol``.
     index : int
         Largest index of an unknown.
     round_off : float
-        That of the equations, or their noise.
+        Relative round-off of the equations, or their noise.
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
@@ -130,14 +130,14 @@ def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS)
 def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
     """A size for the first step of a run.
 
-    u may change in it by half the geometric mean of itself and of what the tolerance allows. Less would drown
-    multipliers of index 3 in round-off.
+    u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
+    multipliers of index 3 would be lost in round-off.
 
     Parameters
     ----------
     slope : callable
-        Weighted norm of u' at the start as an implicit step of a given size sees it; infinite where there is
-        no such step.
+        Function that takes a step size and gives the weighted norm of u' at the start by an implicit step of
+        that size; infinite where the step cannot be solved.
     longest : float
         Largest size.
     rtol : float
@@ -148,7 +148,7 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
     step : float
         The size.
     rate : float
-        How fast u changes in it, in units of itself; 0 if that is not known.
+        Relative rate of change of u in it; 0 if that is not known.
     """
     step, change, rate = longest, 0.5 / float(np.sqrt(rtol)), 0.0
     for _ in range(SETTINGS.first_step_trials):
@@ -156,7 +156,7 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
         if seen < np.inf:
             rate = 2.0 * rtol * seen  # weights are those of u itself and of its size so far
         found = 0.01 * step if seen == np.inf else min(longest, change / max(seen, change / longest))
-        # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
+        # u' by an implicit step depends on the step size, because a large step damps fast transients.
         if found > 0.1 * step:
             return found, rate
         step = found
@@ -173,18 +173,18 @@ class Outcome(NamedTuple):
     error : float
         Norm of the error estimate in units of the tolerance; the step is good up to 1.
     order : int
-        The error is of this order in the step size.
+        Order of the error in the step size.
     effort : float
-        Iterations in units of the most that are allowed.
+        Iterations in units of the largest number allowed.
     rate : float
-        By which the last iterations reduced what is left; 0 if that is not known.
+        Contraction of the last iterations; 0 if that is not known.
     reason : str
-        Why the equations were not solved.
+        Why the equations were not solved; empty if they were.
     worst : int
         The unknown with the largest part in the error.
     slack : float
-        Factor by which the error may be larger for a smooth solution, whose true error is of a higher order
-        than the estimate, than for a solution with a kink, see :func:`inner_factor`.
+        Largest accepted error of a smooth solution, whose true error is of a higher order than the estimate,
+        relative to that of a solution with a kink, see :func:`inner_factor`.
     """
 
     solved: bool
@@ -202,10 +202,10 @@ class Tolerance:
     """Accuracy asked of every step.
 
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by min(1, h / tau)^(k - 1), with tau eight times the time in which the solution changes by
-    its size, or of the interval if that is shorter, and after a first step at least by rtol: its local error
-    has that many orders less, and does not add up. Above index 3 tau is a quarter of that, and the factor is
-    multiplied by 2^(k - 3).
+    is multiplied by min(1, h / tau)^(k - 1), but after the first step by no less than rtol: its local error
+    has k - 1 orders less, and does not accumulate. tau is eight times the time in which the solution changes
+    by its size, and before the first step at most half the interval. Above index 3 tau is a quarter of that,
+    and the factor is multiplied by 2^(k - 3).
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class Tolerance:
         Raises
         ------
         InputError
-            For numbers that no error can be measured by, and names that are none of the problem.
+            For an rtol or atol out of range or of a wrong shape, and for names of no unknown.
         """
         relative = require_number("rtol", rtol)
         if not SETTINGS.smallest_rtol <= relative < 1.0:
@@ -261,7 +261,7 @@ class Tolerance:
         return cls(relative, absolute, tuple(left_out))
 
     def above_noise(self, problem: ProblemDAE) -> Tolerance:
-        """The tolerance itself, or the least that the noise of the equations allows, with a warning then."""
+        """The tolerance itself, or with a warning the smallest one that the noise of the equations allows."""
         least = 0.0 if problem.noise is None else SETTINGS.noise_margin * problem.noise.relative
         if self.rtol >= least:
             return self
@@ -276,7 +276,7 @@ class Tolerance:
         return replace(self, rtol=least, atol=absolute)
 
     def check_start(self, problem: ProblemDAE, u0: Vector) -> None:
-        """Raise InputError where a state begins with an unknown that must have no error at all."""
+        """Raise InputError if the allowed error of an unknown is 0 at the start."""
         if self.atol is None:
             return
         allowed = self.atol + self.rtol * np.abs(u0.view(np.ndarray))
@@ -287,9 +287,10 @@ class Tolerance:
     def weights_of(
         self, problem: ProblemDAE, factor: float, size: int | None = None, plain: bool = False
     ) -> Weights:
-        """The weights for a method that takes ``factor`` times this tolerance for its error estimate.
+        """The weights for a method whose error estimate is held to ``factor`` times this tolerance.
 
-        Of the first ``size`` unknowns where that is given; ``plain``: whatever their index.
+        With ``size`` they are those of the first ``size`` unknowns; with ``plain`` the index of the unknowns
+        is ignored.
         """
         size = problem.n if size is None else size
         absolute = None
@@ -314,12 +315,12 @@ class Weights:
     rtol : float
         Relative tolerance.
     exponents : ndarray of int, shape (n,)
-        k - 1.
+        k - 1 for an unknown of index k.
     counted : ndarray, shape (n,)
         1, or 0 for an unknown that is left out.
     scales : Scales
-        Sizes of the unknowns, which are told of every state, and of time. There may be more unknowns behind
-        those that have weights.
+        Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
+        than the n first ones, which have weights.
     """
 
     def __init__(
@@ -344,12 +345,12 @@ class Weights:
         h : float
             Step size.
         out : ndarray, shape (n,)
-            For the weights.
+            Receives the weights.
         du : ndarray, optional
             u' at the state, if that is known.
         floor : bool
-            Whether no error is as large as the unknown, whatever its index. Corrections of stages are not;
-            error estimates of a step that does not know u' at its start cannot tell.
+            Whether the factor of the index is at least rtol, so that no error as large as the unknown itself
+            is accepted: for corrections of stages, and for error estimates if u' at the start is known.
         """
         np.abs(u, out=out)
         scales = self.scales
@@ -368,10 +369,10 @@ class Weights:
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
 
-        ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the
-        equations, do not count. But these follow from changes of the others, and are lost in round-off
-        where a step changes too little: in a short interval the step is longer then, up to a quarter of it,
-        as long as changes are seen to grow with it.
+        ``slope`` uses the weights in ``out``. Unknowns of a higher index, whose u' does not enter the
+        equations, do not count. But they follow from changes of the others, and are lost in round-off if
+        these change too little: the step is then enlarged, up to a quarter of ``span``, as long as changes
+        grow with it.
         """
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
@@ -384,9 +385,9 @@ class Weights:
                 longer = min(4.0 * step, 0.25 * span)
                 before, change = change, 2.0 * self.rtol * slope(longer) * longer
                 if change < 2.0 * before:
-                    break  # what is seen is no change of u with time
+                    break  # the change does not come from u'
                 step = longer
-        # Constraints that change with time hide u' from an implicit step.
+        # Where constraints change with time, an implicit step does not show u', and the rate is too small.
         self.scales.rate = max(rate, SETTINGS.changes_in_interval / span)
         return step
 

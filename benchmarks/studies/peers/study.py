@@ -23,7 +23,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._testset import TestSetProblem, scd
-from dae_sdc.run.callbacks import OUT, weighted
+from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study
@@ -488,7 +488,7 @@ def report(result: Result) -> str:
         f"{', '.join(about['versions']) or 'no peer is installed'}",
         "atol = rtol times a scale, 1 if not said; error: largest abs(error) / (scale + abs(u)) at the end",
         "weights: unknowns in the error test of a peer, all, those of an index up to i or differential ones;",
-        f"the others have atol = {OUT:g} rtol",
+        f"the others have atol = {EXCLUDED_TOLERANCE:g} rtol",
     ]
     for problem in dict.fromkeys(data["problem"].tolist()):
         lines += ["", *_ladders(data[data["problem"] == problem], about)]
