@@ -186,6 +186,9 @@ def reads(self, u, du, t):
 
 TABLE = np.linspace(0.0, 1.0, 5)
 CALLS = []
+TALLY = {"calls": 0}
+SEEN = set()
+ONCE = 1.0
 COUNT = 0
 
 
@@ -206,6 +209,22 @@ def of_a_closure():
     return counted_inside
 
 
+def tallied_by_name(self, u, du, t):
+    TALLY["calls"] += 1
+    return du + u
+
+
+def collected(self, u, du, t):
+    SEEN.add(len(SEEN))
+    return du + u
+
+
+def forgotten(self, u, du, t):
+    global ONCE
+    del ONCE
+    return du + u
+
+
 def recorded(self, u, du, t):
     CALLS.append(t)
     return du + u
@@ -222,6 +241,9 @@ REFUSED = {
     "a counter": (counted, "changes what is outside of it"),
     "a captured counter": (of_a_closure(), "changes what is outside of it"),
     "a list": (recorded, "changes what is outside of it"),
+    "a mapping": (tallied_by_name, "changes what is outside of it"),
+    "a set": (collected, "changes what is outside of it"),
+    "a deleted name": (forgotten, "changes what is outside of it"),
     "an array": (tallied, "changes what is outside of it"),
     "a text": (lambda self, u, du, t: print(t) or du + u, "prints, which equations do not"),
     "a file": (reads, "reads a file"),

@@ -162,13 +162,15 @@ class Retargeting:
 
     def undo_changes(self) -> bool:
         """Whether functions have changed lists, mappings, arrays or names outside; restores the contents."""
-        changed = any(now[name] is not before[name] for now, before in self._spaces for name in before)
+        changed = any(
+            now.get(name, MISSING) is not before[name] for now, before in self._spaces for name in before
+        )
         changed = changed or any(cell.cell_contents is not before for cell, before in self._cells)
         for value, before in self._seen.values():
             if isinstance(value, np.ndarray):
                 if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
                     changed, value[...] = True, before
-            elif len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
+            elif _differ(value, before):
                 changed = True
                 value.clear()
                 value.extend(before) if hasattr(value, "extend") else value.update(before)
@@ -444,6 +446,17 @@ def _unguarded(function: Any) -> Any:
     while _around(function) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function
+
+
+def _differ(value: Any, before: Any) -> bool:
+    """Whether a list, mapping or set has other contents than its copy."""
+    if len(value) != len(before):
+        return True
+    if isinstance(value, dict):
+        return any(key not in before or entry is not before[key] for key, entry in value.items())
+    if isinstance(value, set):
+        return bool(value != before)
+    return any(a is not b for a, b in zip(value, before, strict=True))
 
 
 def _around(function: Any) -> bool:
