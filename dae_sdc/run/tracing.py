@@ -182,6 +182,7 @@ def check_at_states(
         return
     check = check or StateCheck()
     function = copy.copy(problem)
+    function.__dict__["_parameters"] = None  # those of its own kernels
     object.__setattr__(function, "__class__", untraced)
     function.__dict__["_parameters"] = None  # its own are others than those of the equations
     source = np.random.default_rng(2)
