@@ -204,6 +204,17 @@ def test_multipliers_jump_where_forces_do():
     assert coarse == pytest.approx(fine, rel=1e-5)
 
 
+def test_borders_behind_others_may_be_undefined():
+    def rises(self, u, du, t):
+        rate = 1.0
+        if u[0] > 0.0 and math.sqrt(u[0]) > 0.5:
+            rate = 2.0
+        return [du[0] - rate, u[1] - u[0]]
+
+    solution = ds.solve(problem(rises, 1, 1), u0=[-0.5, -0.5], t_end=1.0, rtol=1e-6)
+    assert solution.success and solution.u[-1] == pytest.approx([0.75, 0.75], rel=1e-6)
+
+
 def test_a_problem_with_switches_of_its_own_keeps_them():
     def jumps(self, u, du, t):
         return [du[0] - (2.0 if u[0] < 0.5 else 0.5), u[1] - u[0]]

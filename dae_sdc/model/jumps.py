@@ -40,7 +40,11 @@ class Jump(NamedTuple):
 
 
 def jumps_of(
-    graph: Graph, roots: Sequence[int], parameter: Callable[[int], float], follows: Callable[[Leaf], bool]
+    graph: Graph,
+    roots: Sequence[int],
+    parameter: Callable[[int], float],
+    follows: Callable[[Leaf], bool],
+    unsure: bool = True,
 ) -> list[Jump]:
     """The jumps of expressions as functions of time and of a state.
 
@@ -58,6 +62,8 @@ def jumps_of(
     follows : callable
         Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
         holds, are left as they are.
+    unsure : bool
+        Whether choices count as jumps of which no point of the border is found.
     """
     found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
     for node in graph.below(roots):
@@ -66,9 +72,10 @@ def jumps_of(
             found[node] = None
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
-            if graph.op[operand] in _COMPARISONS and not (
-                chooses and _agree(graph, operand, operands[1], operands[2], parameter)
-            ):
+            if graph.op[operand] not in _COMPARISONS:
+                continue
+            agree = _agree(graph, operand, operands[1], operands[2], parameter) if chooses else False
+            if not (agree or (agree is None and not unsure)):
                 found[operand] = None
     return [
         _jump(graph, node)
@@ -108,8 +115,10 @@ def _jump(graph: Graph, node: int) -> Jump:
     return Jump(node, graph.sub(a, b), 1.0, 0.0)
 
 
-def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
-    """Whether two branches are equal at points of the border between them; false where no point is found."""
+def _agree(
+    graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]
+) -> bool | None:
+    """Whether two branches are equal at points of the border between them; None where no point is found."""
     a, b = graph.args[condition]
     gap, rng = graph.sub(a, b), np.random.default_rng(0)
     values: dict[Leaf, Vector] = {}
@@ -139,5 +148,7 @@ def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Cal
         one, other = graph.numeric([first, second], value)
         size = np.abs(one) + np.abs(other)
         told = np.isfinite(size)
-        return bool(told.any() and (np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all())
-    return False
+        return (
+            bool((np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all()) if told.any() else None
+        )
+    return None

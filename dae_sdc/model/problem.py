@@ -184,7 +184,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
         Whether the borders of jumps are functions of their own, see :class:`Form`.
     """
     n = len(model.names)
-    graph, roots, jumps = _sided(model, lambda leaf: borders and leaf.order == 0)
+    graph, roots, jumps = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
 
     def given(leaf: Leaf) -> Input:
         kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
@@ -238,13 +238,15 @@ def indices_of_unknowns(
     return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
 
 
-def _sided(model: Any, follows: Callable[[Leaf], bool]) -> tuple[Graph, list[int], list[Jump]]:
+def _sided(
+    model: Any, follows: Callable[[Leaf], bool], unsure: bool = True
+) -> tuple[Graph, list[int], list[Jump]]:
     """Graph, equations and jumps of a model, whose comparisons are made or have given values.
 
     Which of the two is said by parameters behind those of the model.
     """
     graph, parameters = model.graph, list(model.parameters_by_name.values())
-    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
+    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows, unsure)
     if not jumps:
         return graph, list(model.roots), jumps
     graph = graph.copy()  # the sides are no parameters of the model

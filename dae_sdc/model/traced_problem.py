@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE
 from dae_sdc.model.problem import Form, FormEquations, SwitchingEquations
 from dae_sdc.model.trace import Traced
 
@@ -34,6 +36,13 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
     def kernel_parameters(self) -> npt.ArrayLike:
         """The values of the parameters, and those of the comparisons on the sides that are in force."""
         return self.with_sides(TracedEquations.kernel_parameters(self))
+
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (J,).
+
+        A condition behind another one may be defined on one side of that alone.
+        """
+        return tuple(1.0 if math.isnan(value) else value for value in super().switches(u, t))
 
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
