@@ -16,6 +16,9 @@ _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 BORDER_POINTS: Final = 64
 """Points of a border at which the two branches are compared."""
 
+BORDER_DISTANCE: Final = 1e-2
+"""Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size."""
+
 BRANCH_TOLERANCE: Final = 1e-9
 """Difference of two branches, relative to their size, that is no jump."""
 
@@ -63,7 +66,8 @@ def jumps_of(
         Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
         holds, are left as they are.
     unsure : bool
-        Whether choices count as jumps of which no point of the border is found.
+        Whether choices count as jumps of which no point of the border is found, or whose branches differ
+        there by what rounding leaves of values that vanish.
     """
     found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
     for node in graph.below(roots):
@@ -74,7 +78,7 @@ def jumps_of(
             chooses = op is Op.SELECT and at == 0
             if graph.op[operand] not in _COMPARISONS:
                 continue
-            agree = _agree(graph, operand, operands[1], operands[2], parameter) if chooses else False
+            agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
                 found[operand] = None
     return [
@@ -116,7 +120,12 @@ def _jump(graph: Graph, node: int) -> Jump:
 
 
 def _agree(
-    graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]
+    graph: Graph,
+    condition: int,
+    first: int,
+    second: int,
+    parameter: Callable[[int], float],
+    unsure: bool,
 ) -> bool | None:
     """Whether two branches are equal at points of the border between them; None where no point is found."""
     a, b = graph.args[condition]
@@ -148,6 +157,9 @@ def _agree(
         one, other = graph.numeric([first, second], value)
         size = np.abs(one) + np.abs(other)
         told = np.isfinite(size)
+        if not unsure:  # branches that both vanish there differ by rounding alone
+            values[leaf] = values[leaf] + BORDER_DISTANCE * (1.0 + np.abs(values[leaf]))
+            size = size + sum(np.nan_to_num(np.abs(away)) for away in graph.numeric([first, second], value))
         return (
             bool((np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all()) if told.any() else None
         )
