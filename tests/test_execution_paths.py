@@ -169,22 +169,69 @@ def test_what_has_no_expression_is_refused_with_its_line(name):
 
 
 @pytest.mark.parametrize("rtol", [1e-4, 1e-8])
-def test_runs_meet_a_jump_as_those_of_the_function_do(rtol):
+def test_jumps_are_located_as_those_of_models(rtol):
     def heater(self, u, du, t):
         power = 2.0 if u[0] < 0.5 else 0.5
         if t > 1.0:
             power = -power
         return [du[0] - power, u[1] - u[0] ** 2]
 
-    runs = [
-        ds.solve(problem(heater, 1, 1), u0=[0.0, 0.0], t_end=1.5, rtol=rtol, trace=t) for t in (None, False)
-    ]
-    traced, called = runs
-    assert traced.parameters["equations"] == "traced"
+    def run(trace):
+        return ds.solve(problem(heater, 1, 1), u0=[0.0, 0.0], t_end=1.5, rtol=rtol, trace=trace)
+
     # 0.5 at t = 0.25, 0.875 at t = 1, and down with 0.5 to 0.625 at t = 1.5
-    for run in runs:
-        assert run.success and run.u[-1] == pytest.approx([0.625, 0.625**2], abs=10.0 * rtol)
-    assert traced.stats["steps"] < 2 * called.stats["steps"] + 10
+    traced, called = run(None), run(False)
+    assert traced.parameters["equations"] == "traced"
+    assert traced.u[-1] == pytest.approx([0.625, 0.625**2], rel=1e-9)
+    assert called.u[-1] == pytest.approx([0.625, 0.625**2], abs=10.0 * rtol)
+    assert 2 * traced.stats["steps"] < called.stats["steps"]
+    times = sorted(float(time) for switch in traced.switches for time in switch.t)
+    assert times == pytest.approx([0.25, 1.0], abs=1e-9)
+
+
+def test_multipliers_jump_where_forces_do():
+    def pendulum(self, u, du, t):
+        x, y, vx, vy, tension = u
+        wind = 3.0 if t > 1.0 else 0.0
+        drag = 0.2 if vx > 0.0 else 0.5
+        forces = [du[2] + tension * x - wind + drag * vx, du[3] + tension * y + 9.81 + drag * vy]
+        return [du[0] - vx, du[1] - vy, *forces, x * x + y * y - 1.0]
+
+    start = [1.0, 0.0, 0.0, 0.0, 0.0]
+    coarse, fine = (
+        ds.solve(problem(pendulum, 4, 1), u0=start, t_end=1.5, rtol=rtol).u[-1] for rtol in (1e-6, 1e-10)
+    )
+    assert coarse == pytest.approx(fine, rel=1e-5)
+
+
+def test_borders_behind_others_may_be_undefined():
+    def rises(self, u, du, t):
+        rate = 1.0
+        if u[0] > 0.0 and math.sqrt(u[0]) > 0.5:
+            rate = 2.0
+        return [du[0] - rate, u[1] - u[0]]
+
+    solution = ds.solve(problem(rises, 1, 1), u0=[-0.5, -0.5], t_end=1.0, rtol=1e-6)
+    assert solution.success and solution.u[-1] == pytest.approx([0.75, 0.75], rel=1e-6)
+
+
+def test_kinks_are_no_switches():
+    def kinks(self, u, du, t):
+        x, y = u[0], u[1]
+        flow = (x - y) * y if x - y > 0.0 else 0.0  # both vanish at the border
+        return [du[0] - flow, du[1] - (y if y > 1.0 else y**2)]
+
+    assert read(problem(kinks, 1, 1)).problem.form.borders is None
+
+
+def test_a_problem_with_switches_of_its_own_keeps_them():
+    def jumps(self, u, du, t):
+        return [du[0] - (2.0 if u[0] < 0.5 else 0.5), u[1] - u[0]]
+
+    switching = problem(jumps, 1, 1, switches=lambda self, u, t: (float(u[0]) - 0.5,))
+    solution = ds.solve(switching, u0=[0.0, 0.0], t_end=0.5, rtol=1e-6)
+    assert solution.parameters["equations"] == "traced" and len(solution.switches) == 1
+    assert solution.u[-1] == pytest.approx([0.625, 0.625], rel=1e-6)
 
 
 def test_an_index_that_only_branches_contradict_leaves_the_function():

@@ -1407,3 +1407,23 @@ def test_the_front_door_knows_the_classes() -> None:
     for name in [*names, "QuasiSecondOrderProblem"]:
         assert issubclass(getattr(ds, name), ds.QuasilinearProblem)
         assert name in ds.__all__
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_equations_are_read_from_the_parts(cls: Any) -> None:
+    """With the derivatives that a class does not give; the values are compared when they are read."""
+    for formulation in cls.formulations:
+        own = cls(formulation=formulation)
+        model = ds.trace(own)
+        found = ds.structure(model)
+        assert len(model.roots) == own.n
+        assert (found.differentiation_index or found.index) == own.index
+
+
+def test_a_pendulum_by_parts_is_reduced_and_started() -> None:
+    assert ds.structure(Pendulum).dof == 2
+    assert ds.reduce(Pendulum).index <= 1
+    start = ds.initial(Pendulum, guesses={"x": 0.6, "y": 0.8, "u": 0.0, "v": 0.0, "lambda": 0.0})
+    assert start.values["x"] ** 2 + start.values["y"] ** 2 == pytest.approx(1.0)
+    with pytest.raises(ds.InputError, match="gives its equations by parts, and runs with these"):
+        ds.solve(Pendulum, u0=[-1.0, 0.0, 0.0, 0.0, 0.0], trace=True)

@@ -16,6 +16,9 @@ _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 BORDER_POINTS: Final = 64
 """Number of points of a border at which the two branches are compared."""
 
+BORDER_DISTANCE: Final = 1e-2
+"""Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size."""
+
 BRANCH_TOLERANCE: Final = 1e-9
 """Difference of two branches, relative to their size, up to which there is no jump."""
 
@@ -40,7 +43,11 @@ class Jump(NamedTuple):
 
 
 def jumps_of(
-    graph: Graph, roots: Sequence[int], parameter: Callable[[int], float], follows: Callable[[Leaf], bool]
+    graph: Graph,
+    roots: Sequence[int],
+    parameter: Callable[[int], float],
+    follows: Callable[[Leaf], bool],
+    unsure: bool = True,
 ) -> list[Jump]:
     """The jumps of expressions as functions of time and of a state.
 
@@ -56,8 +63,11 @@ def jumps_of(
     parameter : callable
         Function that gives the value of parameter i; NaN where it has none.
     follows : callable
-        Function that says whether a leaf is time or an entry of the state. Comparisons of other leaves,
-        derivatives that no state holds, are not listed.
+        Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
+        holds, are left as they are.
+    unsure : bool
+        Whether choices count as jumps of which no point of the border is found, or whose branches differ
+        there by what rounding leaves of values that vanish.
     """
     found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
     for node in graph.below(roots):
@@ -66,9 +76,10 @@ def jumps_of(
             found[node] = None
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
-            if graph.op[operand] in _COMPARISONS and not (
-                chooses and _agree(graph, operand, operands[1], operands[2], parameter)
-            ):
+            if graph.op[operand] not in _COMPARISONS:
+                continue
+            agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
+            if not (agree or (agree is None and not unsure)):
                 found[operand] = None
     return [
         _jump(graph, node)
@@ -108,8 +119,15 @@ def _jump(graph: Graph, node: int) -> Jump:
     return Jump(node, graph.sub(a, b), 1.0, 0.0)
 
 
-def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
-    """Whether two branches are equal at points of the border between them; False if no point is found."""
+def _agree(
+    graph: Graph,
+    condition: int,
+    first: int,
+    second: int,
+    parameter: Callable[[int], float],
+    unsure: bool,
+) -> bool | None:
+    """Whether two branches are equal at points of the border between them; None where no point is found."""
     a, b = graph.args[condition]
     gap, rng = graph.sub(a, b), np.random.default_rng(0)
     values: dict[Leaf, Vector] = {}
@@ -139,5 +157,10 @@ def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Cal
         one, other = graph.numeric([first, second], value)
         size = np.abs(one) + np.abs(other)
         told = np.isfinite(size)
-        return bool(told.any() and (np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all())
-    return False
+        if not unsure:  # branches that both vanish there differ by rounding alone
+            values[leaf] = values[leaf] + BORDER_DISTANCE * (1.0 + np.abs(values[leaf]))
+            size = size + sum(np.nan_to_num(np.abs(away)) for away in graph.numeric([first, second], value))
+        return (
+            bool((np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all()) if told.any() else None
+        )
+    return None

@@ -141,12 +141,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         source = given(leaf)
         return source is not None and source.kind != "du"
 
-    parameters = list(model.parameters_by_name.values())
-    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
-    roots = list(model.roots)
-    if jumps:
-        graph = graph.copy()  # the model has no parameters for the sides
-        roots = _sided(graph, roots, jumps, len(parameters))
+    graph, roots, jumps = _sided(model, follows)
     rows = [graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined]
     rows += roots
     entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
@@ -158,6 +153,12 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         *model.equation_names,
     )
     form = _form(model, graph, (states, n_diff, given), (rows, names_of_rows), entries, dense)
+    return _with_borders(form, model, graph, jumps, given)
+
+
+def _with_borders(
+    form: Form, model: Any, graph: Graph, jumps: Sequence[Jump], given: Callable[[Leaf], Input | None]
+) -> Form:
     if not jumps:
         return form
     return replace(
@@ -168,8 +169,8 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     )
 
 
-def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
-    """The equations of a model of first order, with its unknowns in their given order.
+def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
+    """The equations of a model of first order as they stand, with the unknowns in their order.
 
     Parameters
     ----------
@@ -178,23 +179,26 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
     n_diff : int
         Number of unknowns that count as differential.
     dense : bool, optional
-        Whether the Jacobian is an array; up to 30 unknowns if not given.
+        As for :func:`first_order`.
+    borders : bool
+        Whether the borders of jumps are functions of their own, see :class:`Form`.
     """
-    graph, n = model.graph, len(model.names)
+    n = len(model.names)
+    graph, roots, jumps = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
 
     def given(leaf: Leaf) -> Input:
         kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
         return Input(kinds[leaf.order], leaf.index)
 
     entries: dict[tuple[int, int], int] = {}
-    for i, root in enumerate(model.roots):
+    for i, root in enumerate(roots):
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
-    equations = model.roots, model.equation_names
+    equations = roots, model.equation_names
     form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
-    slopes = (item for root in model.roots for item in graph.gradient(root).items())
+    slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
-    return replace(form, constant_mass=not moving)
+    return _with_borders(replace(form, constant_mass=not moving), model, graph, jumps, given)
 
 
 def _form(
@@ -241,14 +245,24 @@ def indices_of_unknowns(
     return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
 
 
-def _sided(graph: Graph, roots: list[int], jumps: Sequence[Jump], n_parameters: int) -> list[int]:
-    """Equations in which comparisons have given values, by parameters after those of the model."""
-    free = graph.parameter(n_parameters)  # 1 while no step has fixed the sides
+def _sided(
+    model: Any, follows: Callable[[Leaf], bool], unsure: bool = True
+) -> tuple[Graph, list[int], list[Jump]]:
+    """Graph, equations and jumps of a model, whose comparisons are made or have given values.
+
+    Which of the two is said by parameters behind those of the model.
+    """
+    graph, parameters = model.graph, list(model.parameters_by_name.values())
+    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows, unsure)
+    if not jumps:
+        return graph, list(model.roots), jumps
+    graph = graph.copy()  # the sides are no parameters of the model
+    free = graph.parameter(len(parameters))  # 1 where no step has fixed the sides
     sided = {
-        jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(n_parameters + 1 + i))
+        jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
         for i, jump in enumerate(jumps)
     }
-    return graph.substitute(roots, sided)
+    return graph, graph.substitute(model.roots, sided), jumps
 
 
 def enter_gradient(
@@ -409,6 +423,52 @@ class FormEquations:
         return array
 
 
+class SwitchingEquations(FormEquations):
+    """Equations that jump, with the borders of their comparisons as switches.
+
+    Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
+    time locate the borders and go on behind them from a consistent state. Before the first step, comparisons
+    are made at the state that is given.
+
+    Attributes
+    ----------
+    in_force : tuple of int or None
+        For each border the side, 1 or -1, that a step has fixed; None before the first one.
+    """
+
+    in_force: tuple[int, ...] | None = None
+    held_sides: Any
+
+    def with_sides(self, numbers: npt.ArrayLike) -> npt.ArrayLike:
+        """Values of the parameters, and behind them those of the comparisons on the sides in force."""
+        sides = self.form.sides
+        if self.in_force is None:
+            return np.concatenate([numbers, [1.0], sides[:, 1]])
+        chosen = (np.array(self.in_force) > 0).astype(np.intp)
+        return np.concatenate([numbers, [0.0], sides[np.arange(len(chosen)), chosen]])
+
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The functions at whose zeros the equations jump, shape (J,)."""
+        out = np.empty(len(self.form.sides))
+        place = self._taken(u)
+        address = self.form.compiled_borders.address
+        machine().residual_at(address, float(t), place, place, self.packed_parameters, out)
+        return tuple(out.tolist())
+
+    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """For each switch 1 or -1, the sign in force; without a run that locates zeros that of its value."""
+        held: tuple[int, ...] | None = self.held_sides
+        if held is not None:
+            return held
+        return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Fix the sides of the borders for a step."""
+        sides = self.sides(u, t)
+        if sides != self.in_force:  # setting it has the parameters of the kernels made anew
+            self.in_force = sides
+
+
 class ModelProblem(FormEquations, ProblemDAE):
     """A problem made from a model.
 
@@ -523,17 +583,8 @@ class ModelProblem(FormEquations, ProblemDAE):
         return self.state(self.start_values)
 
 
-class SwitchingModelProblem(ModelProblem):
-    """A model whose equations jump, with the borders of its comparisons as switches.
-
-    Within a step the side of every border is fixed, so that no iteration meets a jump. Runs of one step at a
-    time locate the zeros and continue after them from a consistent state. Before the first step, comparisons
-    are evaluated at the given state.
-
-    Attributes
-    ----------
-    in_force : tuple of int or None
-        Side of each border, 1 or -1, that is fixed in the current step; None before the first step.
+class SwitchingModelProblem(SwitchingEquations, ModelProblem):
+    """A model whose equations jump, see :class:`SwitchingEquations`.
 
     Parameters
     ----------
@@ -546,35 +597,13 @@ class SwitchingModelProblem(ModelProblem):
     def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model, **settings)
         self.switch_names = self.form.border_names
-        self.in_force: tuple[int, ...] | None = None
+        self.in_force = None
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Values of the parameters, the flag and the values of comparisons, see :class:`Form`."""
-        numbers, sides = list(self.values.values()), self.form.sides
-        if self.in_force is None:
-            return np.concatenate([numbers, [1.0], sides[:, 1]])
-        chosen = (np.array(self.in_force) > 0).astype(np.intp)
-        return np.concatenate([numbers, [0.0], sides[np.arange(len(chosen)), chosen]])
+        """The values of the parameters, and those of the comparisons on the sides that are in force."""
+        return self.with_sides(list(self.values.values()))
 
-    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The functions at whose zeros the equations jump, shape (J,)."""
-        out = np.empty(len(self.form.sides))
-        place = self._taken(u)
-        address = self.form.compiled_borders.address
-        machine().residual_at(address, float(t), place, place, self.packed_parameters, out)
-        return tuple(out.tolist())
-
-    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
-        """Sign of each switch, 1 or -1: held by a run that locates zeros, else that of its value."""
-        if self.held_sides is not None:
-            return self.held_sides
-        return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
-
-    def start_step(self, u: MeshDAE, t: float) -> None:
-        """Fix the sides of the borders for a step."""
-        sides = self.sides(u, t)
-        if sides != self.in_force:  # an assignment makes the problem pack its parameters anew
-            self.in_force = sides
+    eval_f = FormEquations.eval_f
 
 
 _SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.model.problem import Form, FormEquations
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.model.problem import Form, FormEquations, SwitchingEquations
 from dae_sdc.model.trace import Traced
 
 
@@ -26,6 +28,21 @@ class TracedEquations(FormEquations):
     def kernel_parameters(self) -> npt.ArrayLike:
         """The values of the attributes that are parameters of the equations."""
         return np.array([getattr(self, name) for name in self.traced.attributes], dtype=np.float64)
+
+
+class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
+    """What takes the place of ``eval_f`` where the equations that were read jump."""
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters, and those of the comparisons on the sides that are in force."""
+        return self.with_sides(TracedEquations.kernel_parameters(self))
+
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (J,).
+
+        A condition behind another one may be defined on one side of that alone.
+        """
+        return tuple(1.0 if math.isnan(value) else value for value in super().switches(u, t))
 
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
@@ -50,6 +67,10 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
         "__qualname__": cls.__qualname__,
         "untraced": cls,
     }
+    jumps = form.borders is not None
+    if jumps:
+        own["switch_names"] = form.border_names
+    base = SwitchingTracedEquations if jumps else TracedEquations
     problem.__dict__.update(form=form, traced=traced, _parameters=None)
-    object.__setattr__(problem, "__class__", type(cls.__name__, (TracedEquations, cls), own))
+    object.__setattr__(problem, "__class__", type(cls.__name__, (base, cls), own))
     problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass

@@ -116,7 +116,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         if wanted:
             raise
         return Reading(problem, f"function: {error}")
-    known = _known(traced.model, problem.n_diff)
+    known = _known(traced.model, problem.n_diff, type(problem).switches is ProblemDAE.switches)
     try:
         _use_index(problem, known)
     except InputError as error:
@@ -181,14 +181,15 @@ def check_at_states(
     if untraced is None:
         return
     check = check or StateCheck()
-    function = copy.copy(problem)
+    function, equations = copy.copy(problem), copy.copy(problem)
     object.__setattr__(function, "__class__", untraced)
-    function.__dict__["_parameters"] = None  # its own are others than those of the equations
+    for one in (function, equations):  # each packs its own parameters, with no sides that a step has fixed
+        one.__dict__.update(_parameters=None, in_force=None)
     source = np.random.default_rng(2)
     for k in np.unique(np.linspace(len(t) - 1, 0, check.states, endpoint=False).astype(int)).tolist():
         place, rate = (x[k] * (1.0 + check.distance * source.uniform(-1.0, 1.0, x[k].shape)) for x in (u, du))
         nudged = place * (1.0 + check.nudge * source.uniform(-1.0, 1.0, place.shape))
-        calls = ((problem, place), (function, place), (function, nudged))
+        calls = ((equations, place), (function, place), (function, nudged))
         try:
             with uncounted(problem), np.errstate(all="ignore"):
                 read, true, beside = (
@@ -357,20 +358,31 @@ _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
 
 
 @one_at_a_time
-def _known(model: Model, n_diff: int) -> _Known:
-    """What is known of the equations of a model, found once for all models that have the same ones."""
+def _known(model: Model, n_diff: int, borders: bool) -> _Known:
+    """What is known of the equations of a model, found once for all models that have the same ones.
+
+    The borders of jumps are switches, where a problem has none of its own.
+    """
     from dae_sdc.model.problem import in_given_order
 
     parameters = [parameter.value for parameter in model.parameters_by_name.values()]
     # Equal expressions have equal values at the random point of their graphs.
     values = [model.graph.value[root] for root in model.roots]
-    names = (model.name, n_diff, *model.names, *model.units, *model.equation_names, *model.parameter_names)
+    names = (
+        model.name,
+        n_diff,
+        borders,
+        *model.names,
+        *model.units,
+        *model.equation_names,
+        *model.parameter_names,
+    )
     key = (*names, *parameters, *values)
     found = _KNOWN.get(key)
     if found is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
-        found = _KNOWN[key] = _known_of(model, in_given_order(model, n_diff))
+        found = _KNOWN[key] = _known_of(model, in_given_order(model, n_diff, borders=borders))
     return found
 
 

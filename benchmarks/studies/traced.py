@@ -1,0 +1,153 @@
+"""What it costs to read equations from a function, and what it saves; see :func:`traced`."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring.plain_functions import first_change, plain_function
+from benchmarks.study import Benchmark, check_names, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import InputError
+from dae_sdc.run.adaptive import default_sweeper
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.run.tracing import read
+
+RTOL = 1e-6
+
+COLUMNS = [
+    ("problem", "U32"),
+    ("n", "i8"),
+    ("equations", "U200"),
+    ("steps", "i8"),
+    ("steps_traced", "i8"),
+    ("steps_function", "i8"),
+    ("time", "f8"),
+    ("time_traced", "f8"),
+    ("time_read", "f8"),
+    ("time_function", "f8"),
+    ("done", "f8"),
+]
+
+
+@checked()
+def traced(
+    *,
+    problems: Sequence[str] | None = None,
+    repetitions: int = 5,
+    time_limit: float = 10.0,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Time problems of the catalogue, the same as plain functions that are read, and as ones that are called.
+
+    All run with the default method at rtol = 1e-6, up to the first time at which the problem chooses other
+    equations. Times are those of a whole call of ``solve``, which reads the equations anew; machine code is
+    there from a run that is not counted.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names of the problems; all if not given.
+    repetitions : int
+        Runs of the problem and of the function that is read, in turn.
+    time_limit : float
+        Seconds after which a run of a function that is called ends.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench": whether the equations were read; steps and times (medians, s) of the problem, of its
+        function read and called; the time that reading takes; and the part of the interval that is ``done``
+        when the function that is called has come to its time limit.
+
+    Raises
+    ------
+    InputError
+        For an unknown problem.
+    """
+    if repetitions < 1:
+        raise InputError(f"repetitions must be at least 1; got {repetitions}")
+    names = list(PROBLEMS) if problems is None else list(problems)
+    check_names("problem", names, list(PROBLEMS))
+    rows = table("traced", COLUMNS, {name: "s" for name, _ in COLUMNS if name.startswith("time")}, out)
+    rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtol": RTOL}
+    with rows.running(len(names), "problem", progress) as bar:
+        for name in names:
+            rows.put(**_compared(name, repetitions, time_limit))
+            bar.update(1)
+    return rows.result()
+
+
+def _compared(name: str, repetitions: int, time_limit: float) -> dict[str, Any]:
+    own, cls = plain_function(name)
+    run: dict[str, Any] = {"rtol": RTOL, "sweeper": default_sweeper(RTOL, None)}
+    run["t_end"] = first_change(name, **run)
+    solve(cls, **run)
+    pairs = [
+        (_timed(lambda: solve(name, **run)), _timed(lambda: solve(cls, **run))) for _ in range(repetitions)
+    ]
+    (_, first), (_, second) = pairs[-1]
+    reading = [_timed(lambda: read(cls()))[0] for _ in range(repetitions)]
+    time, called = _timed(lambda: solve(cls, trace=False, time_limit=time_limit, **run))
+    start = own.interval[0]
+    return {
+        **{"problem": name, "n": own.n, "equations": second.parameters["equations"]},
+        **{"steps": first.stats["steps"], "steps_traced": second.stats["steps"]},
+        **{"steps_function": called.stats["steps"], "time": median(one[0] for one, _ in pairs)},
+        **{"time_traced": median(other[0] for _, other in pairs), "time_read": median(reading)},
+        **{"time_function": time, "done": (called.t[-1] - start) / (second.t[-1] - start)},
+    }
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    gc.collect()
+    tic = perf_counter()
+    found = call()
+    return perf_counter() - tic, found
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`traced`, as text."""
+    data, limit = result.data, result.parameters["time_limit"]
+    ratios, gains = data["time_traced"] / data["time"], data["time_function"] / data["time_traced"]
+    alone = (data["time_traced"] - data["time_read"]) / data["time"]
+    comes_far = (data["done"] > 0.99) | (data["time_function"] > limit)
+    lines = [
+        f"{'problem':<20} {'n':>4} {'steps: own, read, called':>29} {'ms: own, read, called':>32} "
+        f"{'reading':>8} {'read/own':>8} {'called/read':>11}"
+    ]
+    for row, ratio, gain, far in zip(data, ratios, gains, comes_far, strict=True):
+        steps = " ".join(f"{row[key]:>9}" for key in ("steps", "steps_traced", "steps_function"))
+        times = " ".join(f"{1e3 * row[key]:>10.1f}" for key in ("time", "time_traced", "time_function"))
+        told = (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops"
+        reason = "" if row["equations"] == "traced" else f"  {row['equations']}"
+        lines.append(
+            f"{row['problem']:<20} {row['n']:>4} {steps} {times} {1e3 * row['time_read']:>8.1f} "
+            f"{ratio:>8.2f} {told:>11}{reason}"
+        )
+    means = [_mean(ratios), _mean(np.maximum(alone, 1e-3)), _mean(gains[comes_far])]
+    lines.append(
+        f"geometric means: read / own {means[0]:.2f}, {means[1]:.2f} without the reading; called / read "
+        f"{means[2]:.1f} or more"
+    )
+    return "\n".join(lines)
+
+
+def _mean(values: Any) -> float:
+    return float(np.exp(np.log(values).mean())) if len(values) else np.nan
+
+
+register("traced", Benchmark(traced, report, "--problems simple,skate --repetitions 1"))

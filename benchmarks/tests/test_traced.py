@@ -1,0 +1,25 @@
+"""The comparison of the catalogue with the same problems as plain functions."""
+
+from __future__ import annotations
+
+from benchmarks.measuring.plain_functions import first_change
+from benchmarks.studies.traced import report, traced
+
+
+def test_a_function_that_is_read_takes_the_steps_of_the_problem() -> None:
+    result = traced(problems=["simple", "skate"], repetitions=1)
+    assert (result.data["equations"] == "traced").all()
+    assert (result.data["steps"] == result.data["steps_traced"]).all()
+    assert (result.data["done"] == 1.0).all()
+    assert "skate " in report(result) and "geometric means" in report(result)
+
+
+def test_a_function_that_is_called_for_too_long_has_done_a_part() -> None:
+    result = traced(problems=["two-transistor"], repetitions=1, time_limit=0.3)
+    assert 0.0 < result.data["done"][0] < 1.0 and "> " in report(result)
+
+
+def test_runs_end_where_the_problem_chooses_other_equations() -> None:
+    assert first_change("synchronous-machine", rtol=1e-4) == 0.05
+    assert 1.0 < first_change("discontinuous", rtol=1e-4) < 5.0
+    assert first_change("simple", rtol=1e-4) == 1.0
