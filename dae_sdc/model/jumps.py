@@ -63,8 +63,8 @@ def jumps_of(
     parameter : callable
         Function that gives the value of parameter i; NaN where it has none.
     follows : callable
-        Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
-        holds, are left as they are.
+        Function that says whether a leaf is time or an entry of the state. Comparisons of other leaves,
+        derivatives that no state holds, are not listed.
     unsure : bool
         Whether choices count as jumps of which no point of the border is found, or whose branches differ
         there by what rounding leaves of values that vanish.

@@ -170,7 +170,7 @@ def _with_borders(
 
 
 def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
-    """The equations of a model of first order as they stand, with the unknowns in their order.
+    """The equations of a model of first order, with its unknowns in their given order.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
     n_diff : int
         Number of unknowns that count as differential.
     dense : bool, optional
-        As for :func:`first_order`.
+        Whether the Jacobian is an array; up to 30 unknowns if not given.
     borders : bool
         Whether the borders of jumps are functions of their own, see :class:`Form`.
     """
@@ -248,9 +248,9 @@ def indices_of_unknowns(
 def _sided(
     model: Any, follows: Callable[[Leaf], bool], unsure: bool = True
 ) -> tuple[Graph, list[int], list[Jump]]:
-    """Graph, equations and jumps of a model, whose comparisons are made or have given values.
+    """Graph, equations and jumps of a model; its comparisons are made, or have given values.
 
-    Which of the two is said by parameters behind those of the model.
+    Parameters after those of the model say which of the two.
     """
     graph, parameters = model.graph, list(model.parameters_by_name.values())
     jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows, unsure)
@@ -426,9 +426,9 @@ class FormEquations:
 class SwitchingEquations(FormEquations):
     """Equations that jump, with the borders of their comparisons as switches.
 
-    Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
-    time locate the borders and go on behind them from a consistent state. Before the first step, comparisons
-    are made at the state that is given.
+    Within a step the side of every border is fixed, so that no iteration meets a jump. Runs of one step at a
+    time locate the zeros and continue after them from a consistent state. Before the first step, comparisons
+    are evaluated at the given state.
 
     Attributes
     ----------
@@ -440,7 +440,7 @@ class SwitchingEquations(FormEquations):
     held_sides: Any
 
     def with_sides(self, numbers: npt.ArrayLike) -> npt.ArrayLike:
-        """Values of the parameters, and behind them those of the comparisons on the sides in force."""
+        """Values of the parameters, the flag and the values of comparisons, see :class:`Form`."""
         sides = self.form.sides
         if self.in_force is None:
             return np.concatenate([numbers, [1.0], sides[:, 1]])
