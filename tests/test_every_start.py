@@ -483,9 +483,19 @@ def test_a_rate_that_fixed_values_leave_open_is_free() -> None:
     assert start.singular == ()
 
 
-def test_only_models_have_every_start() -> None:
+class Unreadable(ds.ProblemDAE):
+    """Equations with a table, which no expression is."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(1, 0, **settings)
+
+    def eval_f(self, u: ds.MeshDAE, du: ds.MeshDAE, t: float) -> list[float]:
+        return [du[0] - float(np.interp(u[0], [0.0, 1.0], [1.0, 0.5]))]
+
+
+def test_only_what_is_read_as_equations_has_every_start() -> None:
     with pytest.raises(ds.InputError, match="cannot be read as equations"):
-        ds.initial("nand-gate", all_solutions=True)
+        ds.initial(Unreadable, all_solutions=True)
     assert ds.initial("simple", all_solutions=True, fixed={"u1": 1.0}).violated == ()
     with pytest.raises(ds.InputError, match="workers must be"):
         ds.initial("pendulum", all_solutions=True, workers=0)
@@ -597,7 +607,7 @@ def test_what_is_no_polynomial_has_no_solution_set() -> None:
         (lambda: ds.solution_sets("pendulum", fixed={"z": 1.0}), "no unknown z"),
         (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower derivatives"),
         (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
-        (lambda: ds.solution_sets("nand-gate"), "cannot be read as equations"),
+        (lambda: ds.solution_sets(Unreadable), "cannot be read as equations"),
         (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be a number"),
         (lambda: ds.initial("pendulum", all_solutions=True, t0=math.inf), "t0 must be finite"),
     ],
