@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ KINDS: Final = ("t", "u", "du", "p", "c")
 
 _FIRST = int(Op.ADD)  # constants and inputs have slots, and no instructions
 _ARITIES = np.array([op.arity for op in Op])
+_FUNCTIONS = [op.numpy for op in Op]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,27 @@ class Program:
         """Slot of the first instruction's result."""
         return len(self.inputs) + len(self.constants)
 
+    @cached_property
+    def _instructions(self) -> list[tuple[Any, list[int], list[int]]]:
+        """For every instruction NumPy's function, the slots of its operands, and the exponent of INTPOW."""
+        found = []
+        for op, *operands in self.code.tolist():
+            count = 1 if op == Op.INTPOW else int(_ARITIES[op])
+            found.append((_FUNCTIONS[op], operands[:count], operands[1:2] if op == Op.INTPOW else []))
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+        """For each kind of input the slots of those of this kind, and which of the kind they are."""
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for slot, entry in enumerate(self.inputs):
+            slots, numbers = found.setdefault(entry.kind, ([], []))
+            slots.append(slot)
+            numbers.append(entry.index)
+        return {
+            kind: (np.array(a, dtype=np.intp), np.array(b, dtype=np.intp)) for kind, (a, b) in found.items()
+        }
+
     def evaluate(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Carry the program out by NumPy, slowly: the reference for compiled forms.
 
@@ -117,15 +140,9 @@ class Program:
         if given.ndim == 0 or len(given) != len(self.inputs):
             raise InputError(f"the program has {len(self.inputs)} inputs; got values of shape {given.shape}")
         slots: list[Any] = [*given, *self.constants]
-        operations = [op.numpy for op in Op]
-        arities = _ARITIES.tolist()
         with np.errstate(all="ignore"):
-            for op, a, b, c in self.code.tolist():
-                operation = operations[op]
-                if op == Op.INTPOW:
-                    slots.append(operation(slots[a], b))
-                else:
-                    slots.append(operation(*[slots[at] for at in (a, b, c)[: arities[op]]]))
+            for operation, operands, exponent in self._instructions:
+                slots.append(operation(*[slots[at] for at in operands], *exponent))
         result = np.empty((len(self.outputs), *given.shape[1:]))
         for at, slot in enumerate(self.outputs.tolist()):
             result[at] = slots[slot]

@@ -129,7 +129,7 @@ class HiddenConstraints:
         part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
         if not len(stage.rows):
             return np.ones(len(t), dtype=bool)
-        weights, before = self.weights[columns][:, None], x[columns]
+        linear, weights, before = part.is_linear(columns.tolist()), self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
         for _ in range(HIDDEN.max_iterations):
@@ -139,6 +139,9 @@ class HiddenConstraints:
             x[np.ix_(columns, open_times)] += step
             here = np.abs(x[np.ix_(columns, open_times)])
             change[open_times] = (np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)).max(axis=0)
+            if linear:
+                change[:] = np.where(np.isfinite(change), 0.0, np.inf)
+                break
             open_times = open_times[change[open_times] > HIDDEN.round_off]
             if not open_times.size:
                 break

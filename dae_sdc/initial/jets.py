@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
+
+MOST_DENSE_JETS: Final = 100
+"""Number of values up to which the Jacobian of a stage is an array."""
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
@@ -219,8 +222,11 @@ class ModelJets:
         known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
         if t is not None:
             known["t"] = t[None]
-        given = [np.broadcast_to(known[entry.kind][entry.index], x.shape[1:]) for entry in program.inputs]
-        return np.array(given).reshape(len(given), *x.shape[1:])
+        given = np.empty((len(program.inputs), *x.shape[1:]))
+        for kind, (slots, numbers) in program.places.items():
+            own = known[kind][numbers]
+            given[slots] = own if own.ndim == x.ndim else own.reshape(-1, *[1] * (x.ndim - 1))
+        return given
 
     def run(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
         """Outputs of a program at values x of shape (jets,) or (jets, points), at the points' times t."""
@@ -245,7 +251,10 @@ class ModelJets:
 
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
         """See :class:`JetSystem`."""
-        return linearized(self, x, stage, sizes)
+        if len(self.jets) > MOST_DENSE_JETS:
+            return linearized(self, x, stage, sizes)
+        matrix = self.part(stage).dense(x, range(len(self.jets)))
+        return matrix[:, self.stages[stage].jets], np.abs(matrix) @ (np.abs(x) + sizes)
 
 
 class Part:
