@@ -119,3 +119,32 @@ def test_a_circuit_at_rest_whose_diodes_are_not_defined_far_from_there(trace: bo
     assert found.success and first == pytest.approx(0.5 * (1.0 + second), rel=1e-9)
     assert (1.0 - second) / 200.0 == pytest.approx(1e-12 * np.exp(second / 0.026), rel=1e-3)
     assert found.stats["steps"] < 100
+
+
+def test_a_run_for_which_nothing_is_given_is_one_to_a_tolerance():
+    found = ds.solve("simple", t_end=1.0)
+    exact = ds.SimpleDAE()
+    assert found.stats["steps"] < 20
+    assert np.abs(found.u[-1] - exact.u_exact(1.0)).max() <= 1e-6 * np.abs(exact.u_exact(1.0)).max()
+    assert (found.u == ds.solve("simple", t_end=1.0, rtol=1e-6).u).all()
+
+
+@pytest.mark.parametrize("given", [{"dt": 0.1}, {"nodes": 3}, {"sweeper": "semi-implicit"}, {"qdelta": "LU"}])
+def test_a_step_size_or_a_method_gives_steps_of_a_fixed_size(given):
+    found = ds.solve("simple", t_end=0.5, **given)
+    assert np.ptp(np.diff(found.t)) <= 1e-12
+
+
+def test_zero_is_no_missing_tolerance():
+    with pytest.raises(ds.InputError, match="rtol"):
+        ds.solve("simple", rtol=0.0)
+
+
+def test_a_run_that_fails_says_what_is_known_of_the_index():
+    def ends(t, u, du):
+        x, v, force = u
+        return [du[0] - v, du[1] - force / (1.0 - t), x - np.sqrt(1.0 - t)]
+
+    found = ds.solve(ends, u0={"x": 1.0, "v": -0.5, "force": -0.25}, t_end=2.0)
+    assert not found.success
+    assert found.message.endswith("index 3 is found, with 'force' of index 3, 'v' of index 2")
