@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
+from dae_sdc import cli
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:
@@ -148,3 +149,41 @@ def test_a_run_that_fails_says_what_is_known_of_the_index():
     found = ds.solve(ends, u0={"x": 1.0, "v": -0.5, "force": -0.25}, t_end=2.0)
     assert not found.success
     assert found.message.endswith("index 3 is found, with 'force' of index 3, 'v' of index 2")
+
+
+PENDULUM = """
+def pendulum(t, u, du):
+    x, y, vx, vy, force = u
+    return [du[0] - vx, du[1] - vy, du[2] + force * x, du[3] + force * y + 9.81, x * x + y * y - 1.0]
+"""
+GUESSES = {"x": 1.0, "y": 0.0, "vx": 0.0, "vy": 0.0, "force": 0.0}
+
+
+def test_a_function_in_a_file_is_taken_by_every_verb(tmp_path, capsys):
+    path = tmp_path / "own.py"
+    path.write_text(PENDULUM)
+    given = [word for name, value in GUESSES.items() for word in ("--guesses", f"{name}={value}")]
+    for words in (
+        ["solve", f"{path}:pendulum", "--t-end", "0.5", *given],
+        ["initial", f"{path}:pendulum", *given],
+        ["structure", f"{path}:pendulum"],
+        ["reduce", f"{path}:pendulum"],
+        ["simplify", f"{path}:pendulum"],
+    ):
+        assert cli.main(words) == 0, capsys.readouterr()
+    assert "structural index 3" in capsys.readouterr().out
+
+
+def test_the_number_of_unknowns_of_a_function_is_found():
+    space = {}
+    exec(PENDULUM, space)
+    assert len(ds.trace(space["pendulum"]).names) == 5
+    with pytest.raises(ds.InputError, match="several numbers fit"):
+        ds.structure(lambda t, u, du: du + u)
+    with pytest.raises(ds.InputError, match="none fits"):
+        ds.structure(lambda t, u, du: [u[0]] * 300)
+
+
+def test_fixed_values_do_not_order_the_unknowns_of_a_function():
+    with pytest.raises(ds.InputError, match="do not say where they stand in u"):
+        ds.solve(lambda t, u, du: du + u, fixed={"x": 1.0}, guesses={"y": 1.0})

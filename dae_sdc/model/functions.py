@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, MethodType
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sparse
@@ -13,6 +15,60 @@ from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
+
+MOST_UNKNOWNS: Final = 200
+"""Largest number of unknowns with which a function is called to find how many it has."""
+
+
+def takes_equations(function: Any) -> bool:
+    """Whether a value is a function F(t, u, du), which needs three arguments."""
+    if not isinstance(function, FunctionType | MethodType | functools.partial):
+        return False
+    known = inspect.signature(function).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(one.default is one.empty and one.kind in positional for one in known) == 3
+
+
+def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:
+    """The problem of a function F(t, u, du).
+
+    Parameters
+    ----------
+    function : callable
+        F(t, u, du).
+    start : mapping, iterable of str, array_like or None
+        Values of all unknowns, by name or in their order, or their names; if None, the only number of
+        unknowns for which F returns as many values is taken.
+
+    Raises
+    ------
+    InputError
+        If no number of unknowns fits, or several do.
+    """
+    if isinstance(start, Mapping) or (start is not None and all(isinstance(one, str) for one in start)):
+        return FunctionProblem(function, len(start), names=tuple(start))
+    return FunctionProblem(function, _number_of_unknowns(function) if start is None else int(np.size(start)))
+
+
+def _number_of_unknowns(function: Callable[..., Any]) -> int:
+    _check_function(function, "F(t, u, du)", 3)
+    fitting: list[int] = []
+    for n in range(1, MOST_UNKNOWNS + 1):
+        try:
+            with np.errstate(all="ignore"):
+                values = np.asarray(function(0.3, np.full(n, 0.7), np.full(n, 0.2)))
+        except Exception:  # of a function that is not made for so many
+            continue
+        if values.shape == (n,):
+            fitting.append(n)
+        if len(fitting) > 1:
+            break
+    if len(fitting) != 1:
+        name, why = getattr(function, "__name__", "F"), "several numbers fit" if fitting else "none fits"
+        raise InputError(
+            f"how many unknowns {name} has is not found: {why}; give u0, or ds.FunctionProblem({name}, n)"
+        )
+    return fitting[0]
 
 
 class FunctionProblem(ProblemDAE):

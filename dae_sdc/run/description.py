@@ -164,7 +164,8 @@ def _model(name: str) -> Model:
 
 
 @functools.lru_cache(maxsize=16)
-def _defined(text: str) -> Any:
+def defined_in(text: str) -> Any:
+    """The object of ``file.py:name``; a file is run once."""
     return from_file(text)
 
 
@@ -174,7 +175,7 @@ def named(problem: ProblemLike) -> ProblemLike:
         return problem
     text = str(problem)
     if text.partition(":")[0].endswith(".py"):
-        found = _defined(text)
+        found = defined_in(text)
         if is_problem(found):
             return cast(ProblemLike, found)
     return _model(text) if text in MODELS or is_file(text) else cast(ProblemLike, problem)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -34,10 +35,11 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import make_problem, named
+from dae_sdc.run.description import defined_in, make_problem, named
 from dae_sdc.run.models import ModelLike, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations
 from dae_sdc.run.simplify import simplify
+from dae_sdc.run.starting import names_of_function
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
@@ -144,7 +146,7 @@ def initial(given: InitialOptions) -> Initial:
         "seed": given.seed,
         "restarts": given.restarts,
     }
-    equations = given.equations
+    equations = _function_as_problem(given)
     if _is_problem(equations) and not given.all_solutions:
         problem = make_problem(equations, given.params)
         model = None if problem.kernels is not None else _read(problem)
@@ -195,6 +197,21 @@ def _read(problem: ProblemDAE) -> Model | None:
         return trace_problem(problem).model
     except InputError:
         return None
+
+
+def _function_as_problem(given: InitialOptions) -> Any:
+    """The problem of a function F(t, u, du), with the names of the guesses; other equations as they are."""
+    from dae_sdc.model.functions import problem_of_function, takes_equations
+
+    found: Any = given.equations
+    if isinstance(found, str | Path) and str(found).partition(":")[0].endswith(".py"):
+        found = defined_in(str(found))
+    if not takes_equations(found):
+        return given.equations
+    start = given.u0
+    if start is None:
+        start = names_of_function(found, given.fixed, given.guesses)
+    return problem_of_function(found, start)
 
 
 def _is_problem(equations: Any) -> bool:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Callable[..., Model]"
 """A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
-function that returns one, or a problem whose ``eval_f`` is read as equations, see :func:`trace`."""
+function that returns one, or equations that are read: a problem with an ``eval_f``, or a function
+F(t, u, du), see :func:`trace`."""
 
 
 def is_problem(value: object) -> bool:
@@ -93,6 +94,7 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
     InputError
         For an unknown name, a file without a model, or arguments and parameters that do not exist.
     """
+    from dae_sdc.model.functions import problem_of_function, takes_equations
     from dae_sdc.model.model import Model
 
     given = dict(params or {})
@@ -108,6 +110,8 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
             found, name = PROBLEMS[str(model)], str(model)
         else:
             found = from_file(model) if path.endswith(".py") else MODELS[str(model)]
+    if takes_equations(found) and not given:
+        found, name = problem_of_function(found), getattr(found, "__name__", "")
     if callable(found) and not isinstance(found, Model) and not is_problem(found):
         found = _called(found, given)
     if is_problem(found):
@@ -157,8 +161,9 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
 
     Parameters
     ----------
-    problem : str, type or ProblemDAE
-        Name of a problem, ``file.py:name``, class or instance; a model is returned unchanged.
+    problem : str, type, ProblemDAE or callable
+        Name of a problem, ``file.py:name``, class, instance or function F(t, u, du); a model is returned
+        unchanged.
     params : mapping, optional
         Arguments of the constructor of the problem.
 

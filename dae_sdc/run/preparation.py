@@ -17,7 +17,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import SolveOptions, make_problem, named
+from dae_sdc.run.description import SolveOptions, defined_in, make_problem, named
 from dae_sdc.run.models import is_file, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
 from dae_sdc.run.starting import (
@@ -26,6 +26,7 @@ from dae_sdc.run.starting import (
     checked_start,
     found_start,
     is_made_consistent,
+    names_of_function,
     state_of,
     with_given_start,
 )
@@ -100,8 +101,14 @@ def prepare(options: SolveOptions) -> Prepared:
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
     options = with_given_start(options)
-    if isinstance(options.problem, FunctionType | MethodType | functools.partial):
-        options = replace(options, problem=_of_plain_function(options.problem, options.u0))
+    from dae_sdc.model.functions import takes_equations
+
+    found: Any = options.problem
+    if isinstance(found, str | Path) and str(found).partition(":")[0].endswith(".py"):
+        found = defined_in(str(found))
+    if isinstance(found, FunctionType | MethodType | functools.partial):
+        if found is options.problem or takes_equations(found):
+            options = replace(options, problem=_of_plain_function(found, options))
     problem, as_model = options.problem, bool(options.simplify or options.reduce)
     ready = _simplified(problem)
     if not (_is_model(problem, as_model) or ready is not None):
@@ -129,15 +136,19 @@ def _by_place(u0: Any, problem: ProblemDAE) -> Any:
     return [require_number(name, u0[name]) for name in names] if set(names) <= set(u0) else u0
 
 
-def _of_plain_function(function: Any, u0: Any) -> ProblemDAE:
+def _of_plain_function(function: Any, options: SolveOptions) -> ProblemDAE:
     """The problem F(t, u, u') = 0 of a function; the start says how many unknowns there are."""
-    from dae_sdc.model.functions import FunctionProblem
+    from dae_sdc.model.functions import problem_of_function
 
-    if u0 is None or isinstance(u0, str):
-        raise InputError("a function F(t, u, du) needs u0, the values of all unknowns at the start")
-    if isinstance(u0, Mapping):
-        return FunctionProblem(function, len(u0), names=tuple(u0))
-    return FunctionProblem(function, int(np.size(u0)))
+    start = options.u0
+    if start is None:
+        start = names_of_function(function, options.fixed, options.guesses)
+    if start is None or isinstance(start, str):
+        raise InputError(
+            "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
+            "them by name, in their order"
+        )
+    return problem_of_function(function, start)
 
 
 def _problem_or_class(problem: Any) -> Any:

@@ -199,6 +199,19 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
     return Start({**given, **found.values}, found.remark)
 
 
+def names_of_function(
+    function: Any, fixed: Any, guesses: Mapping[str, float] | None
+) -> tuple[str, ...] | None:
+    """The names of the unknowns of a function F(t, u, du): those of the guesses, in their order."""
+    if fixed:
+        name = getattr(function, "__name__", "F")
+        raise InputError(
+            f"fixed values do not say where they stand in u; give all unknowns of {name} as guesses, or name "
+            f"them by ds.FunctionProblem({name}, n, names=...)"
+        )
+    return None if guesses is None else tuple(map(str, guesses))
+
+
 def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
     """The nearest start; where all values are given, random starts are left for where there is none."""
     if complete:
