@@ -191,3 +191,28 @@ def test_a_function_that_raises_beside_the_start_says_so_and_no_more() -> None:
     found = with_index(read(Guarded(), [0.0, 0.0], False), [0.0, 0.0], None)
     assert found.problem.index is None
     assert "its index is not found (RuntimeError beside the start: 'a negative amount')" in found.equations
+
+
+def test_a_declared_index_that_is_wrong_is_refused_of_functions_too():
+    table = np.linspace(0.0, 2.0, 50)
+
+    def residual(self, u, du, t):  # the table keeps it from being read as equations
+        return [du[0] - u[1], u[0] - np.interp(t, table, np.sin(table))]
+
+    wrong = type("Wrong", (ds.ProblemDAE,), {"eval_f": residual, "index": 1})
+    with pytest.raises(ds.InputError, match="declares index 1, but its Jacobians near the start have inde"):
+        ds.solve(wrong(1, 1), u0=[0.0, 1.0], t_end=0.5, rtol=1e-4)
+    right = type("Right", (ds.ProblemDAE,), {"eval_f": residual, "index": 2})
+    assert ds.solve(right(1, 1), u0=[0.0, 1.0], t_end=0.5, dt=0.1, trace=False).parameters
+
+
+def test_an_index_that_changes_on_the_way_is_told():
+    def residual(t, u, du):  # index 1 as long as the clipped slope is not 0
+        slope = max(0.0, 1.0 - t)
+        return [
+            du[0] - u[1] + np.interp(t, [0.0, 9.0], [0.0, 0.0]),
+            slope * u[1] + u[0] - np.exp(-t) * (1 - slope),
+        ]
+
+    found = ds.solve(residual, u0=[1.0, -1.0], t_end=2.0, rtol=1e-4, trace=False)
+    assert "the index is 1 near the start, but 2 near t=" in found.message

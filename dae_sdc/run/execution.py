@@ -49,7 +49,7 @@ from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, plain
-from dae_sdc.run.tracing import check_at_states
+from dae_sdc.run.tracing import check_at_states, index_near_end
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
 
@@ -167,6 +167,9 @@ class Execution:
         located = getattr(controller, "events", None)
         solution = self.solution(record, message, self._work(controller), log, located)
         check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
+        changed = index_near_end(self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1])
+        if changed:
+            solution = replace(solution, message="; ".join(filter(None, (solution.message, changed))))
         if self.out is not None:
             put_down(solution, self.out, solution.success)
         return solution

@@ -30,7 +30,15 @@ from dae_sdc.run.starting import (
     state_of,
     with_given_start,
 )
-from dae_sdc.run.tracing import HIGHEST_INDEX, Reading, is_function, read, reduced_by_arrays, with_index
+from dae_sdc.run.tracing import (
+    HIGHEST_INDEX,
+    Reading,
+    check_declared_index,
+    is_function,
+    read,
+    reduced_by_arrays,
+    with_index,
+)
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -189,6 +197,8 @@ def _of_function(options: SolveOptions) -> Prepared:
     as_it_was = settled or (reading.model is None and problem.index is not None)
     if problem.index is None:
         reading = with_index(reading, near, options.t0)
+    elif reading.model is None and options.trace is None and is_function(found):
+        check_declared_index(problem, near, options.t0)
     if options.reduce is None and (reading.turns or reading.model is None):
         # Where linear equations turn, all pivots of a separation may pass 0.
         reading = reduced_by_arrays(reading, near, options.t0)

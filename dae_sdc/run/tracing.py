@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 HIGHEST_INDEX: Final = 3
 """Index above which equations are reduced first: no method takes more."""
 
+FROM_JACOBIANS: Final = "by its Jacobians near the start"
+"""How an index was found, where it was not from equations."""
+
 MOST_KNOWN: Final = 64
 """Systems of equations whose programs are kept, and functions whose equations are."""
 
@@ -254,8 +257,72 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
     problem.index = found.index
     if not _declares_variables(problem):
         problem.variable_index = found.of_unknowns
-    told = f"{reading.equations}; index {found.index} by its Jacobians near the start"
+    told = f"{reading.equations}; index {found.index} {FROM_JACOBIANS}"
     return replace(reading, equations=told.lstrip("; "), turns=reading.turns or found.turns)
+
+
+def check_declared_index(problem: ProblemDAE, u0: Any, t0: float | None) -> None:
+    """Compare the index that a problem of functions declares with that of its Jacobians near the start.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem, whose equations were not read.
+    u0 : array_like or None
+        Start; that of the problem if None.
+    t0 : float or None
+        Its time; that of the problem if None.
+
+    Raises
+    ------
+    InputError
+        If both are known and differ.
+    """
+    from dae_sdc.initial.index import index_of
+
+    time, found = problem.interval[0] if t0 is None else t0, None
+    with suppress(
+        Exception
+    ):  # of a start that is missing, or of a function that is not made for values beside it
+        start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
+        found = index_of(problem, time, start) if np.isfinite(start).all() else None
+    if found is not None and max(1, found.index) != max(1, problem.index or 0):
+        raise InputError(
+            f"{type(problem).__name__} declares index {problem.index}, but its Jacobians near the start have "
+            f"index {found.index}; correct or drop it, or solve with trace=False"
+        )
+
+
+def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> str:
+    """What to say of a run whose index, found from Jacobians near the start, is another one near its end.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem that was solved.
+    equations : str
+        How its equations and its index were found, see :class:`Reading`.
+    t : float
+        Last time.
+    u : ndarray, shape (n,)
+        State there.
+    """
+    from dae_sdc.initial.index import index_of
+
+    if FROM_JACOBIANS not in equations or hasattr(problem, "original"):
+        return ""
+    found = None
+    with (
+        suppress(Exception),
+        uncounted(problem),
+    ):  # of a function that is not made for values beside the state
+        found = index_of(problem, t, u)
+    if found is None or found.index == problem.index:
+        return ""
+    return (
+        f"the index is {problem.index} near the start, but {found.index} near t={t:.6g}; end the run "
+        f"before the equations change their kind"
+    )
 
 
 def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
