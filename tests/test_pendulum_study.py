@@ -222,7 +222,7 @@ def test_pictures_of_damaged_files_are_refused(stiff: Result, tmp_path: Path) ->
 def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "study.npy"
     arguments = ["--sweeper", "bdf2,bdf2/fixed-point", "--k", "10,100", "--dt", "0.05", "--out", str(out)]
-    assert main(["pendulum-study", *arguments, "--start", "collocation"]) == 0
+    assert main(["pendulum-study", *arguments, "--starting-procedure", "collocation"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[-1] == f"written to {out}" and len(said) == 6
     result = load(out)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pySDC.core.hooks import Hooks
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 import dae_sdc as ds
@@ -342,33 +343,27 @@ def test_a_q_delta_that_a_message_offers_is_accepted() -> None:
     assert best.success, best.message
 
 
-def test_a_mistake_is_found_before_the_first_step_is_computed() -> None:
-    calls = 0
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dt": 0.3},
+        {"qdelta": "LUU"},
+        {"quad": "RADAU"},
+        {"u0": [1.0]},
+        {"maxiter": 0},
+        {"residual_type": "full"},
+    ],
+    ids=str,
+)
+def test_a_mistake_is_found_before_the_first_step_is_computed(options: dict[str, Any]) -> None:
+    class NoRun(Hooks):
+        def pre_run(self, step: Any, level_number: int) -> None:
+            raise AssertionError("the run begins")
 
-    class Watched(Sphere):
-        def eval_f(self, u: Any, du: Any, t: float) -> Any:
-            nonlocal calls
-            calls += 1
-            return super().eval_f(u, du, t)
-
-    for options in ({"dt": 0.3}, {"qdelta": "LUU"}, {"quad": "RADAU"}, {"u0": [1.0]}, {"maxiter": 0}):
-        with pytest.raises(ds.InputError):
-            ds.solve(Watched, **options)
-    assert calls == 0
-
-
-def test_a_residual_type_that_does_not_exist_is_found_before_the_first_step_is_computed() -> None:
-    calls = 0
-
-    class Watched(Sphere):
-        def eval_f(self, u: Any, du: Any, t: float) -> Any:
-            nonlocal calls
-            calls += 1
-            return super().eval_f(u, du, t)
-
-    with pytest.raises(ds.InputError, match="residual_type"):
-        ds.solve(Watched, residual_type="full")
-    assert calls == 0
+    with pytest.raises(ds.InputError):
+        ds.solve(Sphere, hooks=[NoRun], **options)
+    with pytest.raises(AssertionError, match="the run begins"):
+        ds.solve(Sphere, hooks=[NoRun])
 
 
 # --- runs that fail numerically -------------------------------------------------------------------
@@ -403,18 +398,21 @@ FAILURES: dict[str, Failure] = {
         {"dt": 0.1},
         (
             "Newton did not converge at t=0.2",
-            "step from 0.2 with dt=0.1",
+            "step from 0.25 with dt=0.05",
             "'sphere'",
             "tolerance",
             "reduce dt",
         ),
-        2,
+        3,
     ),
     "Newton of a Runge-Kutta method that has no solution to find": Failure(
-        Sphere, {"sweeper": "backward-euler"}, ("Newton did not converge at t=0.3", "from 0.2", "'sphere'"), 2
+        Sphere,
+        {"sweeper": "backward-euler"},
+        ("Newton did not converge at t=0.3", "from 0.25", "'sphere'"),
+        3,
     ),
     "Newton of coupled stages that has no solution to find": Failure(
-        Sphere, {"sweeper": "radau-iia-5"}, ("Newton did not converge at t=", "from 0.2", "sphere"), 2
+        Sphere, {"sweeper": "radau-iia-5"}, ("Newton did not converge at t=", "from 0.25", "sphere"), 3
     ),
     "equations that are not defined any more": Failure(
         Logarithm,
@@ -449,8 +447,9 @@ def test_a_run_that_fails_returns_what_it_computed_and_says_why_in_one_line(fail
 def test_the_steps_before_a_failure_are_correct() -> None:
     solution = ds.solve(Sphere, dt=0.1)
     assert not solution.success
-    np.testing.assert_allclose(solution.t, [0.0, 0.1, 0.2], atol=1e-12)
-    np.testing.assert_allclose(solution.u, [Sphere().u_exact(t) for t in (0.0, 0.1, 0.2)], atol=1e-9)
+    # The jump is found, and the steps lead up to it.
+    np.testing.assert_allclose(solution.t, [0.0, 0.1, 0.2, 0.25], atol=1e-12)
+    np.testing.assert_allclose(solution.u, [Sphere().u_exact(t) for t in (0.0, 0.1, 0.2, 0.25)], atol=1e-9)
 
 
 def test_the_message_about_sweeps_gives_the_residual_of_the_step() -> None:

@@ -74,11 +74,8 @@ def check_class(cls: type[Any]) -> None:
     for name in TEXTS:
         if name in own and not isinstance(own[name], str | property):
             raise InputError(f"{cls.__qualname__}.{name} must be a text; got {shortened(own[name])}")
-    if "parameter_units" in own and not isinstance(own["parameter_units"], Mapping):
-        raise InputError(
-            f"{cls.__qualname__}.parameter_units must map names of parameters to units; got "
-            f"{shortened(own['parameter_units'])}"
-        )
+    if "parameter_units" in own:
+        _require_units(f"{cls.__qualname__}.parameter_units", own["parameter_units"])
     for name in SIZES:
         if isinstance(own.get(name), property):
             raise InputError(f"{cls.__qualname__}.{name} is set by ProblemDAE; name the property otherwise")
@@ -121,6 +118,8 @@ def checked_attribute(problem: Any, name: str, value: Any) -> Any:
         raise InputError(f"{which} cannot be set once the problem is made; make another one")
     if name in TEXTS and not isinstance(value, str):
         raise InputError(f"{which} must be a text; got {shortened(value)}")
+    if name == "parameter_units":
+        _require_units(which, value)
     if name in WITH_DEFAULTS:
         _check_value(which, name, value, problem.n)
     if name in METHODS and not (value is None and name in OPTIONAL):
@@ -154,6 +153,11 @@ def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> 
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
     require_tolerance("newton_tol", newton_tol)
     require_count("newton_maxiter", newton_maxiter, LARGEST_NEWTON_MAXITER)
+
+
+def _require_units(which: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{which} must map names of parameters to units; got {shortened(value)}")
 
 
 def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
