@@ -44,6 +44,7 @@ from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
+    from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
 
 _SOLVES = ("newton_tol", "linear_solver")
@@ -73,6 +74,14 @@ class Prepared:
     unknowns: Unknowns | None = None
     remark: str = ""
     equations: str = ""
+
+    def digest(self) -> str:
+        """A text by which ranks see whether they solve the same."""
+        problem, u0 = self.options.problem, self.options.u0
+        form: Form | None = getattr(problem, "form", None)
+        programs = () if form is None else (form.residual.digest(), form.border_names)
+        start = u0.tobytes() if isinstance(u0, np.ndarray) else repr(u0)
+        return repr((self.equations, self.remark, getattr(problem, "index", None), programs, start))
 
 
 def is_modelica(problem: Any) -> bool:

@@ -65,6 +65,7 @@ from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
 from dae_sdc.sharing import tell
+from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -94,7 +95,8 @@ def solve(given: SolveOptions) -> Solution:
     InputError
         If something given cannot be used.
     """
-    made = prepare(given)
+    # What is wrong on one rank alone must end the others too.
+    made = _prepare_everywhere(given, everyone(given.parallel, given.comm))
     given = made.options
     if isinstance(given.sweeper, str) and given.sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS
@@ -103,7 +105,6 @@ def solve(given: SolveOptions) -> Solution:
             return _by_sundials(given, made)
     if given.max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
-    everyone(given.parallel, given.comm)  # what is wrong on one rank alone must end the others too
     given, chosen = _with_method(given)
     setup = setup_of(given)
     poor = poor_choice(setup)
@@ -136,6 +137,29 @@ def solve(given: SolveOptions) -> Solution:
             run.unknowns, run.started, run.chosen = made.unknowns, made.remark, chosen
             run.equations = made.equations
             return run.carry_out(bar)
+
+
+def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
+    """What is solved, the same on all ranks; where they read different equations, they use the functions."""
+    if comm is None or comm.Get_size() == 1:
+        return prepare(given)
+    made, failure, digest = None, None, ""
+    try:
+        made = prepare(given)
+        digest = made.digest()
+    except Exception as error:
+        failure = error
+    found = comm.allgather((failure is not None, digest))
+    failed = [one for one, _ in found]
+    if all(failed) and failure is not None:
+        raise failure
+    if made is not None and len(set(found)) == 1:
+        return made
+    if given.trace is None:
+        return _prepare_everywhere(replace(given, trace=False), comm)
+    if any(failed):
+        raise_everywhere(comm, failed.index(True), failure)
+    raise InputError("the ranks were given different equations or starts; give all of them the same")
 
 
 def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
+from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, NodeCommunicator, Stages
 from dae_sdc.sweepers.sdc import (
@@ -151,20 +151,27 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
     """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``.
 
-    The other ranks raise a SolveError or an InputError as that type, because callers handle these, and any
-    other exception as RemoteError.
+    The other ranks raise an error of the package as its type, because callers handle these, and any other
+    exception as RemoteError.
     """
     if comm.Get_rank() == rank and failure is not None:
-        family = next((i for i, kind in enumerate(_FAMILIES) if isinstance(failure, kind)), -1)
-        name, place = type(failure).__name__, load_mpi().COMM_WORLD.Get_rank()
-        text = str(failure) if isinstance(failure, DAEError) else f"{name} on rank {place}: {failure}"
-        comm.bcast((family, text), root=rank)
+        known, place = isinstance(failure, DAEError), load_mpi().COMM_WORLD.Get_rank()
+        text = str(failure) if known else f"{type(failure).__name__} on rank {place}: {failure}"
+        comm.bcast((type(failure).__name__ if known else "", text, vars(failure) if known else {}), root=rank)
         raise failure
-    family, text = comm.bcast(None, root=rank)
-    raise _FAMILIES[family](text)
+    name, text, attributes = comm.bcast(None, root=rank)
+    kind = _kinds(DAEError).get(name, RemoteError)
+    error = kind.__new__(kind, text)
+    vars(error).update(attributes)
+    raise error
 
 
-_FAMILIES = (SolveError, InputError, RemoteError)
+def _kinds(base: type[DAEError]) -> dict[str, type[DAEError]]:
+    """The errors of the package, by name."""
+    found = {base.__name__: base}
+    for kind in base.__subclasses__():
+        found |= _kinds(kind)
+    return found
 
 
 class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
