@@ -78,10 +78,11 @@ class Prepared:
     def digest(self) -> str:
         """A text by which ranks see whether they solve the same."""
         problem, u0 = self.options.problem, self.options.u0
-        form: Form | None = getattr(problem, "form", None)
+        known = problem if isinstance(problem, ProblemDAE) else None
+        form: Form | None = getattr(known, "form", None)
         programs = () if form is None else (form.residual.digest(), form.border_names)
         start = u0.tobytes() if isinstance(u0, np.ndarray) else repr(u0)
-        return repr((self.equations, self.remark, getattr(problem, "index", None), programs, start))
+        return repr((self.equations, self.remark, getattr(known, "index", None), programs, start))
 
 
 def is_modelica(problem: Any) -> bool:
