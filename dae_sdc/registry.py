@@ -20,6 +20,9 @@ S = TypeVar("S")
 MOST_NAMES: Final = 60
 """Most names that a message lists."""
 
+MOST_NEAR: Final = 3
+"""Most names that a message asks after, of those that begin with what was asked."""
+
 
 class Registry(Generic[T]):
     """A table from names to things of one kind, filled by the files that define them.
@@ -113,10 +116,12 @@ class Registry(Generic[T]):
 
 
 def unknown(kind: str, name: str, known: Iterable[object]) -> str:
-    """The message for a name that does not exist: what was asked, the nearest, and those there are."""
+    """The message for a name that does not exist: what was asked, the nearest ones, and those there are."""
     names = sorted(str(entry) for entry in known)
-    near = get_close_matches(str(name), names, n=1)
-    lead = f"did you mean '{near[0]}'? Available" if near else "available"
+    asked, lowered = str(name).lower(), {one.lower(): one for one in names}
+    begins = [one for one in lowered if len(asked) > 1 and one.startswith(asked)]
+    near = [f"'{lowered[one]}'" for one in begins[:MOST_NEAR] or get_close_matches(asked, lowered, n=1)]
+    lead = f"did you mean {' or '.join(near)}? Available" if near else "available"
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"unknown {kind} '{name}'; {lead}: {', '.join(names[:MOST_NAMES])}{more}"
 

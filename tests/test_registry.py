@@ -223,3 +223,12 @@ def test_every_problem_and_every_sweeper_of_the_library_has_a_name_of_the_comman
         for name in registry:
             assert name == name.lower() and " " not in name and "_" not in name
             assert registry[name].__module__.startswith("dae_sdc.")
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("BDF", ["bdf1", "bdf2"]), ("Radau", ["radau-iia-5"]), ("IDA", ["ida"]), ("Wrench", ["wrench"])],
+)
+def test_names_are_near_whatever_their_case_or_their_end(asked: str, meant: list[str]) -> None:
+    text = unknown("tool", asked, [*meant, "hammer", "pliers"])
+    assert f"did you mean {' or '.join(map(repr, meant))}?" in text

@@ -278,7 +278,9 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
 def require_invariants(problem: ProblemDAE) -> None:
     """Raise InputError for a problem without invariants."""
     if not isinstance(problem, Invariant):
+        name = getattr(problem, "model_name", type(problem).__name__)
+        keeps = "solve with reduce=True, which keeps its constraints, or " if hasattr(problem, "form") else ""
         raise InputError(
-            f"{type(problem).__name__} has no invariants to project on; give it the methods invariants(u, t) "
-            f"and invariants_jacobian(u, t) and the names invariant_names, or leave project out"
+            f"{name} has no invariants to project on; {keeps}give it the methods invariants(u, t) and "
+            f"invariants_jacobian(u, t) and the names invariant_names, or leave project out"
         )

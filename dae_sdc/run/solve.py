@@ -103,6 +103,7 @@ def solve(given: SolveOptions) -> Solution:
 
         if given.sweeper in SOLVERS:
             return _by_sundials(given, made)
+        raise InputError(unknown("sweeper", given.sweeper, (*SWEEPERS, *SOLVERS)))
     if given.max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
     given, chosen = _with_method(given)

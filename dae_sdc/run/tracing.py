@@ -307,10 +307,10 @@ def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> 
     u : ndarray, shape (n,)
         State there.
     """
-    from dae_sdc.initial.index import index_of
-
     if FROM_JACOBIANS not in equations or hasattr(problem, "original"):
         return ""
+    from dae_sdc.initial.index import index_of
+
     found = None
     with (
         suppress(Exception),
