@@ -79,7 +79,7 @@ class Option:
     choices : sequence of str
         The values that there are.
     flag : str
-        Its name in a shell; that of the field with dashes if empty.
+        Its name in a shell, or several; that of the field with dashes if empty.
     shell : bool
         Whether the command line has it; objects of Python cannot be typed there.
     told : bool
@@ -485,6 +485,7 @@ class Guesses(Group):
         "says so.",
         like="mapping of str to float",
         metavar="NAME=VALUE",
+        flag="guesses guess",
     )
 
 
@@ -747,7 +748,8 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             given |= {"type": known.read or reader, "metavar": known.metavar}
             given |= {"choices": known.choices or None}
         if one.kw_only:
-            parser.add_argument(f"--{known.flag or name.replace('_', '-')}", dest=name, **given)
+            flags = (known.flag or name.replace("_", "-")).split()
+            parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)
         elif one.default is MISSING:
             parser.add_argument(name, **given)
         else:

@@ -444,7 +444,7 @@ def test_fixed_values_and_guesses_choose_a_start() -> None:
 
 def test_the_command_line_makes_starts_consistent(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--rtol", "1e-6", "--t-end", "0.1"]
-    assert cli.main(["solve", "pendulum", "--fixed", "x=0.6", "--guesses", "y=0.5", *options]) == 0
+    assert cli.main(["solve", "pendulum", "--fixed", "x=0.6", "--guess", "y=0.5", *options]) == 0
     assert "y from 0.5 to 0.8" in capsys.readouterr().out
     assert cli.main(["solve", "simple", "--consistent", *options]) == 0
     assert cli.main(["solve", "simple", "--start", "consistent", *options]) == 0
