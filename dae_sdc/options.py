@@ -536,7 +536,8 @@ class Values(Group):
         "make velocities and multipliers satisfy the hidden constraints (with rtol, where these are known)",
         "They are solved for at the ends of steps and between them, and are as accurate as the positions and "
         "velocities that they follow from. Hidden constraints are known of models, and of problems whose "
-        "``eval_f`` is read as equations; steps and their errors do not depend on it.",
+        "``eval_f`` is read as equations, which True does with any problem; steps and their errors do not "
+        "depend on it.",
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 
 
@@ -100,9 +101,22 @@ def test_the_same_values_whatever_times_are_asked_together() -> None:
 
 def test_where_hidden_constraints_are_not_known() -> None:
     with pytest.raises(InputError, match="hidden constraints of this problem are not known"):
-        ds.solve("pendulum", rtol=1e-6, hidden_constraints=True)
+        ds.solve("pendulum", rtol=1e-6, hidden_constraints=True, trace=False)
     with pytest.raises(InputError, match="hidden constraints of this problem are not known"):
         ds.solve(pendulum, u0=START["pendulum"], t_end=0.1, rtol=1e-6, hidden_constraints=True, trace=False)
+
+
+@pytest.mark.parametrize("name", ["pendulum-cash", "car-axis", "hessenberg-3"])
+def test_problems_with_kernels_are_read_where_it_is_asked(name: str) -> None:
+    computed = ds.solve(name, rtol=1e-6)
+    found = ds.solve(name, rtol=1e-6, hidden_constraints=True)
+    times = np.linspace(found.t[0], found.t[-1], 101)[1:]
+    exact = ds.solve(name, rtol=1e-10, hidden_constraints=True)(times)
+    largest = np.array(PROBLEMS[name]().variable_index) == 3
+    far = [np.abs((run(times) - exact)[:, largest]).max() for run in (computed, found)]
+    assert far[1] <= 10.0 * 1e-6 * np.abs(exact[:, largest]).max()
+    assert far[1] < 0.1 * far[0]
+    assert (found.t == computed.t).all()
 
 
 def test_fixed_steps_keep_what_the_method_computes_unless_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, plain
-from dae_sdc.run.tracing import check_at_states, index_near_end
+from dae_sdc.run.tracing import check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
 
@@ -445,14 +446,16 @@ class Execution:
         if wanted is False or (wanted is None and (self.count is not None or problem.index in (None, 0, 1))):
             return None
         found = None
+        if wanted and not hasattr(problem, "form") and self.given.trace is not False:
+            problem = read(copy.copy(problem), self.u0, True).problem
         if hasattr(problem, "form"):
             from dae_sdc.initial.hidden import hidden_constraints
 
             found = hidden_constraints(problem, self.t0, sizes, any_size=wanted is True)
         if found is None and wanted:
             raise InputError(
-                "the hidden constraints of this problem are not known, or it jumps; give a model, or let its "
-                "eval_f be read with trace=True, or leave hidden_constraints out"
+                "the hidden constraints of this problem are not known, or it jumps; give a model, or leave "
+                "trace=False or hidden_constraints out"
             )
         return found
 
