@@ -87,6 +87,18 @@ def test_threads_that_solve_first_get_the_digits_of_single_runs() -> None:
     assert done.stdout.strip() == "32 [] True", done.stdout + done.stderr
 
 
+def test_numba_itself_is_imported_before_its_parts() -> None:
+    # A thread that asks for numba.core while another one imports numba does not wait for the rest of it.
+    several = 0
+    for path in Path(ds.__file__).parent.rglob("*.py"):
+        found = re.findall(
+            r"^\s*(?:from|import) (numba[.\w]*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE
+        )
+        several += bool(found)
+        assert found[:1] in ([], ["numba"]), path
+    assert several > 5
+
+
 def test_threads_with_other_parameters_of_one_model_get_their_own_solutions() -> None:
     model = ds.Model("decay")
     x = model.variable("x", start=1.0)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import get_cython_function_address, register_jitable
+from numba.extending import get_cython_function_address
 
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
 from dae_sdc.dae import iteration
@@ -20,7 +20,6 @@ from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.machine import (
-    INNER,
     RecordView,
     call_at,
     call_jacobian,
@@ -28,6 +27,7 @@ from dae_sdc.dae.machine import (
     doubles,
     integers,
     short_integers,
+    within_compiled,
 )
 from dae_sdc.dae.memory import fields
 from dae_sdc.sharing import once
@@ -92,20 +92,20 @@ def lapack(name: str) -> int:
     return address
 
 
-@register_jitable(**INNER)
+@within_compiled
 def lapack_factor(function: Any, small: Any, matrix: Any, pivots: Any) -> Any:
     """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
     call_at(function, (small, small, matrix, small, pivots, small + 8))
     return short_integers(small)[2] == 0
 
 
-@register_jitable(**INNER)
+@within_compiled
 def lapack_solve(function: Any, small: Any, factors: Any, pivots: Any, x: Any) -> Any:
     """Solve with LU factors by LAPACK, in place, from addresses."""
     call_at(function, (small + 12, small, small + 4, factors, small, pivots, x, small, small + 8))
 
 
-@register_jitable(**INNER)
+@within_compiled
 def loop_solve(n: Any, factors: Any, pivots: Any, x: Any) -> Any:
     """Solve with LU factors, stored by columns, in place."""
     for i in range(n):
@@ -125,7 +125,7 @@ def loop_solve(n: Any, factors: Any, pivots: Any, x: Any) -> Any:
             x[i] -= factors[j * n + i] * known
 
 
-@register_jitable(**INNER)
+@within_compiled
 def largest_of(values: Any, low: Any, high: Any) -> Any:
     """Largest absolute value; NaN if one is."""
     result = 0.0
@@ -138,7 +138,7 @@ def largest_of(values: Any, low: Any, high: Any) -> Any:
     return result
 
 
-@register_jitable(**INNER)
+@within_compiled
 def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
     """Largest absolute value in units of weights; NaN if one is."""
     result = 0.0
@@ -151,7 +151,7 @@ def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
     return result
 
 
-@register_jitable(**INNER)
+@within_compiled
 def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
     """F - tau of node m into ``value``."""
     nodes.counts.rhs += 1
@@ -242,7 +242,7 @@ def _newest_age(nodes: Any) -> Any:
     return doubles(nodes.ages)[nodes.age_at] if known else -1.0
 
 
-@register_jitable(**INNER)
+@within_compiled
 def linearize_at(nodes: Any, time: Any, u: Any, du: Any, slot: Any) -> Any:
     """Both halves of the Jacobian at a point into a slot."""
     nodes.counts.jacobian += 1
@@ -318,7 +318,7 @@ def _renew(nodes: Any, which: Any) -> Any:
     return call_at(nodes.factorize_at, (nodes.own, which)) != 0
 
 
-@register_jitable(**INNER)
+@within_compiled
 def begin_solve(nodes: Any, m: Any) -> Any:
     """Point the memory at node m, save its iterate, and measure corrections by it."""
     n, split, saved, offset = nodes.n, nodes.split, doubles(nodes.saved), 8 * nodes.stride * m
@@ -342,10 +342,10 @@ def begin_solve(nodes: Any, m: Any) -> Any:
 
 
 for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular, refactorize):
-    register_jitable(**INNER)(_function)
+    within_compiled(_function)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def solve_at_node(address: Any, m: Any) -> Any:
     """Solve at node m from the iterate in place; False, with the iterate as it was, if that fails."""
     return call_at(nodes_at(address).solve_at, (address, m)) != 0
@@ -383,7 +383,7 @@ def solver_functions() -> tuple[Any, Any]:
 def factors_view(view: Any) -> Any:
     """A compiled function that makes factors from addresses and size; ``view`` is that of their values."""
 
-    @register_jitable(**INNER)
+    @within_compiled
     def factors(parts: Any, n: Any) -> Any:
         return TriangularFactors(
             view(parts[0]),
@@ -408,7 +408,7 @@ PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
 real_factors = factors_view(doubles)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def row_pattern_of(parts: Any) -> Any:
     """The row pattern of three addresses."""
     return RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))

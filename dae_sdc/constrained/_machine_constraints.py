@@ -13,14 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from dae_sdc.dae import machine
 from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.complex_step import SIGN, address_in
 from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
-from dae_sdc.dae.machine import INNER, RecordView, address_of, call_residual, doubles
+from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, within_compiled
 from dae_sdc.dae.memory import fields, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
@@ -100,7 +99,7 @@ class Workspace:
         return no_copy, ()
 
 
-@register_jitable(**INNER)
+@within_compiled
 def _difference_weight(k: Any, step: Any) -> Any:
     """Weight of the value k steps aside in a first derivative by central differences of order 6."""
     weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
@@ -318,7 +317,7 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
             out[last + k] = rest[k]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
     """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``.
 
@@ -354,7 +353,7 @@ def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: An
             slope[i] += weight * found[i]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def _linear_entries(own: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any, size: Any) -> None:
     """The entries of the Jacobian that do not need derivatives of A, B, h and dg, into a matrix of zeros."""
     n, m, form, multiplied = own.n, own.m, own.form, own.multiplied != 0
@@ -400,7 +399,7 @@ def _linear_entries(own: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any,
                 out[(last + k) * size + n + j] = c * g[k * n + j]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def _add_slopes(
     own: Any, t: Any, u: Any, du: Any, v: Any, c: Any, p: Any, out: Any, size: Any, j: Any
 ) -> None:

@@ -20,7 +20,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
-from numba.extending import intrinsic, models, overload, overload_method, register_model
+from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
 from dae_sdc.dae.compiling import c_function, kept
 from dae_sdc.dae.inlining import is_inlined
@@ -45,6 +45,7 @@ __all__ = [
     "residual_at",
     "residuals_at",
     "short_integers",
+    "within_compiled",
 ]
 
 _DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
@@ -245,6 +246,9 @@ INNER = {
     "error_model": "numpy",
 }
 """Options of functions that only compiled code calls: without what Python would need, they compile faster."""
+
+within_compiled = register_jitable(**INNER)
+"""Decorator of functions that compiled code calls and Python may call."""
 
 
 def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,10 +6,9 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from dae_sdc.dae.compiling import kept
-from dae_sdc.dae.machine import INNER, RecordView, call_residual, doubles, integers
+from dae_sdc.dae.machine import RecordView, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.memory import fields
 from dae_sdc.structure import parabola
 
@@ -41,10 +40,10 @@ was extrapolated to change its sign but did not."""
 
 LARGEST_POWER = 300.0
 
-register_jitable(**INNER)(parabola.foretold)
+within_compiled(parabola.foretold)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def from_pivots(matrix: Any, size: Any) -> Any:
     """Sign of a determinant, and the logarithm of its absolute value; the matrix is overwritten."""
     sign, power = 1.0, 0.0
@@ -73,7 +72,7 @@ def from_pivots(matrix: Any, size: Any) -> Any:
     return sign, power
 
 
-@register_jitable(**INNER)
+@within_compiled
 def evaluate(own: Any, p: Any, t: Any, u: Any, du: Any, to: Any) -> Any:
     """Write the determinants at a time and state to the row at address ``to``; NaN where one has no value."""
     call_residual(own.program, t, u, du, p, own.out)

@@ -7,11 +7,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from numba.extending import register_jitable
-
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.dae.compiling import compiled_lightly, kept
-from dae_sdc.dae.machine import INNER, RecordView, compiled_as, doubles
+from dae_sdc.dae.machine import RecordView, compiled_as, doubles, within_compiled
 from dae_sdc.dae.memory import fields
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.sweep import GoalNumbers
@@ -168,7 +166,7 @@ for _function in (
     *(sweep.place_measured, sweep.add_defects, sweep.residual_norms, sweep.residual),
     *(sweep.keep_old, sweep.look_at_change),
 ):
-    register_jitable(**INNER)(_function)
+    within_compiled(_function)
 
 
 @functools.cache

@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.dae import residual_check
 from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
-    INNER,
     RecordView,
     call_at,
     call_jacobian,
@@ -26,6 +24,7 @@ from dae_sdc.dae.machine import (
     doubles,
     pointer_to,
     short_integers,
+    within_compiled,
 )
 from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
@@ -91,7 +90,7 @@ TINY = float(np.finfo(float).tiny)
 complexes = pointer_to(types.complex128)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def finite(values: Any, count: Any) -> Any:
     """Whether all numbers are finite."""
     for i in range(count):
@@ -100,7 +99,7 @@ def finite(values: Any, count: Any) -> Any:
     return True
 
 
-@register_jitable(**INNER)
+@within_compiled
 def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
     """The product of a matrix of shape (size, size) and ``size`` rows of n numbers, written to ``out_at``."""
     matrix, rows, out = doubles(matrix_at), doubles(rows_at), doubles(out_at)
@@ -113,7 +112,7 @@ def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any
                 out[i * n + j] += factor * rows[k * n + j]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> Any:
     """The sum of m rows of n numbers times their weights, written to ``out_at``."""
     weights, rows, out = doubles(weights_at), doubles(rows_at), doubles(out_at)
@@ -124,7 +123,7 @@ def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> 
         out[j] = total
 
 
-@register_jitable(**INNER)
+@within_compiled
 def put(a: Any) -> Any:
     """Compute the values at the stages, u = u_0 + h A U."""
     m, n = a.m, a.n
@@ -135,7 +134,7 @@ def put(a: Any) -> Any:
             u[i * n + j] += u0[j]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
     """Largest weighted root mean square of ``count`` rows of n numbers."""
     n, rows, weights, x = a.n, doubles(rows_at), doubles(a.weights), a.numbers
@@ -182,7 +181,7 @@ def _residuals(a: Any, t0: Any, h: Any) -> Any:
     return finite(doubles(a.value), m * a.n)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
     a.counts.solve += 1
@@ -194,7 +193,7 @@ def solve_real(a: Any, x_at: Any) -> Any:
         mn.lapack_solve(a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of complex eigenvalue k, in place: a row of real and a row of imaginary parts."""
     a.counts.solve += 1
@@ -232,7 +231,7 @@ def _correct(a: Any) -> Any:
     return norm_of(a, a.change, m)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
     """Write the change of F at the last stage, for a change of u along a direction, to ``transformed``.
 
@@ -259,7 +258,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
     return False
 
 
-@register_jitable(**INNER)
+@within_compiled
 def within(a: Any, multiple: Any) -> Any:
     """Raise the allowed residuals to a multiple of the last change of F; whether all equations meet them."""
     left, found, allowed = doubles(a.change), doubles(a.transformed), doubles(a.error)
@@ -308,7 +307,7 @@ def _at_round_off(a: Any) -> Any:
     return True
 
 
-@register_jitable(**INNER)
+@within_compiled
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
     a.counts.jacobian += 1
@@ -339,7 +338,7 @@ def _linearize_start(a: Any, t0: Any, h: Any) -> Any:
     return linearize_at(a, t0, a.u0, a.du0, h)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
     n, out, is_sparse = a.n, doubles(out_at), a.refactorize != 0
@@ -402,7 +401,7 @@ def _factorize(a: Any, h: Any) -> Any:
     return True
 
 
-@register_jitable(**INNER)
+@within_compiled
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""
     if a.multiply != 0:
@@ -456,7 +455,7 @@ def _filtered(a: Any) -> Any:
 
 
 for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
-    register_jitable(**INNER)(_function)
+    within_compiled(_function)
 
 
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import register_jitable
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
@@ -27,7 +26,7 @@ from dae_sdc.compiled.triangular import (
 )
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.linear import SUPERNODES
-from dae_sdc.dae.machine import INNER, call_at, doubles, integers, short_integers
+from dae_sdc.dae.machine import call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
@@ -58,7 +57,7 @@ REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
 
 complex_factors = mn.factors_view(complexes)
 
-refactorized, solved = register_jitable(**INNER)(refactorize), register_jitable(**INNER)(solve_triangular)
+refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 
 AT = types.int64(types.int64, types.int64, types.int64)
 """Signature of the C functions that stages call; the first argument is the address of their memory."""
