@@ -68,12 +68,12 @@ class _Linear(NamedTuple):
 
 
 class _Constrained(NamedTuple):
-    """The equations at a time, all constraints C u = c with orthonormal rows of C, and the error of these."""
+    """Equations at a time, all constraints C u = c with orthonormal rows of C, and the errors of c and C."""
 
     equations: _Linear
     rows: Vector
     right: Vector
-    error: float
+    errors: tuple[float, float]
 
 
 class ArrayProblem(ProblemDAE):
@@ -195,8 +195,10 @@ class ArrayProblem(ProblemDAE):
             or sizes[-1] <= ARRAYS.dependent * self._accuracy * sizes[0]
         ):
             raise EvaluationError(f"the hidden constraints of the equations are not found at t={t:.6g}")
-        error = ARRAYS.error / float(sizes[-1]) * float(np.abs(terms.right).max())
-        found = _Constrained(samples[ARRAYS.pairs], turn, (basis.T @ right) / sizes, error)
+        error = ARRAYS.error / float(sizes[-1]) * float(np.abs(taylor).sum(axis=1).max())
+        largest = float(np.abs(terms.right).max()), float(np.abs(terms.stiffness).max())
+        errors = error * largest[0], error * largest[1]
+        found = _Constrained(samples[ARRAYS.pairs], turn, (basis.T @ right) / sizes, errors)
         self._known[t] = found
         if len(self._known) > ARRAYS.kept_times:
             self._known.popitem(last=False)
@@ -240,7 +242,8 @@ class ArrayProblem(ProblemDAE):
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What errors of differences may leave of every equation, shape (n,)."""
         found = self._at(t)
-        return np.where(np.arange(self.n) < self.n - len(found.rows), 0.0, found.error)
+        error = found.errors[0] + found.errors[1] * float(np.abs(np.asarray(u)).max())
+        return np.where(np.arange(self.n) < self.n - len(found.rows), 0.0, error)
 
     def u_exact(self, t: float) -> Any:
         """The solution, where the problem knows it."""
