@@ -38,9 +38,10 @@ def plain_function(name: str) -> tuple[Any, Any]:
         function(t, q, q if v is None else v, p, out)
         return out.reshape(shape)
 
-    def eval_f(self: Any, u: Any, du: Any, t: float) -> Any:
-        if kernel is None:
-            return own.residual_of_parts(t, u, du, value)
+    def of_parts(self: Any, u: Any, du: Any, t: float) -> Any:
+        return own.residual_of_parts(t, u, du, value)
+
+    def of_kernel(self: Any, u: Any, du: Any, t: float) -> Any:
         out = np.zeros(self.n)
         kernel(t, u, du, p, out)
         return out
@@ -48,7 +49,8 @@ def plain_function(name: str) -> tuple[Any, Any]:
     def begin(self: Any, **settings: Any) -> None:
         ProblemDAE.__init__(self, own.n_diff, own.n_alg, **{"newton_tol": own.newton_tol, **settings})
 
-    made: dict[str, Any] = {"eval_f": eval_f, "__init__": begin, "interval": own.interval, "dt": own.dt}
+    made: dict[str, Any] = {"__init__": begin, "interval": own.interval, "dt": own.dt}
+    made["eval_f"] = of_parts if kernel is None else of_kernel
     made["u_exact"] = lambda self, t: own.u_exact(t)
     if own.given_nominal is not None:
         made["nominal"] = np.asarray(own.nominal)
