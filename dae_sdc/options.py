@@ -503,7 +503,7 @@ class ConsistentStart(Guesses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Times(Group):
+class OutputTimes(Group):
     """Times at which a solution is wanted."""
 
     t_eval: Any = option(
@@ -520,6 +520,12 @@ class Times(Group):
         "That is another way to give ``t_eval``.",
         check=_points,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times(OutputTimes):
+    """Times at which a solution is wanted, and whether all are."""
+
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
@@ -553,8 +559,11 @@ class Output(Group):
         metavar="FILE.npy",
         told=False,
     )
-    progress: bool = option(
-        False, "show a progress bar if standard error is a terminal", shell=False, told=False
+    progress: bool | None = option(
+        False,
+        "show progress and the remaining time on standard error, or do not (if that is a terminal)",
+        "That is what None stands for.",
+        told=False,
     )
 
 
@@ -741,14 +750,15 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             continue
         given: dict[str, Any] = {"help": known.help.replace("%", "%%"), "default": None}
         if annotation.startswith("bool"):
-            given["action"] = argparse.BooleanOptionalAction if one.default is None else "store_true"
+            both = one.default is None or annotation.endswith("None")
+            given["action"] = argparse.BooleanOptionalAction if both else "store_true"
         elif annotation.startswith("Mapping"):
             given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or reader, "metavar": known.metavar}
             given |= {"choices": known.choices or None}
-        if one.kw_only:
+        if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)
         elif one.default is MISSING:

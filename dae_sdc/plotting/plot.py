@@ -202,6 +202,13 @@ def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[st
     return {target.with_stem(f"{target.stem}-{name}"): draw(result, name) for name in names}
 
 
+def names_in(text: str | None) -> list[str] | None:
+    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
+    if text is None:
+        return None
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc plot``."""
     parser.add_argument(
@@ -221,10 +228,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc plot`` and print the paths of the pictures."""
-    unknowns = None
-    if args.unknowns is not None:
-        # a comma inside parentheses belongs to the name, as in der(x,2)
-        unknowns = [name.strip() for name in re.split(r",(?![^()]*\))", args.unknowns) if name.strip()]
-    for picture in plot_all(args.kind, args.file, args.out, unknowns):
+    for picture in plot_all(args.kind, args.file, args.out, names_in(args.unknowns)):
         print(picture)
     return 0

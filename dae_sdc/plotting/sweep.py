@@ -1,0 +1,274 @@
+"""Solve a problem for several values of its parameters or start values, and draw the solutions.
+
+Every run is in the file of --out as soon as it is over; --resume goes on where a killed sweep was.
+
+Example: dae-sdc sweep simple --params alpha=5:50:20 --rtol 1e-6 --out sweep.npy --plot sweep.png
+Plot: sweep of sweep, solutions over time in colours of the parameter
+Plot: end-values of sweep, values at the end of the runs (or max(x), t_end, steps, ...) over the parameter
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from dae_sdc.errors import InputError
+from dae_sdc.options import add_options, given_options
+from dae_sdc.plotting import style
+from dae_sdc.plotting.plot import form_of, names_in, save
+from dae_sdc.plotting.style import styled
+from dae_sdc.plotting.table import mark_cut
+from dae_sdc.run.results import Result, check_target
+from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
+from dae_sdc.run.sweep_table import SCALARS, Sweep
+
+MOST_PANELS = 8
+"""Unknowns that are drawn where none are named."""
+
+DISTINCT = 7
+"""Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale."""
+
+LOG_RATIO = 50.0
+"""Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
+values lie in equal ratios rather than in equal distances."""
+
+_COLOURS = "viridis"
+_PALEST = 0.92
+"""Part of the scale of colours that is used: the palest ones are lost on white."""
+
+_FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle": "", "markersize": 6.0}
+
+
+def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+    """Draw the solutions of a sweep over time, each in the colour of its parameter.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "sweep".
+    unknowns : sequence of str, optional
+        Unknowns to draw; the first eight if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each unknown. A cross marks the last time that a failed run has reached; runs that have no
+        values are counted in the title.
+
+    Raises
+    ------
+    InputError
+        If an unknown does not exist.
+    ResultFileError
+        If the result lacks what a sweep has.
+    """
+    runs = Sweep.of(result)
+    names = _chosen(runs, unknowns, runs.all_names)
+    labels, colours, scale = _colours(runs)
+    lines = [] if labels else _lines(runs)
+    with styled():
+        figure = style.figure(
+            8.0, 0.9 + 1.9 * len(names), _title(runs, len(runs.all_names) - len(names), unknowns)
+        )
+        panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        failed = runs.data["done"] & ~runs.success
+        for axes, name in zip(panels, names, strict=True):
+            values = runs.values(name)
+            for run, (curve, colour) in enumerate(zip(_within(values), colours, strict=True)):
+                label = labels[run] if labels else None
+                look = {"color": colour, "linewidth": 1.2, "linestyle": lines[run][1] if lines else "-"}
+                axes.plot(runs.data["t"][run], curve, label=label, **look)
+                last = np.flatnonzero(np.isfinite(curve))
+                if failed[run] and last.size:
+                    axes.plot(runs.data["t"][run, last[-1]], curve[last[-1]], **_FAILED)
+            mark_cut(axes, values)
+            axes.set_ylabel(f"{style.text(name)}{style.bracket(runs.units[name])}")
+            axes.margins(x=0.01)
+        panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
+        figure.align_ylabels(list(panels))
+        if labels:
+            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+        elif scale is not None:
+            first = next(iter(runs.parameters))
+            figure.colorbar(
+                scale, ax=list(panels), label=f"{style.text(first)}{_unit(runs, first)}", aspect=30
+            )
+        if lines:
+            shown = [
+                Line2D([], [], color="black", linestyle=line, label=label)
+                for label, line in dict(lines).items()
+            ]
+            figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
+    return figure
+
+
+def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+    """Draw a number of each run of a sweep over its parameter.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "sweep".
+    unknowns : sequence of str, optional
+        Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others; the first eight
+        unknowns if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each quantity over the first parameter, with a curve for each combination of the others.
+        Crosses at the bottom are runs that have failed.
+
+    Raises
+    ------
+    InputError
+        If there is no such quantity.
+    ResultFileError
+        If the result lacks what a sweep has.
+    """
+    runs = Sweep.of(result)
+    names = _chosen(runs, unknowns, None)
+    first, *others = runs.parameters
+    over = runs.parameters[first]
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for run in np.argsort(over, kind="stable").tolist():
+        paired = result.parameters.get("sweep", {}).get("combine") == "zip"
+        key = () if paired else tuple(float(runs.parameters[name][run]) for name in others)
+        groups.setdefault(key, []).append(run)
+    shades = _scale(np.arange(len(groups), dtype=float))[0] if len(groups) > DISTINCT else None
+    failed = runs.data["done"] & ~runs.success
+    with styled():
+        figure = style.figure(
+            8.0, 0.9 + 1.9 * len(names), _title(runs, len(runs.all_names) - len(names), unknowns)
+        )
+        panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, name in zip(panels, names, strict=True):
+            values = _within(runs.quantity(name))
+            for number, (key, members) in enumerate(sorted(groups.items())):
+                look = style.curve(number) if shades is None else {"color": shades[number], "marker": "."}
+                label = ", ".join(f"{other}={value:g}" for other, value in zip(others, key, strict=False))
+                axes.plot(over[members], values[members], label=style.text(label) or None, **look)
+            if failed.any():
+                place = np.full(int(failed.sum()), 0.02)
+                axes.plot(over[failed], place, transform=axes.get_xaxis_transform(), clip_on=False, **_FAILED)
+            if _is_geometric(over):
+                axes.set_xscale("log")
+            mark_cut(axes, runs.quantity(name))
+            what = name if name in dict(SCALARS) or "(" in name else f"{name} at the end"
+            axes.set_ylabel(f"{style.text(what)}{_unit(runs, name)}")
+        panels[-1].set_xlabel(f"{style.text(first)}{_unit(runs, first)}")
+        figure.align_ylabels(list(panels))
+        if len(groups) > 1:
+            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), ncols=1 + len(groups) // 12)
+    return figure
+
+
+def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
+    """What is drawn; raises InputError for a name that does not exist."""
+    if unknowns is None:
+        return list(runs.all_names[:MOST_PANELS])
+    if not unknowns:
+        raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names)}")
+    for name in unknowns:
+        if known is None:
+            runs.quantity(name)
+        else:
+            runs.values(name)
+    return list(unknowns)
+
+
+def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:
+    """Labels of the runs where each has one, the colour of each run, and the scale of the colours."""
+    if len(runs) <= DISTINCT:
+        labels = [style.text(runs.label(run)) for run in range(len(runs))]
+        return labels, style.COLOURS[: len(runs)], None
+    colours, scale = _scale(next(iter(runs.parameters.values())))
+    return [], colours, scale
+
+
+def _lines(runs: Sweep) -> list[tuple[str, Any]]:
+    """For each run a label of its values but the first, and a line for it; empty if lines are too few."""
+    _, *others = runs.parameters.items()
+    keys = [", ".join(f"{name}={values[run]:g}" for name, values in others) for run in range(len(runs))]
+    known = dict(zip(dict.fromkeys(keys), style.LINES, strict=False))
+    if not others or len(set(keys)) > len(style.LINES):
+        return []
+    return [(style.text(key), known[key]) for key in keys]
+
+
+def _scale(values: NDArray[np.float64]) -> tuple[Sequence[Any], ScalarMappable]:
+    low, high = float(values.min()), float(values.max())
+    norm = LogNorm(low, high) if _is_geometric(values) else Normalize(low, high if high > low else low + 1.0)
+    shades = matplotlib.colormaps[_COLOURS](np.linspace(0.0, _PALEST, 256))
+    scale = ScalarMappable(norm, matplotlib.colors.ListedColormap(shades))
+    return list(scale.to_rgba(values)), scale
+
+
+def _is_geometric(values: NDArray[np.float64]) -> bool:
+    """Whether values are closer to equal ratios than to equal distances, over a large range."""
+    own = np.unique(values)
+    if len(own) < 3 or own[0] <= 0.0 or own[-1] < LOG_RATIO * own[0]:
+        return False
+    ratios, distances = np.diff(np.log(own)), np.diff(own)
+    return bool(np.ptp(ratios) / ratios.mean() < np.ptp(distances) / distances.mean())
+
+
+def _within(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
+
+
+def _unit(runs: Sweep, name: str) -> str:
+    """The unit of an unknown, a swept value or a column behind its name."""
+    inner = name.partition("(")[2].rstrip(")") if name not in runs.units else ""
+    own = "t" if name == "t_end" else inner or name
+    return style.bracket(runs.units.get(own))
+
+
+def _title(runs: Sweep, hidden: int, unknowns: Sequence[str] | None) -> str:
+    failed, left = int((runs.data["done"] & ~runs.success).sum()), int((~runs.data["done"]).sum())
+    parts = [style.headline(runs.result.parameters), f"{len(runs)} runs"]
+    parts += [f"{failed} failed (crosses)"] if failed else []
+    parts += [f"{left} not run yet"] if left else []
+    parts += [f"{hidden} more unknowns not drawn"] if unknowns is None and hidden else []
+    return ", ".join(parts)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc sweep``."""
+    add_options(parser, SweepOptions)
+    parser.add_argument("--plot", metavar="FIG", help="picture of the sweep, .png, .svg or .pdf")
+    parser.add_argument(
+        "--show",
+        metavar="A,B",
+        help="unknowns in the picture; over the parameter: x (at its end), max(x), t_end, ...",
+    )
+    parser.add_argument(
+        "--over", choices=("time", "parameter"), default="time", help="horizontal axis of the picture (time)"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc sweep``."""
+    target = None if args.plot is None else Path(args.plot)
+    if target is not None:
+        form_of(target)
+    done = run_sweep(**{"progress": None, **given_options(args, SweepOptions)})
+    print(done)
+    if args.out:
+        print(f"written to {check_target(args.out)}")
+    if target is not None:
+        draw = sweep if args.over == "time" else end_values
+        with styled():
+            save(draw(done.result, names_in(args.show)), target)
+        print(f"drawn in {target}")
+    return int(not done.success.all())
