@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -455,14 +456,15 @@ class Start(Group):
     t0: float | None = option(None, "start time (that of the problem)")
     u0: Any = option(
         None,
-        "initial value, consistent with the equations, also by names",
+        "initial value, consistent with the equations: by names, or a file of initial or solve",
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
         "that satisfy the equations as they are written. Values of some unknowns by name are kept, and those "
-        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns is taken with its time.",
-        like="array_like, shape (n,), mapping of str to float, or Initial",
-        shell=False,
+        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns, or has written to a file, "
+        "is taken with its time, and of the file of a solution its end.",
+        like="array_like, shape (n,), mapping of str to float, Initial, or path of a file",
+        metavar="FILE.npy|NAME=VALUE,...",
         told=False,
     )
 
@@ -786,6 +788,11 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
         if annotation.startswith("Mapping"):
             found[name] = pairs(name, found[name], numbers="float" in annotation)
     return found
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:

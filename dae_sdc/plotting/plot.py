@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.options import names_in
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 
@@ -202,13 +203,6 @@ def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[st
     return {target.with_stem(f"{target.stem}-{name}"): draw(result, name) for name in names}
 
 
-def names_in(text: str | None) -> list[str] | None:
-    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
-    if text is None:
-        return None
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc plot``."""
     parser.add_argument(
@@ -228,6 +222,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc plot`` and print the paths of the pictures."""
-    for picture in plot_all(args.kind, args.file, args.out, names_in(args.unknowns)):
+    unknowns = None if args.unknowns is None else names_in(args.unknowns)
+    for picture in plot_all(args.kind, args.file, args.out, unknowns):
         print(picture)
     return 0

@@ -23,9 +23,9 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError
-from dae_sdc.options import add_options, given_options
+from dae_sdc.options import add_options, given_options, names_in
 from dae_sdc.plotting import style
-from dae_sdc.plotting.plot import form_of, names_in, save
+from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.plotting.style import styled
 from dae_sdc.plotting.table import mark_cut
 from dae_sdc.run.results import Result, check_target
@@ -269,6 +269,6 @@ def main(args: argparse.Namespace) -> int:
     if target is not None:
         draw = sweep if args.over == "time" else end_values
         with styled():
-            save(draw(done.result, names_in(args.show)), target)
+            save(draw(done.result, None if args.show is None else names_in(args.show)), target)
         print(f"drawn in {target}")
     return int(not done.success.all())

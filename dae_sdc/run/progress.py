@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from tqdm import tqdm
+
+T = TypeVar("T")
 
 _OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| {postfix}[{elapsed}<{remaining}]"
 
@@ -58,6 +61,14 @@ class TimeBar:
         if not self._bar.disable:
             self._bar.postfix = f"t={time:.4g}, {self.steps} steps "
             self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
+
+
+def each(pieces: Sequence[T], unit: str, progress: bool | None) -> Iterator[T]:
+    """The pieces one after the other, with a bar as of :func:`bar_of`."""
+    with bar_of(len(pieces), unit, progress) as bar:
+        for piece in pieces:
+            yield piece
+            bar.update(1)
 
 
 def _disable(progress: bool | None) -> bool | None:
