@@ -81,6 +81,8 @@ class Option:
         The values that there are.
     flag : str
         Its name in a shell, or several; that of the field with dashes if empty.
+    repeated : bool
+        Whether it may be repeated in a shell, each time with one value.
     shell : bool
         Whether the command line has it; objects of Python cannot be typed there.
     told : bool
@@ -95,6 +97,7 @@ class Option:
     metavar: str | None = None
     choices: Sequence[str] = ()
     flag: str = ""
+    repeated: bool = False
     shell: bool = True
     told: bool = True
 
@@ -302,6 +305,20 @@ class Methods(Group):
     nodes: int | Sequence[int] | None = option(None, "one or several numbers of collocation nodes (3)")
     qdelta: str | Sequence[str] | None = option(
         None, "one or several preconditioners Q_Delta (LU)", "Methods that do not sweep take none."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputedReference(Group):
+    """What errors are measured against."""
+
+    reference: float | None = option(
+        None,
+        "relative tolerance of a reference solution that is computed (the exact solution)",
+        "Without it a problem needs ``u_exact``. How far the reference is from one of ten times this "
+        "tolerance is told, and errors below three times that are left out of orders.",
+        check=_positive,
+        metavar="RTOL",
     )
 
 
@@ -575,11 +592,13 @@ class Observation(Group):
 
     events: Any = option(
         (),
-        "functions f(u, t) whose zeros are wanted",
-        "They have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
-        ":class:`dae_sdc.control.events.Event`.",
-        like="callable, Event, or sequence of these",
-        shell=False,
+        "functions f(u, t) whose zeros are wanted, or texts: 'x - 0.5', 'phi - pi/2; terminal rising'",
+        "Functions have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
+        ":class:`dae_sdc.control.events.Event`. Texts have the names of unknowns, parameters and the time t.",
+        like="callable, Event, str, or sequence of these",
+        metavar="EXPRESSION",
+        flag="events event",
+        repeated=True,
         told=False,
     )
     project: bool | None = option(
@@ -760,6 +779,9 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             reader = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or reader, "metavar": known.metavar}
             given |= {"choices": known.choices or None}
+            given |= (
+                {"action": "append", "help": f"{given['help']}; may be repeated"} if known.repeated else {}
+            )
         if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)

@@ -56,6 +56,7 @@ from dae_sdc.run.description import (
     poor_choice,
     setup_of,
 )
+from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.execution import CONTROLLER as CONTROLLER, QUIET as QUIET, Execution, number_of_slopes
 from dae_sdc.run.files import partial_name
 from dae_sdc.run.preparation import Prepared, prepare
@@ -118,7 +119,7 @@ def solve(given: SolveOptions) -> Solution:
     check_interval(start, end)
     times = output_times(given.t_eval, given.points, start, end)
     first, count, fixed = _steps(given, setup, start, end)
-    watched = as_events(given.events)
+    watched = as_events(events_of(given.events, problem, made.unknowns))
     locates = locate(setup, watched, end - start, number_of_slopes(setup), fixed, given.steps)
     if given.maxiter is None and given.nsweeps is None and not setup.adaptive and given.steps in (None, 1):
         sweep_at_once(setup, given.hooks)
