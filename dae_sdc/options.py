@@ -580,8 +580,8 @@ class Output(Group):
     )
     progress: bool | None = option(
         False,
-        "show progress and the remaining time on standard error, or do not (if that is a terminal)",
-        "That is what None stands for.",
+        "show progress with the remaining time on standard error (if that is a terminal)",
+        "True always, False never, None on a terminal. Commands have None, functions False.",
         told=False,
     )
 

@@ -35,7 +35,7 @@ class Growth(ds.ProblemDAE):
 
     def __init__(self, r: float = 1.0, steps: float = 1.0, **settings: Any) -> None:
         if r <= 0.0:
-            raise InputError(f"r must be positive; got {r}")
+            raise ValueError(f"r must be positive; got {r}")
         super().__init__(1, 1, **settings)
         self.r, self.steps = r, steps
 
@@ -117,10 +117,10 @@ def test_what_cannot_be_swept_is_refused(params: Any, more: Any, says: str) -> N
 
 
 def test_failed_runs_are_told_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.warns(DAEWarning, match="4 of 5 runs failed: r=0: r must be positive"):
+    with pytest.warns(DAEWarning, match="4 of 5 runs failed: r=0: ValueError: r must be positive"):
         found = ds.sweep(Growth, {"r": "0:2:5", "u0:y": 1.0}, rtol=1e-4, points=21, out=tmp_path / "s")
     assert found.success.tolist() == [False, True, False, False, False]
-    assert found.message[0] == "r must be positive; got 0.0" and "singularity" in found.message[3]
+    assert found.message[0] == "ValueError: r must be positive; got 0.0" and "singularity" in found.message[3]
     y = found["y"]
     assert np.isnan(y[0]).all() and np.isfinite(y[1]).all() and 0 < np.isfinite(y[4]).sum() < 21
     assert np.isnan(found.quantity("y")[[0, 2, 3, 4]]).all() and found.quantity("t_end")[4] == pytest.approx(

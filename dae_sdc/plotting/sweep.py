@@ -27,7 +27,7 @@ from dae_sdc.options import add_options, given_options, names_in
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.plotting.style import styled
-from dae_sdc.plotting.table import mark_cut
+from dae_sdc.plotting.table import few_ticks, mark_cut
 from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
 from dae_sdc.run.sweep_table import SCALARS, Sweep
@@ -41,6 +41,9 @@ DISTINCT = 7
 LOG_RATIO = 50.0
 """Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
 values lie in equal ratios rather than in equal distances."""
+
+WIDE_RATIO = 1e3
+"""Ratio of the largest to the smallest quantity, all positive, above which its axis is logarithmic."""
 
 _COLOURS = "viridis"
 _PALEST = 0.92
@@ -163,6 +166,10 @@ def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
                 axes.plot(over[failed], place, transform=axes.get_xaxis_transform(), clip_on=False, **_FAILED)
             if _is_geometric(over):
                 axes.set_xscale("log")
+            known = values[np.isfinite(values)]
+            if known.size and known.min() > 0.0 and known.max() > WIDE_RATIO * known.min():
+                axes.set_yscale("log")
+                few_ticks(axes)
             mark_cut(axes, runs.quantity(name))
             what = name if name in dict(SCALARS) or "(" in name else f"{name} at the end"
             axes.set_ylabel(f"{style.text(what)}{_unit(runs, name)}")

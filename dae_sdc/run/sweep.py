@@ -199,8 +199,9 @@ def run_of(job: Job) -> Outcome:
     tic = perf_counter()
     try:
         solution = solve(job.problem, params=params or None, dense=False, **settings)
-    except DAEError as error:
-        return Outcome(str(error))
+    except (DAEError, ValueError, ArithmeticError) as error:
+        # A constructor or function of the user may refuse a value in its own words.
+        return Outcome(str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}")
     t, about = solution.t, solution.parameters
     asked = settings.get("t_eval")
     times = (
