@@ -20,6 +20,7 @@ from dae_sdc.cli import main
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import end_values, sweep as draw
 from dae_sdc.run.sweep import swept_values
+from dae_sdc.run.sweep_table import Outcome, Table
 
 SETTINGS: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": 0.05, "t_end": 0.2, "points": 5}
 
@@ -275,3 +276,37 @@ def test_pictures_have_a_legend_for_few_runs_and_a_scale_of_colours_for_many(cou
     assert (legend is None) == (count == 20) and len(figure.axes) == curves + (count == 20)
     scale = end_values(found.result).axes[0].get_xscale()
     assert scale == ("log" if count > 1 else "linear")
+
+
+def made_up(values: Any, function: Any, names: tuple[str, ...] = ("x", "y")) -> Any:
+    """The table of a sweep over R and C whose solutions are given."""
+    t = np.linspace(0.0, 1.0, 11)
+    table = Table(("R", "C"), values, {"problem": "made up"}, {"R": "Ohm"}, None)
+    about = {"n_diff": 1, "time_unit": "s"}
+    for run, (r, c) in enumerate(values):
+        u = function(t, r, c)
+        found = Outcome("", True, names, ("V", ""), about=about, t=t, u=u, more=np.zeros((11, 0)))
+        table.put(run, found)
+    return table.finish().result
+
+
+def test_many_runs_long_names_and_wide_ranges_have_their_place() -> None:
+    grid = [(float(r), float(c)) for r in range(4) for c in range(1, 61)]
+    names = ("short", "a.very.long.name.of.an.unknown[3]")
+    many = made_up(grid, lambda t, r, c: np.stack([np.sin(r * t + c), c * t], 1), names)
+    for picture in (draw(many), end_values(many)):
+        assert picture.axes[0].get_ylabel().startswith("short") and picture.axes[1].get_ylabel() == ""
+        assert picture.axes[1].get_title(loc="left").startswith("a.very.long.name.of.an.unknown[3]")
+        assert len(picture.axes) == 3 and picture.axes[0].get_legend() is None
+        picture.draw_without_rendering()
+    assert end_values(many).axes[2].get_ylabel() == "C" and draw(many).axes[2].get_ylabel() == "R [Ohm]"
+    lined = made_up(
+        [(float(r), c) for r in range(8) for c in (1.0, 2.0)], lambda t, r, c: np.stack([t, r * t], 1)
+    )
+    assert [text.get_text() for text in draw(lined).legends[0].get_texts()] == ["C=1", "C=2"]
+    wide = made_up(
+        [(r, 1.0) for r in np.geomspace(1e-6, 1e6, 8)], lambda t, r, c: np.stack([r + r * t, r * t], 1)
+    )
+    assert [axes.get_yscale() for axes in draw(wide).axes[:2]] == ["log", "linear"]
+    assert [axes.get_yscale() for axes in end_values(wide).axes[:2]] == ["log", "log"]
+    assert "8 runs" in draw(wide).get_suptitle()

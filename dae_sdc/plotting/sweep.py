@@ -38,6 +38,12 @@ MOST_PANELS = 8
 DISTINCT = 7
 """Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale."""
 
+CROWD = 60
+"""Number of runs from which on lines are thin and let others show through."""
+
+SHORT_NAME = 18
+"""Letters of a name up to which it has place beside a panel."""
+
 LOG_RATIO = 50.0
 """Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
 values lie in equal ratios rather than in equal distances."""
@@ -79,33 +85,27 @@ def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     names = _chosen(runs, unknowns, runs.all_names)
     labels, colours, scale = _colours(runs)
     lines = [] if labels else _lines(runs)
+    failed = runs.data["done"] & ~runs.success
+    look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
     with styled():
-        figure = style.figure(
-            8.0, 0.9 + 1.9 * len(names), _title(runs, len(runs.all_names) - len(names), unknowns)
-        )
-        panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
-        failed = runs.data["done"] & ~runs.success
+        figure, panels = _panels(runs, names, unknowns is None)
         for axes, name in zip(panels, names, strict=True):
-            values = runs.values(name)
-            for run, (curve, colour) in enumerate(zip(_within(values), colours, strict=True)):
-                label = labels[run] if labels else None
-                look = {"color": colour, "linewidth": 1.2, "linestyle": lines[run][1] if lines else "-"}
-                axes.plot(runs.data["t"][run], curve, label=label, **look)
+            values = _within(runs.values(name))
+            for run, (curve, colour) in enumerate(zip(values, colours, strict=True)):
+                own = {"color": colour, "linestyle": lines[run][1] if lines else "-"}
+                axes.plot(runs.data["t"][run], curve, label=labels[run] if labels else None, **own, **look)
                 last = np.flatnonzero(np.isfinite(curve))
                 if failed[run] and last.size:
                     axes.plot(runs.data["t"][run, last[-1]], curve[last[-1]], **_FAILED)
-            mark_cut(axes, values)
-            axes.set_ylabel(f"{style.text(name)}{style.bracket(runs.units[name])}")
+            _log_if_wide(axes, values, np.fmax.reduce(values, axis=1))
+            mark_cut(axes, runs.values(name))
+            _name(axes, name, style.bracket(runs.units[name]))
             axes.margins(x=0.01)
         panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
-        figure.align_ylabels(list(panels))
         if labels:
             panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
         elif scale is not None:
-            first = next(iter(runs.parameters))
-            figure.colorbar(
-                scale, ax=list(panels), label=f"{style.text(first)}{_unit(runs, first)}", aspect=30
-            )
+            _colorbar(figure, scale, panels, runs, next(iter(runs.parameters)))
         if lines:
             shown = [
                 Line2D([], [], color="black", linestyle=line, label=label)
@@ -142,42 +142,65 @@ def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     runs = Sweep.of(result)
     names = _chosen(runs, unknowns, None)
     first, *others = runs.parameters
+    if result.parameters.get("combine") == "zip":
+        others = []
     over = runs.parameters[first]
     groups: dict[tuple[float, ...], list[int]] = {}
     for run in np.argsort(over, kind="stable").tolist():
-        paired = result.parameters.get("sweep", {}).get("combine") == "zip"
-        key = () if paired else tuple(float(runs.parameters[name][run]) for name in others)
-        groups.setdefault(key, []).append(run)
-    shades = _scale(np.arange(len(groups), dtype=float))[0] if len(groups) > DISTINCT else None
+        groups.setdefault(tuple(float(runs.parameters[name][run]) for name in others), []).append(run)
+    keys = sorted(groups)
+    shades, scale = _scale(np.array([key[0] for key in keys])) if len(keys) > DISTINCT else ((), None)
     failed = runs.data["done"] & ~runs.success
     with styled():
-        figure = style.figure(
-            8.0, 0.9 + 1.9 * len(names), _title(runs, len(runs.all_names) - len(names), unknowns)
-        )
-        panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+        figure, panels = _panels(runs, names, unknowns is None)
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.quantity(name))
-            for number, (key, members) in enumerate(sorted(groups.items())):
-                look = style.curve(number) if shades is None else {"color": shades[number], "marker": "."}
-                label = ", ".join(f"{other}={value:g}" for other, value in zip(others, key, strict=False))
-                axes.plot(over[members], values[members], label=style.text(label) or None, **look)
+            for number, key in enumerate(keys):
+                look = {"color": shades[number], "marker": "."} if scale is not None else style.curve(number)
+                label = ", ".join(f"{other}={value:g}" for other, value in zip(others, key, strict=True))
+                axes.plot(over[groups[key]], values[groups[key]], label=style.text(label) or None, **look)
             if failed.any():
                 place = np.full(int(failed.sum()), 0.02)
                 axes.plot(over[failed], place, transform=axes.get_xaxis_transform(), clip_on=False, **_FAILED)
             if _is_geometric(over):
                 axes.set_xscale("log")
-            known = values[np.isfinite(values)]
-            if known.size and known.min() > 0.0 and known.max() > WIDE_RATIO * known.min():
-                axes.set_yscale("log")
-                few_ticks(axes)
+            _log_if_wide(axes, values, values)
             mark_cut(axes, runs.quantity(name))
             what = name if name in dict(SCALARS) or "(" in name else f"{name} at the end"
-            axes.set_ylabel(f"{style.text(what)}{_unit(runs, name)}")
+            _name(axes, what, _unit(runs, name))
         panels[-1].set_xlabel(f"{style.text(first)}{_unit(runs, first)}")
-        figure.align_ylabels(list(panels))
-        if len(groups) > 1:
-            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), ncols=1 + len(groups) // 12)
+        if scale is not None:
+            _colorbar(figure, scale, panels, runs, others[0])
+        elif len(keys) > 1:
+            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
     return figure
+
+
+def _panels(runs: Sweep, names: Sequence[str], most: bool) -> tuple[Figure, Any]:
+    """A figure with a panel for each name; ``most`` says whether only the first unknowns are drawn."""
+    title = _title(runs, len(runs.all_names) - len(names) if most else 0)
+    figure = style.figure(8.0, 0.9 + 1.9 * len(names), title)
+    return figure, figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+
+
+def _name(axes: Any, name: str, unit: str) -> None:
+    """Say what a panel shows: at its axis, or above it where that is long."""
+    if len(name) <= SHORT_NAME:
+        axes.set_ylabel(f"{style.text(name)}{unit}")
+    else:
+        axes.set_title(f"{style.text(name)}{unit}", loc="left", fontsize=9)
+
+
+def _log_if_wide(axes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]) -> None:
+    """A logarithmic axis for positive values whose ``sizes`` differ by decades."""
+    known, sizes = values[np.isfinite(values)], sizes[np.isfinite(sizes)]
+    if known.size and known.min() > 0.0 and sizes.max() > WIDE_RATIO * sizes.min():
+        axes.set_yscale("log")
+        few_ticks(axes)
+
+
+def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, name: str) -> None:
+    figure.colorbar(scale, ax=list(panels), label=f"{style.text(name)}{_unit(runs, name)}", aspect=30)
 
 
 def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
@@ -241,12 +264,12 @@ def _unit(runs: Sweep, name: str) -> str:
     return style.bracket(runs.units.get(own))
 
 
-def _title(runs: Sweep, hidden: int, unknowns: Sequence[str] | None) -> str:
+def _title(runs: Sweep, hidden: int) -> str:
     failed, left = int((runs.data["done"] & ~runs.success).sum()), int((~runs.data["done"]).sum())
-    parts = [style.headline(runs.result.parameters), f"{len(runs)} runs"]
+    parts = [style.headline(runs.result.parameters), "1 run" if len(runs) == 1 else f"{len(runs)} runs"]
     parts += [f"{failed} failed (crosses)"] if failed else []
     parts += [f"{left} not run yet"] if left else []
-    parts += [f"{hidden} more unknowns not drawn"] if unknowns is None and hidden else []
+    parts += [f"{hidden} more unknowns not drawn"] if hidden else []
     return ", ".join(parts)
 
 

@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 T = TypeVar("T")
 
-_OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| {postfix}[{elapsed}<{remaining}]"
+_OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
 
 def bar_of(total: int, unit: str, progress: bool | None, done: int = 0) -> Any:
@@ -59,7 +59,7 @@ class TimeBar:
         """A step has ended at ``time``."""
         self.steps += 1
         if not self._bar.disable:
-            self._bar.postfix = f"t={time:.4g}, {self.steps} steps "
+            self._bar.postfix = f"t={time:.4g}, {self.steps} steps"
             self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
 
 
