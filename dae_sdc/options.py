@@ -592,7 +592,7 @@ class Observation(Group):
 
     events: Any = option(
         (),
-        "functions f(u, t) whose zeros are wanted, or texts: 'x - 0.5', 'phi - pi/2; terminal rising'",
+        "functions f(u, t) whose zeros are wanted, or texts: 'x-0.5', 'phi-pi/2; terminal rising'",
         "Functions have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
         ":class:`dae_sdc.control.events.Event`. Texts have the names of unknowns, parameters and the time t.",
         like="callable, Event, str, or sequence of these",

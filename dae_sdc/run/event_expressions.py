@@ -125,7 +125,7 @@ def function_of(
         raise InputError(f"event '{text}' is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
     _check(tree, text, (*known, *TIME), shown)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             node.value = float(node.value)  # whole numbers may become too long to be finished
     compiled = compile(tree, "<event>", "eval")
     place_of = {name: at for at, name in enumerate(problem.names)}

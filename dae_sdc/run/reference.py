@@ -78,13 +78,14 @@ def reference_of(problem: Any, rtol: float | None, t_end: float | None, params: 
     """
     if rtol is None:
         return None
-    both = []
-    for tolerance in (rtol, LOOSER * rtol):
+
+    def solved(tolerance: float) -> Solution:
         found = solve(problem, rtol=tolerance, t_end=t_end, params=params, dense=True)
         if not found.success:
             raise SolveError(f"no reference with rtol={tolerance:g}: {found.message}")
-        both.append(found)
-    return Reference(*both)
+        return found
+
+    return Reference(solved(rtol), solved(LOOSER * rtol))
 
 
 def sentences(references: Any) -> list[str]:

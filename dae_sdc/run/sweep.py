@@ -128,7 +128,7 @@ def sweep(given: SweepOptions) -> Sweep:
     Examples
     --------
     >>> runs = ds.sweep("simple", {"alpha": "5:10:3"}, rtol=1e-6)
-    >>> runs.quantity("u_2")
+    >>> runs.quantity("u2")
     """
     over, fixed = swept_values(given.params or {})
     values = combined(over, given.combine)

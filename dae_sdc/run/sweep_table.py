@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ class Sweep:
     >>> runs = ds.sweep("simple", {"alpha": [5, 10]}, rtol=1e-6)
     >>> runs.parameters["alpha"]
     array([ 5., 10.])
-    >>> runs["u_1"].shape
+    >>> runs["u1"].shape
     (2, 201)
     """
 
@@ -443,14 +442,13 @@ def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
     for path in (partial_name(target), target):
         if not path.exists():
             continue
-        with suppress(FileNotFoundError):
-            found = Sweep.load(path)
-            other = found.result.parameters.get("sweep", {})
-            for name in {**other, **options}:
-                if other.get(name) != options.get(name):
-                    raise InputError(
-                        f"{path} is of another sweep ({name}: {other.get(name, 'none')}, now "
-                        f"{options.get(name, 'none')}); leave resume out, or name another file"
-                    )
-            return found
+        found = Sweep.load(path)
+        other = found.result.parameters.get("sweep", {})
+        for name in {**other, **options}:
+            if other.get(name) != options.get(name):
+                raise InputError(
+                    f"{path} is of another sweep ({name}: {other.get(name, 'none')}, now "
+                    f"{options.get(name, 'none')}); leave resume out, or name another file"
+                )
+        return found
     return None
