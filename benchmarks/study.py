@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -164,7 +165,7 @@ class Benchmark:
             how = ("workers", "time_limit", "out")
             print(*self.plan(**{name: given[name] for name in given if name not in how}), sep="\n")
             return 0
-        result = self.run(**given, progress=True)
+        result = self.run(**given, progress=sys.stderr.isatty())
         print(self.report(result))
         if args.out:
             print(f"written to {args.out}")

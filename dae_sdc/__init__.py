@@ -119,6 +119,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         solve as solve,
         structure as structure,
         sundials as sundials,
+        sweep as sweep,
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
     from dae_sdc.run.models import trace as trace
@@ -128,6 +129,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     )
     from dae_sdc.run.solution import Solution as Solution
     from dae_sdc.run.structure import repair as repair
+    from dae_sdc.run.sweep_table import Sweep as Sweep
     from dae_sdc.structure.analysis import Structure as Structure
     from dae_sdc.structure.repair import Repair as Repair
     from dae_sdc.structure.signature import StructureError as StructureError

@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import functools
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -80,6 +81,8 @@ class Option:
         The values that there are.
     flag : str
         Its name in a shell, or several; that of the field with dashes if empty.
+    repeated : bool
+        Whether it may be repeated in a shell, each time with one value.
     shell : bool
         Whether the command line has it; objects of Python cannot be typed there.
     told : bool
@@ -94,6 +97,7 @@ class Option:
     metavar: str | None = None
     choices: Sequence[str] = ()
     flag: str = ""
+    repeated: bool = False
     shell: bool = True
     told: bool = True
 
@@ -305,6 +309,20 @@ class Methods(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ComputedReference(Group):
+    """What errors are measured against."""
+
+    reference: float | None = option(
+        None,
+        "relative tolerance of a reference solution that is computed (the exact solution)",
+        "Without it a problem needs ``u_exact``. How far the reference is from one of ten times this "
+        "tolerance is told, and errors below three times that are left out of orders.",
+        check=_positive,
+        metavar="RTOL",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sweeping(Group):
     """The sweeps of a step, of methods of spectral deferred corrections."""
 
@@ -455,14 +473,15 @@ class Start(Group):
     t0: float | None = option(None, "start time (that of the problem)")
     u0: Any = option(
         None,
-        "initial value, consistent with the equations, also by names",
+        "initial value, consistent with the equations: by names, or a file of initial or solve",
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
         "that satisfy the equations as they are written. Values of some unknowns by name are kept, and those "
-        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns is taken with its time.",
-        like="array_like, shape (n,), mapping of str to float, or Initial",
-        shell=False,
+        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns, or has written to a file, "
+        "is taken with its time, and of the file of a solution its end.",
+        like="array_like, shape (n,), mapping of str to float, Initial, or path of a file",
+        metavar="FILE.npy|NAME=VALUE,...",
         told=False,
     )
 
@@ -503,7 +522,7 @@ class ConsistentStart(Guesses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Times(Group):
+class OutputTimes(Group):
     """Times at which a solution is wanted."""
 
     t_eval: Any = option(
@@ -520,6 +539,12 @@ class Times(Group):
         "That is another way to give ``t_eval``.",
         check=_points,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times(OutputTimes):
+    """Times at which a solution is wanted, and whether all are."""
+
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
@@ -553,8 +578,11 @@ class Output(Group):
         metavar="FILE.npy",
         told=False,
     )
-    progress: bool = option(
-        False, "show a progress bar if standard error is a terminal", shell=False, told=False
+    progress: bool | None = option(
+        False,
+        "show progress with the remaining time on standard error (if that is a terminal)",
+        "True always, False never, None on a terminal. Commands have None, functions False.",
+        told=False,
     )
 
 
@@ -564,11 +592,13 @@ class Observation(Group):
 
     events: Any = option(
         (),
-        "functions f(u, t) whose zeros are wanted",
-        "They have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
-        ":class:`dae_sdc.control.events.Event`.",
-        like="callable, Event, or sequence of these",
-        shell=False,
+        "functions f(u, t) whose zeros are wanted, or texts: 'x-0.5', 'phi-pi/2; terminal rising'",
+        "Functions have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
+        ":class:`dae_sdc.control.events.Event`. Texts have the names of unknowns, parameters and the time t.",
+        like="callable, Event, str, or sequence of these",
+        metavar="EXPRESSION",
+        flag="events event",
+        repeated=True,
         told=False,
     )
     project: bool | None = option(
@@ -741,14 +771,18 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             continue
         given: dict[str, Any] = {"help": known.help.replace("%", "%%"), "default": None}
         if annotation.startswith("bool"):
-            given["action"] = argparse.BooleanOptionalAction if one.default is None else "store_true"
+            both = one.default is None or annotation.endswith("None")
+            given["action"] = argparse.BooleanOptionalAction if both else "store_true"
         elif annotation.startswith("Mapping"):
             given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or reader, "metavar": known.metavar}
             given |= {"choices": known.choices or None}
-        if one.kw_only:
+            given |= (
+                {"action": "append", "help": f"{given['help']}; may be repeated"} if known.repeated else {}
+            )
+        if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)
         elif one.default is MISSING:
@@ -776,6 +810,11 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
         if annotation.startswith("Mapping"):
             found[name] = pairs(name, found[name], numbers="float" in annotation)
     return found
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:

@@ -10,10 +10,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final, Literal, ParamSpec, TypeVar
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from dae_sdc.errors import DAEWarning
 
@@ -143,6 +143,41 @@ def told_before() -> Iterator[None]:
         yield
     finally:
         _silent.reset(before)
+
+
+# --- progress -----------------------------------------------------------------------------------------------
+
+
+class Meter(Protocol):
+    """What counts pieces of work that are done, such as a progress bar of tqdm."""
+
+    def update(self, n: float = 1) -> Any:
+        """Count ``n`` pieces."""
+
+
+class _Unseen:
+    def update(self, n: float = 1) -> None:
+        """Nobody looks."""
+
+
+_meters: ContextVar[Callable[[int, str], AbstractContextManager[Meter]]] = ContextVar(
+    "_meters", default=lambda total, unit: nullcontext(_Unseen())
+)
+
+
+def meter(total: int, unit: str) -> AbstractContextManager[Meter]:
+    """A context of a meter for so many pieces of work, which is seen within :func:`metering`."""
+    return _meters.get()(total, unit)
+
+
+@contextmanager
+def metering(make: Callable[[int, str], AbstractContextManager[Meter]]) -> Iterator[None]:
+    """Let :func:`meter` give what ``make`` makes, in this thread."""
+    before = _meters.set(make)
+    try:
+        yield
+    finally:
+        _meters.reset(before)
 
 
 # --- files that are kept for later runs ---------------------------------------------------------------------

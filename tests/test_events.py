@@ -433,7 +433,7 @@ def test_a_state_that_nothing_consistent_is_near_stays_as_it_is() -> None:
     ("events", "message"),
     [
         (3, "events must be functions"),
-        ("abc", "events must be functions"),
+        ("abc", "unknown name 'abc'"),
         ([3], r"events\[0\] must be a function"),
         ([ds.Event(abs, terminal=-1)], r"terminal of events\[0\]"),
         ([ds.Event(abs, terminal="yes")], r"terminal of events\[0\]"),

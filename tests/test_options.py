@@ -24,6 +24,7 @@ from dae_sdc.run import (
     pendulum_study,
     playground,
     sundials,
+    sweep,
 )
 from dae_sdc.run.description import SolveOptions
 
@@ -42,9 +43,9 @@ def record_of(function: Any) -> Any:
     )
 
 
-FUNCTIONS = [ds.solve, accuracy, convergence, drift, initial, iterations, pendulum_study, playground]
+FUNCTIONS = [ds.solve, accuracy, convergence, drift, initial, iterations, pendulum_study, playground, sweep]
 FUNCTIONS += [sundials, description.describe, ds.solution_sets]
-VERBS = {function.__name__.replace("_", "-"): function for function in FUNCTIONS[:8]}
+VERBS = {function.__name__.replace("_", "-"): function for function in FUNCTIONS[:9]}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
@@ -71,7 +72,8 @@ def test_a_verb_has_the_options_of_its_function_with_dashes(verb: str) -> None:
     module: Any = importlib.import_module(cli.find_verbs()[verb].module)
     module.add_arguments(parser)
     fields = [one for one in dataclasses.fields(record_of(function)) if one.metadata["option"].shell]
-    wanted = {f"--{one.name.replace('_', '-')}" if one.kw_only else one.name for one in fields}
+    named = [one for one in fields if one.kw_only or one.metadata["option"].flag]
+    wanted = {f"--{one.name.replace('_', '-')}" if one in named else one.name for one in fields}
     had = {action.option_strings[0] if action.option_strings else action.dest for action in parser._actions}
     assert wanted <= had
     # What is not given on the command line is left to the function.

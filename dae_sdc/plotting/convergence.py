@@ -55,7 +55,9 @@ def loglog(result: Result) -> Figure:
             _panel(axes, data, group, found)
             axes.set_title(GROUPS.get(group, style.text(group)))
             axes.set_xlabel(f"time step dt{style.bracket(result.units.get('dt'))}")
-            axes.set_ylabel(f"error{style.bracket(result.units.get('error'))}")
+            axes.set_ylabel(
+                f"{style.error_label(result.parameters)}{style.bracket(result.units.get('error'))}"
+            )
         for axes in grid[len(named) :]:
             axes.remove()
     return figure

@@ -61,7 +61,7 @@ def semilogy(result: Result) -> Figure:
             # every group repeats the residual of its configuration, so one of them is enough
             lines.append(_curve(residual, data[rows[group_of == group_of[0]]], "residual", number, label))
         for axes, group in zip(grid, named, strict=False):
-            ylabel = f"error{style.bracket(result.units.get('error'))}"
+            ylabel = f"{style.error_label(result.parameters)}{style.bracket(result.units.get('error'))}"
             _finish(axes, GROUPS.get(group, style.text(group)), ylabel, data["error"][data["group"] == group])
         ylabel = f"residual{style.bracket(result.units.get('residual'))}"
         _finish(residual, "residual", ylabel, data["residual"])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.options import names_in
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 
@@ -221,10 +222,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc plot`` and print the paths of the pictures."""
-    unknowns = None
-    if args.unknowns is not None:
-        # a comma inside parentheses belongs to the name, as in der(x,2)
-        unknowns = [name.strip() for name in re.split(r",(?![^()]*\))", args.unknowns) if name.strip()]
+    unknowns = None if args.unknowns is None else names_in(args.unknowns)
     for picture in plot_all(args.kind, args.file, args.out, unknowns):
         print(picture)
     return 0

@@ -16,9 +16,10 @@ from time import perf_counter
 import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.options import Parameters, Simplification, add_options, given_options
+from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.run.models import add_models, models_of
+from dae_sdc.run.progress import each
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
 from dae_sdc.run.text import aligned
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, StructureOptions, only=("differentiation",))
     add_options(parser, Simplification)
     add_options(parser, Parameters)
+    add_options(parser, Output, only=("progress",))
 
 
 def main(args: argparse.Namespace) -> int:
@@ -70,7 +72,7 @@ def _show(name: str, params: dict[str, object] | None, args: argparse.Namespace)
 def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse.Namespace) -> None:
     rows: list[tuple[str, ...]] = [_HEADS]
     notes = []
-    for name in names:
+    for name in each(names, "model", args.progress):
         model = model_of(name, params, args.simplify)
         start = perf_counter()
         found = structure(model, differentiation=args.differentiation)

@@ -132,6 +132,11 @@ def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
         )
 
 
+def error_label(parameters: Mapping[str, Any]) -> str:
+    """What an axis of errors is called: they may be those against a reference that was computed."""
+    return "error against a computed reference" if parameters.get("reference") else "error"
+
+
 def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
     """Problem, sweeper, number of nodes, and time step or tolerance, as far as they are known."""
     parts = [text(parameters[key]) for key in ("problem", "sweeper") if parameters.get(key)]

@@ -24,7 +24,12 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA
 
 
 def run_jobs(
-    function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int = 1, comm: Any = None
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    *,
+    workers: int = 1,
+    comm: Any = None,
+    arrived: Callable[[int, Result], object] = lambda number, result: None,
 ) -> list[Result]:
     """Results of a function for many jobs, in the order of the jobs, computed by several processes.
 
@@ -42,6 +47,8 @@ def run_jobs(
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the jobs. All ranks have to call this with all jobs, and get all
         results.
+    arrived : callable, optional
+        Called with the number and the result of each job when it is done, from any thread; not with ``comm``.
 
     Returns
     -------
@@ -60,9 +67,13 @@ def run_jobs(
         if workers > 1:
             raise InputError("give workers or comm, not both: with comm, the ranks are the workers")
         return _by_ranks(function, jobs, comm)
-    if min(workers, len(jobs)) <= 1:
-        return [function(job) for job in jobs]
-    return _by_workers(function, jobs, min(workers, len(jobs)))
+    if min(workers, len(jobs)) > 1:
+        return _by_workers(function, jobs, min(workers, len(jobs)), arrived)
+    results = []
+    for number, job in enumerate(jobs):
+        results.append(function(job))
+        arrived(number, results[-1])
+    return results
 
 
 def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any) -> list[Result]:
@@ -86,7 +97,12 @@ def _told(error: Exception) -> str:
     return str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
 
 
-def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> list[Result]:
+def _by_workers(
+    function: Callable[[Job], Result],
+    jobs: Sequence[Job],
+    workers: int,
+    arrived: Callable[[int, Result], object],
+) -> list[Result]:
     environment = dict.fromkeys(_THREADS, "1") | surroundings()
     results: list[Any] = [None] * len(jobs)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -118,6 +134,7 @@ def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers:
             if not good:
                 raise RemoteError(f"job {number + 1} of {len(jobs)} in a worker process: {found}")
             results[number] = found
+            arrived(number, found)
 
     try:
         with ThreadPoolExecutor(workers) as threads:

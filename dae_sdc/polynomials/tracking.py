@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from dae_sdc.polynomials.equations import Homotopy, norms
 from dae_sdc.polynomials.path_options import INFINITE, UNKNOWN, Care, TrackerOptions
 from dae_sdc.polynomials.polynomials import Complexes, Integers
 from dae_sdc.polynomials.pool import run_jobs
+from dae_sdc.sharing import Meter, meter
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -159,7 +161,13 @@ def follow(
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
         care = care._replace(displacement=0.0 if homotopy.exact else ENDS.displacement)
         jobs = [_Batch(homotopy, starts[part], part, care) for part in parts]
-        for part, done in zip(parts, run_jobs(_follow, jobs, workers=workers, comm=comm), strict=True):
+        with meter(todo.size, "path") as bar:
+
+            def arrived(number: int, _: Ends, bar: Meter = bar, parts: Sequence[Integers] = parts) -> None:
+                bar.update(len(parts[number]))
+
+            found = run_jobs(_follow, jobs, workers=workers, comm=comm, arrived=arrived)
+        for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
         alone = regular if homotopy.exact else regular & (smallest > ENDS.surely_regular)

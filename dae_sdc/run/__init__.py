@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dae_sdc.run.solve import solve as solve
     from dae_sdc.run.structure import structure as structure
     from dae_sdc.run.sundials import sundials as sundials
+    from dae_sdc.run.sweep import sweep as sweep
 
 
 def _modules() -> set[str]:

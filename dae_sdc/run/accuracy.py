@@ -143,7 +143,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc accuracy``."""
-    result = accuracy(**given_options(args, AccuracyOptions), progress=True)
+    result = accuracy(**{"progress": None, **given_options(args, AccuracyOptions)})
     print(summary(result))
     failures = [*result.parameters["failures"], *off(result)]
     for failure in off(result):

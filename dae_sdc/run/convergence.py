@@ -17,6 +17,7 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.options import (
+    ComputedReference,
     End,
     Methods,
     Multistep,
@@ -32,6 +33,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
+from dae_sdc.run.reference import Reference, reference_of, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
@@ -58,7 +60,7 @@ STAGNATED = 0.9
 
 
 @dataclass(frozen=True)
-class StudyOptions(Parallel, Solves, Sweeping, Parameters, Output, End, Methods):
+class StudyOptions(Parallel, Solves, Sweeping, Parameters, Output, ComputedReference, End, Methods):
     """Options of studies of several methods."""
 
     problem: ProblemLike | Sequence[ProblemLike] = field(
@@ -112,7 +114,9 @@ def convergence(given: ConvergenceOptions) -> Result:
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
     with study.running(total, "run", given.progress) as bar:
+        references = References(given, study.parameters)
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
+            reference = references.of(problem)
             solutions: list[Solution] = []
             found: list[dict[str, float]] = []
             known = study.parameters.get("at_round_off", [])
@@ -121,10 +125,11 @@ def convergence(given: ConvergenceOptions) -> Result:
                 solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own)
                 study.note(f"{setup.label['problem']} with dt={dt:g}", solution)
                 solutions.append(solution)
-                found.append(errors(setup.problem, solution) if solution.success else nothing)
+                found.append(errors(setup.problem, solution, reference) if solution.success else nothing)
+                references.tell()
                 bar.update(1)
                 done = len(solutions)
-                rows, left_out = _rows(setup, sizes[:done], solutions, found)
+                rows, left_out = _rows(setup, sizes[:done], solutions, found, reference)
                 study.parameters["at_round_off"] = known + left_out
                 study.add(rows, last=done == len(sizes))
     return study.result()
@@ -192,14 +197,51 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
     return [length / (count * 2**k) for k in range(HALVINGS)]
 
 
-def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
+class References:
+    """The computed references of a study, one for each problem.
+
+    Parameters
+    ----------
+    given : StudyOptions
+        The options of the study.
+    parameters : dict
+        Parameters of its result, in which the references are told.
+    """
+
+    def __init__(self, given: StudyOptions, parameters: dict[str, Any]) -> None:
+        self._given, self._parameters = given, parameters
+        self._known: dict[Any, Reference | None] = {}
+
+    def of(self, problem: ProblemLike) -> Reference | None:
+        """The reference of a problem; None where errors are those against its exact solution."""
+        key, given = problem if isinstance(problem, str) else id(problem), self._given
+        if key not in self._known:
+            self._known[key] = reference_of(problem, given.reference, given.t_end, given.params)
+        return self._known[key]
+
+    def tell(self) -> None:
+        """Say in the result what the references are, and how accurate they are where they were used."""
+        if self._given.reference is not None:
+            self._parameters["reference"] = [one.told() for one in self._known.values() if one is not None]
+
+
+def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None = None) -> dict[str, float]:
     """Largest error of every component group over the ends of the steps in the second half of the run.
 
     Multipliers of index 3 reach their order after some steps, and the error of a single time may cross zero.
+    The exact solution is that of the problem, unless a computed reference is given.
     """
     span = solution.t[-1] - solution.t[0]
     late = solution.t >= solution.t[0] + (0.5 - 1e-9) * span
-    exact = np.array([problem.state(problem.u_exact(float(t))) for t in solution.t[late]])
+    if reference is not None:
+        exact = reference.states(solution.t[late], solution.names, problem.groups)
+    else:
+        try:
+            exact = np.array([problem.state(problem.u_exact(float(t))) for t in solution.t[late]])
+        except InputError as error:
+            raise InputError(
+                f"there is no exact solution to compare with ({error}); reference=1e-12 computes one"
+            ) from error
     difference = np.abs(solution.u[late] - exact)
     return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
 
@@ -263,7 +305,11 @@ def fit_order(
 
 
 def _rows(
-    setup: Setup, sizes: list[float], solutions: list[Solution], found: list[dict[str, float]]
+    setup: Setup,
+    sizes: list[float],
+    solutions: list[Solution],
+    found: list[dict[str, float]],
+    reference: Reference | None,
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Rows of one combination, and the step sizes left out of its fits."""
     expected = setup.expected()
@@ -272,8 +318,11 @@ def _rows(
     for group in setup.problem.groups:
         of_group = np.array([error[group] for error in found])
         size = max(float(np.abs(solution.u[:, setup.problem.groups[group]]).max()) for solution in solutions)
-        slope, fit = fit_order(np.array(sizes), of_group, ROUND_OFF * size)
-        used = fitted_points(np.array(sizes), of_group, ROUND_OFF * size).tolist()
+        floor = ROUND_OFF * size
+        if reference is not None:
+            floor = max(floor, reference.floor(group))
+        slope, fit = fit_order(np.array(sizes), of_group, floor)
+        used = fitted_points(np.array(sizes), of_group, floor).tolist()
         unused = [f"{dt:g}" for k, dt in enumerate(sizes) if k not in used and np.isfinite(of_group[k])]
         if unused:
             names = [str(setup.label[name]) for name in ("problem", "sweeper", "nodes", "qdelta")]
@@ -293,10 +342,12 @@ def summary(result: Result) -> str:
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
         values = "".join(f" {error:.1e}" for error in rows["error"])
         lines.append((problem, sweeper, number, qdelta, group, f"{rows['slope'][0]:.2f}", theory, values))
+    least = "the accuracy of the reference" if result.parameters.get("reference") else "round-off"
     notes = (
-        f"at round-off, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
+        f"at {least}, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
     )
-    return "\n".join([aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0)), *notes])
+    told = sentences(result.parameters.get("reference"))
+    return "\n".join([aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0)), *notes, *told])
 
 
 add_arguments, main = verb(convergence, summary)

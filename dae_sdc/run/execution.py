@@ -154,7 +154,8 @@ class Execution:
                 sweeper.keeps_interior = record.dense
             if self.saving is not None:
                 controller.checkpoints = self.saving.attach(controller, record, self.team)
-                bar.update(self.saving.steps)
+                if self.count is not None:
+                    bar.update(self.saving.steps)
             message = self._run(controller, record, watch)
             log = controller.return_stats()
         self.bring_together(record)
@@ -190,7 +191,10 @@ class Execution:
                 run.samples = run.sampling(self.n_slopes) if run.together == 1 else None
 
             def show_progress(self, time: float) -> None:
-                bar.update(1)
+                if run.count is None:
+                    bar.reach(time)
+                else:
+                    bar.update(1)
                 if run.samples is not None and len(self.rows) == WINDOW:
                     run.samples.advance(self.rows)
                 run.save_now_and_then(self)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
@@ -18,6 +20,7 @@ from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
     Guesses,
+    Output,
     Parameters,
     Ranks,
     Simplification,
@@ -38,9 +41,11 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.description import defined_in, make_problem, named
 from dae_sdc.run.models import ModelLike, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations
+from dae_sdc.run.progress import bar_of
+from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.starting import names_of_function
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import metering, one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -70,7 +75,7 @@ class SetsOptions(SearchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitialOptions(Ranks, Guesses, SearchOptions):
+class InitialOptions(Ranks, Output, Guesses, SearchOptions):
     """What :func:`initial` takes."""
 
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any = field(
@@ -139,6 +144,32 @@ def initial(given: InitialOptions) -> Initial:
     Acausal modelling and index reduction by separation. R. P. K. Chan, P. Chartier, A. Murua:
     Post-projected Runge-Kutta methods for index-2 DAEs, Appl. Numer. Math. 42 (2002).
     """
+    if given.out is not None:
+        check_target(given.out)
+    with metering(lambda total, unit: bar_of(total, unit, given.progress)):
+        found = _found(given)
+    if given.out is not None:
+        start_result(found).save(given.out)
+    return found
+
+
+def start_result(start: Initial) -> Result:
+    """A start as a table of kind "start": names, values, rates and units of the unknowns of the state.
+
+    The parameters have its time, all values by name, and what was changed and left to guesses.
+    """
+    widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
+    columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
+    rows = list(zip(start.names, start.u, start.du, start.units, strict=True))
+    parameters = {
+        **{"title": start.title, "t": start.t, "values": dict(start.values)},
+        **{"fixed": start.fixed, "free": start.free, "guessed": start.guessed, "remarks": start.remarks},
+        "changed": {one.name: [one.before, one.after] for one in start.changed},
+    }
+    return Result("start", np.array(rows, dtype=columns), {}, parameters, command_line())
+
+
+def _found(given: InitialOptions) -> Initial:
     settings: dict[str, Any] = {
         "fixed": given.fixed,
         "guesses": given.guesses,
@@ -257,5 +288,7 @@ def main(args: argparse.Namespace) -> int:
         print(*sets or ["all blocks are linear"], sep="\n")
         if not args.all_solutions:
             return 0
-    print(initial(**given))
+    print(initial(**{"progress": None, **given}))
+    if args.out:
+        print(f"written to {check_target(args.out)}")
     return 0

@@ -21,6 +21,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.convergence import (
     NEWTON_TOL,
+    References,
     StudyOptions,
     combinations,
     errors,
@@ -28,6 +29,7 @@ from dae_sdc.run.convergence import (
     several,
 )
 from dae_sdc.run.processes import everyone
+from dae_sdc.run.reference import sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
@@ -79,7 +81,9 @@ def iterations(given: IterationsOptions) -> Result:
     study.parameters.update(maxiter=maxiter, initial_guess=given.initial_guess)
     total = maxiter * len(runs)
     with study.running(total, "run", given.progress) as bar:
+        references = References(given, study.parameters)
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
+            reference = references.of(problem)
             size = setup.problem.dt if given.dt is None else given.dt
             for sweep in range(1, maxiter + 1):
                 solution = solve(
@@ -90,7 +94,8 @@ def iterations(given: IterationsOptions) -> Result:
                 residual, by_group = float("nan"), dict.fromkeys(setup.problem.groups, float("nan"))
                 if solution.success:
                     residual = float(solution.per_step["residual"].max())
-                    by_group = errors(setup.problem, solution)
+                    by_group = errors(setup.problem, solution, reference)
+                    references.tell()
                 label = setup.label.values()
                 rows = [(*label, group, size, sweep, error, residual) for group, error in by_group.items()]
                 study.add(rows, last=True)
@@ -105,7 +110,8 @@ def summary(result: Result) -> str:
     for key, rows in combinations_of(result.data, keys):
         values = " ".join(f" {row['group']} {row['error']:.1e}" for row in rows)
         lines.append((*key, f"{rows['residual'][0]:.1e}", values))
-    return aligned(lines, (20, 16, -2, 11, -5, -9, 0))
+    table = aligned(lines, (20, 16, -2, 11, -5, -9, 0))
+    return "\n".join([table, *sentences(result.parameters.get("reference"))])
 
 
 def failed(result: Result) -> bool:

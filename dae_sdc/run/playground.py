@@ -73,7 +73,7 @@ add_arguments = partial(add_options, record=PlaygroundOptions)
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc playground``."""
     given = given_options(args, PlaygroundOptions)
-    solution = playground(**given, progress=True)
+    solution = playground(**{"progress": None, **given})
     problem = make_problem(solution.parameters["problem"], given.get("params"))
     print(f"{solution.parameters['problem']}: t = {solution.t[-1]:g}, {solution.stats['sweeps']} sweeps")
     if not solution.success:

@@ -15,10 +15,11 @@ from time import perf_counter
 from typing import Any
 
 from dae_sdc.errors import InputError
-from dae_sdc.options import Parameters, Simplification, add_options, given_options, option, takes
+from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options, option, takes
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
 from dae_sdc.reduction.veils import LIMIT
 from dae_sdc.run.models import ModelOptions, add_models, make_model, models_of
+from dae_sdc.run.progress import each
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
@@ -97,6 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
     add_options(parser, Simplification)
     add_options(parser, Parameters)
+    add_options(parser, Output, only=("progress",))
 
 
 def main(args: argparse.Namespace) -> int:
@@ -112,7 +114,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
-    rows = (_row(reduce(model_of(name, params, args.simplify), **given)) for name in names)
+    shown = each(names, "model", args.progress)
+    rows = [_row(reduce(model_of(name, params, args.simplify), **given)) for name in shown]
     print(aligned([_HEADS, *rows], gap="  "))
     return 0
 

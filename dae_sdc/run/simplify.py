@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from dae_sdc.errors import InputError
 from dae_sdc.model.levels import LEVELS, Level
-from dae_sdc.options import Parameters, add_options, given_options, option, takes
+from dae_sdc.options import Output, Parameters, add_options, given_options, option, takes
 from dae_sdc.run.models import ModelLike, ModelOptions, add_models, make_model, models_of
+from dae_sdc.run.progress import each
 from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
 
@@ -101,6 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="print what every removed unknown is")
     parser.add_argument("--equations", action="store_true", help="print the model that is left")
     add_options(parser, Parameters)
+    add_options(parser, Output, only=("progress",))
 
 
 def main(args: argparse.Namespace) -> int:
@@ -118,7 +120,7 @@ def main(args: argparse.Namespace) -> int:
     if args.all or args.equations:
         raise InputError("--all and --equations show one model; name one, or leave them away")
     rows: list[tuple[object, ...]] = [_HEADS]
-    for name in names:
+    for name in each(names, "model", args.progress):
         began = perf_counter()
         found = simplify(name, **given)
         seconds = f"{perf_counter() - began:.3f}"

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 from pySDC.core.hooks import Hooks
-from tqdm import tqdm
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.events import Event, as_events
@@ -57,10 +56,12 @@ from dae_sdc.run.description import (
     poor_choice,
     setup_of,
 )
+from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.execution import CONTROLLER as CONTROLLER, QUIET as QUIET, Execution, number_of_slopes
 from dae_sdc.run.files import partial_name
 from dae_sdc.run.preparation import Prepared, prepare
 from dae_sdc.run.processes import everyone, on_root, ranks
+from dae_sdc.run.progress import TimeBar, bar_of
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
@@ -118,7 +119,7 @@ def solve(given: SolveOptions) -> Solution:
     check_interval(start, end)
     times = output_times(given.t_eval, given.points, start, end)
     first, count, fixed = _steps(given, setup, start, end)
-    watched = as_events(given.events)
+    watched = as_events(events_of(given.events, problem, made.unknowns))
     locates = locate(setup, watched, end - start, number_of_slopes(setup), fixed, given.steps)
     if given.maxiter is None and given.nsweeps is None and not setup.adaptive and given.steps in (None, 1):
         sweep_at_once(setup, given.hooks)
@@ -132,8 +133,8 @@ def solve(given: SolveOptions) -> Solution:
             on_root(team.comm, lambda: check_target(out))
         if saving is not None:
             on_root(team.comm, saving.prepare)
-        hidden = None if given.progress and team.root else True
-        with tqdm(total=count, unit="step", disable=hidden, leave=False) as bar:
+        progress = given.progress if team.root else False
+        with TimeBar(start, end, progress) if count is None else bar_of(count, "step", progress) as bar:
             run = Execution(given, setup, first, start, end, count, team, times, locates, saving)
             run.unknowns, run.started, run.chosen = made.unknowns, made.remark, chosen
             run.equations = made.equations
@@ -345,7 +346,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc solve``."""
-    solution = solve(**given_options(args, SolveOptions), progress=True)
+    solution = solve(**{"progress": None, **given_options(args, SolveOptions)})
     stats = solution.stats
     if args.resume:
         resumed_at = solution.parameters["resumed_at"]

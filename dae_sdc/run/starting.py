@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InconsistentStateError, InputError, require_number
+from dae_sdc.errors import InconsistentStateError, InputError, ResultFileError, require_number
 from dae_sdc.expressions.names import name_and_order
+from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
+from dae_sdc.run.results import load
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Change, Initial
@@ -328,11 +331,18 @@ def with_given_start(options: Any) -> Any:
         For options of the start that do not go together.
     """
     found = sys.modules.get("dae_sdc.initial.consistent")  # if it was never imported, it made nothing
-    if found is not None and isinstance(options.u0, found.Initial):
-        start: Initial = options.u0
-        if options.t0 not in (None, start.t):
-            raise InputError(f"u0 is a start at t={start.t:.6g}, but t0 is {options.t0:.6g}; leave t0 out")
-        options = replace(options, u0=dict(zip(start.names, start.u.tolist(), strict=True)), t0=start.t)
+    values, time = options.u0, None
+    if found is not None and isinstance(values, found.Initial):
+        start: Initial = values
+        values, time = dict(zip(start.names, start.u.tolist(), strict=True)), start.t
+    elif isinstance(values, str | Path):
+        values, time = start_in(values)
+    if time is not None:
+        if options.t0 not in (None, time):
+            raise InputError(f"u0 is a start at t={time:.6g}, but t0 is {options.t0:.6g}; leave t0 out")
+        options = replace(options, u0=values, t0=time)
+    elif values is not options.u0:
+        options = replace(options, u0=values)
     if options.start not in (None, *STARTS):
         raise InputError(unknown("start", str(options.start), STARTS))
     if options.start == "given" and is_made_consistent(options):
@@ -346,6 +356,39 @@ def with_given_start(options: Any) -> Any:
         if twice:
             raise InputError(f"{twice[0]} is in fixed and in {other}; give it once")
     return options
+
+
+def start_in(text: str | Path) -> tuple[dict[str, float], float | None]:
+    """The start that a text tells: its values by name, and its time where that is known.
+
+    Parameters
+    ----------
+    text : str or Path
+        File that :func:`dae_sdc.run.initial.initial` wrote, or that of a solution, whose last time is taken;
+        or "x=0.6,y=-0.8".
+
+    Raises
+    ------
+    InputError
+        For another file, or a text that is neither.
+    """
+    if "=" in str(text) and not Path(text).exists():
+        return pairs("u0", names_in(str(text)), numbers=True), None
+    result = load(text)
+    if result.kind == "start":
+        names, values = result.data["name"].tolist(), result.data["value"]
+        time = result.parameters.get("t")
+    elif result.kind == "solution" and len(result.data):
+        names, values, time = (
+            result.parameters.get("names"),
+            result.data["u"][-1],
+            float(result.data["t"][-1]),
+        )
+    else:
+        raise InputError(f"{text} holds a {result.kind}; give a file that initial or solve wrote for u0")
+    if not isinstance(names, list) or len(names) != len(values) or not isinstance(time, int | float):
+        raise ResultFileError(f"{text} lacks what a start tells; write it again")
+    return dict(zip(names, values.tolist(), strict=True)), float(time)
 
 
 def state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from dae_sdc.errors import DAEWarning
 from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
+from dae_sdc.run.progress import bar_of
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
 
@@ -89,7 +89,7 @@ class Study:
         return Result(self.kind, data, self.units, self.parameters, command_line())
 
     @contextmanager
-    def running(self, total: int, unit: str, progress: bool) -> Iterator[Any]:
+    def running(self, total: int, unit: str, progress: bool | None) -> Iterator[Any]:
         """Context of a study: checks the output file first, gives a progress bar, and saves at the end.
 
         Parameters
@@ -98,10 +98,10 @@ class Study:
             Number of steps of the bar.
         unit : str
             Name of a step.
-        progress : bool
-            Whether to show the bar if standard error is a terminal.
+        progress : bool or None
+            Whether to show the bar; None: if standard error is a terminal.
         """
-        with self, tqdm(total=total, unit=unit, disable=None if progress else True, leave=False) as bar:
+        with self, bar_of(total, unit, progress if is_root(self.comm) else False) as bar:
             yield bar
 
     def __enter__(self) -> Study:
@@ -142,7 +142,7 @@ def verb(
     """
 
     def main(args: argparse.Namespace) -> int:
-        result = study(**given_options(args, study.record), progress=True)
+        result = study(**{"progress": None, **given_options(args, study.record)})
         print(summary(result))
         if args.out:
             print(f"written to {args.out}")

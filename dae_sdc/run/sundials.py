@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
-from tqdm import tqdm
 
 from dae_sdc.control.events import EVENTS, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
@@ -41,6 +40,7 @@ from dae_sdc.run.callbacks import (
     weighted,
 )
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
+from dae_sdc.run.progress import TimeBar
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
 from dae_sdc.run.tracing import check_at_states
@@ -155,7 +155,7 @@ def integrate(given: SundialsOptions) -> Solution:
         return found if kept else replace(found, dense=None)
 
     message = ""
-    with tqdm(unit="step", disable=None if given.progress else True, leave=False) as bar:
+    with TimeBar(start, end, given.progress) as bar:
         try:
             task.carry_out(record, bar)
         except SolveError as error:
@@ -273,7 +273,7 @@ class Task:
                     record.step(solver, time, reached, start, u, driver.derivative(found))
                     driver.finished()
                     time, last, start = reached, reached - time, u
-                    bar.update(1)
+                    bar.reach(time)
                     passed = perf_counter() - began
                     if self.sizes.time_limit is not None and passed > self.sizes.time_limit:
                         raise SolveError(

@@ -1,0 +1,304 @@
+"""Solve a problem for several values of its parameters or start values, and draw the solutions.
+
+Every run is in the file of --out as soon as it is over; --resume goes on where a killed sweep was.
+
+Example: dae-sdc sweep simple --params alpha=5:50:20 --rtol 1e-6 --out sweep.npy --plot sweep.png
+Plot: sweep of sweep, solutions over time in colours of the parameter
+Plot: end-values of sweep, values at the end of the runs (or max(x), t_end, steps, ...) over the parameter
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from dae_sdc.errors import InputError
+from dae_sdc.options import add_options, given_options, names_in
+from dae_sdc.plotting import style
+from dae_sdc.plotting.plot import form_of, save
+from dae_sdc.plotting.style import styled
+from dae_sdc.plotting.table import few_ticks, mark_cut
+from dae_sdc.run.results import Result, check_target
+from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
+from dae_sdc.run.sweep_table import SCALARS, Sweep
+
+MOST_PANELS = 8
+"""Unknowns that are drawn where none are named."""
+
+DISTINCT = 7
+"""Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale."""
+
+CROWD = 60
+"""Number of runs from which on lines are thin and let others show through."""
+
+SHORT_NAME = 18
+"""Letters of a name up to which it has place beside a panel."""
+
+LOG_RATIO = 50.0
+"""Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
+values lie in equal ratios rather than in equal distances."""
+
+WIDE_RATIO = 1e3
+"""Ratio of the largest to the smallest quantity, all positive, above which its axis is logarithmic."""
+
+_COLOURS = "viridis"
+_PALEST = 0.92
+"""Part of the scale of colours that is used: the palest ones are lost on white."""
+
+_FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle": "", "markersize": 6.0}
+
+
+def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+    """Draw the solutions of a sweep over time, each in the colour of its parameter.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "sweep".
+    unknowns : sequence of str, optional
+        Unknowns to draw; the first eight if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each unknown. A cross marks the last time that a failed run has reached; runs that have no
+        values are counted in the title.
+
+    Raises
+    ------
+    InputError
+        If an unknown does not exist.
+    ResultFileError
+        If the result lacks what a sweep has.
+    """
+    runs = Sweep.of(result)
+    names = _chosen(runs, unknowns, runs.all_names)
+    labels, colours, scale = _colours(runs)
+    lines = [] if labels else _lines(runs)
+    failed = runs.data["done"] & ~runs.success
+    look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
+    with styled():
+        figure, panels = _panels(runs, names, unknowns is None)
+        for axes, name in zip(panels, names, strict=True):
+            values = _within(runs.values(name))
+            for run, (curve, colour) in enumerate(zip(values, colours, strict=True)):
+                own = {"color": colour, "linestyle": lines[run][1] if lines else "-"}
+                axes.plot(runs.data["t"][run], curve, label=labels[run] if labels else None, **own, **look)
+                last = np.flatnonzero(np.isfinite(curve))
+                if failed[run] and last.size:
+                    axes.plot(runs.data["t"][run, last[-1]], curve[last[-1]], **_FAILED)
+            _log_if_wide(axes, values, np.fmax.reduce(values, axis=1))
+            mark_cut(axes, runs.values(name))
+            _name(axes, name, style.bracket(runs.units[name]))
+            axes.margins(x=0.01)
+        panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
+        if labels:
+            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+        elif scale is not None:
+            _colorbar(figure, scale, panels, runs, next(iter(runs.parameters)))
+        if lines:
+            shown = [
+                Line2D([], [], color="black", linestyle=line, label=label)
+                for label, line in dict(lines).items()
+            ]
+            figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
+    return figure
+
+
+def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+    """Draw a number of each run of a sweep over its parameter.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "sweep".
+    unknowns : sequence of str, optional
+        Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others; the first eight
+        unknowns if not given.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each quantity over the first parameter, with a curve for each combination of the others.
+        Crosses at the bottom are runs that have failed.
+
+    Raises
+    ------
+    InputError
+        If there is no such quantity.
+    ResultFileError
+        If the result lacks what a sweep has.
+    """
+    runs = Sweep.of(result)
+    names = _chosen(runs, unknowns, None)
+    first, *others = runs.parameters
+    if result.parameters.get("combine") == "zip":
+        others = []
+    over = runs.parameters[first]
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for run in np.argsort(over, kind="stable").tolist():
+        groups.setdefault(tuple(float(runs.parameters[name][run]) for name in others), []).append(run)
+    keys = sorted(groups)
+    shades, scale = _scale(np.array([key[0] for key in keys])) if len(keys) > DISTINCT else ((), None)
+    failed = runs.data["done"] & ~runs.success
+    with styled():
+        figure, panels = _panels(runs, names, unknowns is None)
+        for axes, name in zip(panels, names, strict=True):
+            values = _within(runs.quantity(name))
+            for number, key in enumerate(keys):
+                look = {"color": shades[number], "marker": "."} if scale is not None else style.curve(number)
+                label = ", ".join(f"{other}={value:g}" for other, value in zip(others, key, strict=True))
+                axes.plot(over[groups[key]], values[groups[key]], label=style.text(label) or None, **look)
+            if failed.any():
+                place = np.full(int(failed.sum()), 0.02)
+                axes.plot(over[failed], place, transform=axes.get_xaxis_transform(), clip_on=False, **_FAILED)
+            if _is_geometric(over):
+                axes.set_xscale("log")
+            _log_if_wide(axes, values, values)
+            mark_cut(axes, runs.quantity(name))
+            what = name if name in dict(SCALARS) or "(" in name else f"{name} at the end"
+            _name(axes, what, _unit(runs, name))
+        panels[-1].set_xlabel(f"{style.text(first)}{_unit(runs, first)}")
+        if scale is not None:
+            _colorbar(figure, scale, panels, runs, others[0])
+        elif len(keys) > 1:
+            panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
+    return figure
+
+
+def _panels(runs: Sweep, names: Sequence[str], most: bool) -> tuple[Figure, Any]:
+    """A figure with a panel for each name; ``most`` says whether only the first unknowns are drawn."""
+    title = _title(runs, len(runs.all_names) - len(names) if most else 0)
+    figure = style.figure(8.0, 0.9 + 1.9 * len(names), title)
+    return figure, figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
+
+
+def _name(axes: Any, name: str, unit: str) -> None:
+    """Say what a panel shows: at its axis, or above it where that is long."""
+    if len(name) <= SHORT_NAME:
+        axes.set_ylabel(f"{style.text(name)}{unit}")
+    else:
+        axes.set_title(f"{style.text(name)}{unit}", loc="left", fontsize=9)
+
+
+def _log_if_wide(axes: Any, values: NDArray[np.float64], sizes: NDArray[np.float64]) -> None:
+    """A logarithmic axis for positive values whose ``sizes`` differ by decades."""
+    known, sizes = values[np.isfinite(values)], sizes[np.isfinite(sizes)]
+    if known.size and known.min() > 0.0 and sizes.max() > WIDE_RATIO * sizes.min():
+        axes.set_yscale("log")
+        few_ticks(axes)
+
+
+def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, name: str) -> None:
+    figure.colorbar(scale, ax=list(panels), label=f"{style.text(name)}{_unit(runs, name)}", aspect=30)
+
+
+def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
+    """What is drawn; raises InputError for a name that does not exist."""
+    if unknowns is None:
+        return list(runs.all_names[:MOST_PANELS])
+    if not unknowns:
+        raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names)}")
+    for name in unknowns:
+        if known is None:
+            runs.quantity(name)
+        else:
+            runs.values(name)
+    return list(unknowns)
+
+
+def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:
+    """Labels of the runs where each has one, the colour of each run, and the scale of the colours."""
+    if len(runs) <= DISTINCT:
+        labels = [style.text(runs.label(run)) for run in range(len(runs))]
+        return labels, style.COLOURS[: len(runs)], None
+    colours, scale = _scale(next(iter(runs.parameters.values())))
+    return [], colours, scale
+
+
+def _lines(runs: Sweep) -> list[tuple[str, Any]]:
+    """For each run a label of its values but the first, and a line for it; empty if lines are too few."""
+    _, *others = runs.parameters.items()
+    keys = [", ".join(f"{name}={values[run]:g}" for name, values in others) for run in range(len(runs))]
+    known = dict(zip(dict.fromkeys(keys), style.LINES, strict=False))
+    if not others or len(set(keys)) > len(style.LINES):
+        return []
+    return [(style.text(key), known[key]) for key in keys]
+
+
+def _scale(values: NDArray[np.float64]) -> tuple[Sequence[Any], ScalarMappable]:
+    low, high = float(values.min()), float(values.max())
+    norm = LogNorm(low, high) if _is_geometric(values) else Normalize(low, high if high > low else low + 1.0)
+    shades = matplotlib.colormaps[_COLOURS](np.linspace(0.0, _PALEST, 256))
+    scale = ScalarMappable(norm, matplotlib.colors.ListedColormap(shades))
+    return list(scale.to_rgba(values)), scale
+
+
+def _is_geometric(values: NDArray[np.float64]) -> bool:
+    """Whether values are closer to equal ratios than to equal distances, over a large range."""
+    own = np.unique(values)
+    if len(own) < 3 or own[0] <= 0.0 or own[-1] < LOG_RATIO * own[0]:
+        return False
+    ratios, distances = np.diff(np.log(own)), np.diff(own)
+    return bool(np.ptp(ratios) / ratios.mean() < np.ptp(distances) / distances.mean())
+
+
+def _within(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
+
+
+def _unit(runs: Sweep, name: str) -> str:
+    """The unit of an unknown, a swept value or a column behind its name."""
+    inner = name.partition("(")[2].rstrip(")") if name not in runs.units else ""
+    own = "t" if name == "t_end" else inner or name
+    return style.bracket(runs.units.get(own))
+
+
+def _title(runs: Sweep, hidden: int) -> str:
+    failed, left = int((runs.data["done"] & ~runs.success).sum()), int((~runs.data["done"]).sum())
+    parts = [style.headline(runs.result.parameters), "1 run" if len(runs) == 1 else f"{len(runs)} runs"]
+    parts += [f"{failed} failed (crosses)"] if failed else []
+    parts += [f"{left} not run yet"] if left else []
+    parts += [f"{hidden} more unknowns not drawn"] if hidden else []
+    return ", ".join(parts)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc sweep``."""
+    add_options(parser, SweepOptions)
+    parser.add_argument("--plot", metavar="FIG", help="picture of the sweep, .png, .svg or .pdf")
+    parser.add_argument(
+        "--show",
+        metavar="A,B",
+        help="unknowns in the picture; over the parameter: x (at its end), max(x), t_end, ...",
+    )
+    parser.add_argument(
+        "--over", choices=("time", "parameter"), default="time", help="horizontal axis of the picture (time)"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc sweep``."""
+    target = None if args.plot is None else Path(args.plot)
+    if target is not None:
+        form_of(target)
+    done = run_sweep(**{"progress": None, **given_options(args, SweepOptions)})
+    print(done)
+    if args.out:
+        print(f"written to {check_target(args.out)}")
+    if target is not None:
+        draw = sweep if args.over == "time" else end_values
+        with styled():
+            save(draw(done.result, None if args.show is None else names_in(args.show)), target)
+        print(f"drawn in {target}")
+    return int(not done.success.all())

@@ -1,0 +1,358 @@
+"""Runs of one problem over values of parameters or start values."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.arguments import shown
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.options import (
+    ConsistentStart,
+    Method,
+    Multistep,
+    Observation,
+    Output,
+    OutputTimes,
+    Preparation,
+    Solves,
+    Start,
+    Steps,
+    Sweeps,
+    Values,
+    about,
+    count,
+    option,
+    redeclared,
+    takes,
+)
+from dae_sdc.polynomials.pool import run_jobs
+from dae_sdc.run.description import ProblemLike, named, problem_name
+from dae_sdc.run.models import is_file
+from dae_sdc.run.progress import bar_of
+from dae_sdc.run.solve import solve
+from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
+from dae_sdc.sharing import tell
+
+POINTS = 201
+"""Default number of output times."""
+
+MOST_RUNS = 100_000
+
+COMBINATIONS = ("grid", "zip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(
+    Observation,
+    Multistep,
+    Solves,
+    Sweeps,
+    Output,
+    Values,
+    OutputTimes,
+    Preparation,
+    ConsistentStart,
+    Start,
+    Steps,
+    Method,
+):
+    """Options of :func:`sweep`."""
+
+    problem: ProblemLike = field(
+        kw_only=False,
+        metadata=about(
+            "name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all",
+            "A class of a problem, a model, and a function F(t, u, du) are taken too.",
+            like="str, type, Model or callable",
+        ),
+    )
+    params: Mapping[str, Any] | None = field(
+        default=None,
+        kw_only=False,
+        metadata=about(
+            "parameters by name: R=10,20,30 and R=start:stop:count (with :log in equal ratios) are swept, a "
+            "single value is not; u0:x is the start value of x",
+            "Several values are a sequence, or a text as on the command line.",
+            like="mapping of str to object",
+            metavar="NAME=VALUES",
+            flag="params param",
+        ),
+    )
+    combine: str = option(
+        "grid",
+        "several swept parameters: every value with every other, or the first with the first (grid)",
+        choices=COMBINATIONS,
+    )
+    points: int | None = redeclared(OutputTimes, "points", POINTS)
+    workers: int = option(1, "processes that share the runs (1)", check=count(10_000))
+    resume: bool = option(
+        False,
+        "take the runs that out, or its partial file, has already, and run the others",
+        "The other options are the same as before; values may be added.",
+        told=False,
+    )
+
+
+@takes(SweepOptions)
+def sweep(given: SweepOptions) -> Sweep:
+    """Solutions of one problem for several values of its parameters or start values.
+
+    A run that fails does not end the sweep: its row has ``success`` False, a ``message``, and values up to
+    the time that it has reached. With ``out`` every run is in the file as soon as it is over, so that a sweep
+    that was killed can go on with ``resume``.
+
+    {options}
+
+    Returns
+    -------
+    Sweep
+        ``parameters``, ``t`` (K,), ``u`` (S, K, n), ``success`` and ``message`` of the S runs, which stand in
+        the order of the values, those of the last parameter changing fastest in a grid.
+
+    Raises
+    ------
+    InputError
+        For invalid options, and if no run can begin.
+
+    Examples
+    --------
+    >>> runs = ds.sweep("simple", {"alpha": "5:10:3"}, rtol=1e-6)
+    >>> runs.quantity("u2")
+    """
+    over, fixed = swept_values(given.params or {})
+    values = combined(over, given.combine)
+    options = _identity(given, fixed)
+    parameters = {"problem": options["problem"], "sweep": options, **given.told()}
+    table = Table(list(over), values, parameters, _units(given.problem, over), given.out)
+    if given.resume:
+        if given.out is None:
+            raise InputError("resume goes on with the sweep in the file out; name it")
+        earlier = earlier_of(given.out, options)
+        if earlier is not None:
+            table.take(earlier)
+    missing = table.missing
+    settings = given.chosen(without=("problem", "params", "combine", "workers", "resume", "out", "progress"))
+    if given.t_eval is None:
+        settings["points"] = given.points
+    jobs = [Job(given.problem, fixed, dict(zip(over, values[run], strict=True)), settings) for run in missing]
+    if given.workers > 1:
+        _check_importable(given.problem)
+    lock = threading.Lock()
+    with bar_of(len(values), "run", given.progress, len(values) - len(missing)) as bar:
+
+        def arrived(job: int, found: Outcome) -> None:
+            with lock:
+                table.put(missing[job], found)
+                bar.update(1)
+
+        run_jobs(run_of, jobs, workers=given.workers, arrived=arrived)
+    done = table.finish()
+    failed = done.failures()
+    if failed:
+        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        tell(f"{len(failed)} of {len(done)} runs failed: {failed[0]}{more}", stacklevel=4)
+    return done
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a sweep.
+
+    Parameters
+    ----------
+    problem : ProblemLike
+        The problem.
+    fixed, swept : mapping of str to object
+        Parameters and start values by name, which all runs share, and those of this one.
+    settings : mapping of str to object
+        Other arguments of :func:`dae_sdc.run.solve.solve`.
+    """
+
+    problem: Any
+    fixed: Mapping[str, Any]
+    swept: Mapping[str, float]
+    settings: Mapping[str, Any]
+
+
+def run_of(job: Job) -> Outcome:
+    """What one run gives; errors that its values cause are a part of that."""
+    every = {**job.fixed, **job.swept}
+    params = {name: value for name, value in every.items() if not name.startswith(START)}
+    starts = {name.removeprefix(START): value for name, value in every.items() if name.startswith(START)}
+    settings = dict(job.settings)
+    if starts:
+        base = settings.get("u0", {})
+        if not isinstance(base, Mapping):
+            raise InputError("where start values are swept, u0 is given by names")
+        settings["u0"] = {**base, **starts}
+    tic = perf_counter()
+    try:
+        solution = solve(job.problem, params=params or None, dense=False, **settings)
+    except (DAEError, ValueError, ArithmeticError) as error:
+        # A constructor or function of the user may refuse a value in its own words.
+        return Outcome(str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}")
+    t, about = solution.t, solution.parameters
+    asked = settings.get("t_eval")
+    times = (
+        np.linspace(about["t0"], about["t_end"], settings["points"])
+        if asked is None
+        else np.array(asked, float)
+    )
+    others = () if solution.unknowns is None else solution.unknowns.removed
+    more = np.full((len(t), len(others)), np.nan)
+    for at, name in enumerate(others):
+        with suppress(InputError):  # it is not determined
+            more[:, at] = solution.values(name)
+    reached = float(about["t_end"])
+    if len(t) < len(times) or not solution.success:
+        reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
+    numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
+    numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
+    return Outcome(
+        solution.message,
+        solution.success,
+        names=solution.names,
+        units=solution.units,
+        others=others,
+        other_units=() if solution.unknowns is None else solution.unknowns.units_of_removed,
+        about={name: about[name] for name in ("n_diff", "time_unit", "sweeper", "nodes")},
+        t=times,
+        u=solution.u,
+        more=more,
+        numbers=numbers,
+    )
+
+
+def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """The values of parameters that have several, and the parameters that have one.
+
+    Raises
+    ------
+    InputError
+        If no parameter has several values, or one of them is no number.
+    """
+    over: dict[str, list[float]] = {}
+    fixed: dict[str, Any] = {}
+    for name, given in params.items():
+        if isinstance(given, str) and ("," in given or ":" in given):
+            over[name] = [number for part in given.split(",") for number in _numbers(name, part.strip())]
+        elif isinstance(given, Iterable) and not isinstance(given, str | Mapping):
+            over[name] = [_plain(name, value) for value in given]
+        else:
+            fixed[name] = given
+    empty = [name for name, values in over.items() if not values]
+    if empty or not over:
+        which = f"{empty[0]} has no values" if empty else "there is no parameter with several values"
+        raise InputError(
+            f"nothing to sweep: {which}; give some, for instance {{'R': [10, 20, 30]}} or R=10,20,30"
+        )
+    return over, fixed
+
+
+def combined(over: Mapping[str, list[float]], combine: str) -> list[tuple[float, ...]]:
+    """The values of every run, in the order of the names."""
+    counts = {name: len(values) for name, values in over.items()}
+    if combine not in COMBINATIONS:
+        raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{combine}'")
+    if combine == "zip" and len(set(counts.values())) > 1:
+        told = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"combine='zip' needs as many values of each parameter; got {told}")
+    total = int(np.prod(list(counts.values()), dtype=float)) if combine == "grid" else max(counts.values())
+    if total > MOST_RUNS:
+        raise InputError(f"a sweep has at most {MOST_RUNS} runs; got {total}")
+    found = list(product(*over.values())) if combine == "grid" else list(zip(*over.values(), strict=True))
+    twice = next((one for at, one in enumerate(sorted(found)) if at and one == sorted(found)[at - 1]), None)
+    if twice is not None:
+        raise InputError(
+            f"the values {', '.join(f'{value:g}' for value in twice)} are given twice; give them once"
+        )
+    return found
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """Numbers from "10" or "start:stop:count", which ":log" puts in equal ratios."""
+    parts = text.split(":")
+    try:
+        if len(parts) == 1:
+            return [_plain(name, _number(text))]
+        ratios = len(parts) == 4 and parts[3] == "log"
+        if len(parts) != 3 and not ratios:
+            raise ValueError
+        start, stop, number = _number(parts[0]), _number(parts[1]), int(parts[2])
+    except ValueError:
+        raise InputError(
+            f"{name} takes numbers separated by commas, start:stop:count or start:stop:count:log; got "
+            f"'{text}'"
+        ) from None
+    if not 1 <= number <= MOST_RUNS:
+        raise InputError(f"{name} takes 1 to {MOST_RUNS} values; got '{text}'")
+    if ratios and not (start > 0.0 and stop > 0.0):
+        raise InputError(f"values of {name} in equal ratios begin and end above 0; got '{text}'")
+    found = np.geomspace(start, stop, number) if ratios else np.linspace(start, stop, number)
+    whole = isinstance(start, int) and isinstance(stop, int) and bool((found == np.round(found)).all())
+    return [int(value) if whole else float(value) for value in found]
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def _plain(name: str, value: Any) -> float:
+    number = require_number(f"a value of {name}", value)
+    if not np.isfinite(number):
+        raise InputError(f"a value of {name} must be finite; got {number}")
+    return int(value) if isinstance(value, int | np.integer) else number
+
+
+def _identity(given: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
+    """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
+    problem = given.problem
+    name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
+    found = {"problem": problem if isinstance(problem, str) else name or problem_name(problem)}
+    if is_file(found["problem"]):
+        path = Path(found["problem"].partition(":")[0])
+        with suppress(OSError):
+            found["file"] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    found |= {f"params {key}": str(value) for key, value in fixed.items()}
+    left = ("problem", "params", "combine", "workers", "resume", "out", "progress")
+    for key, value in given.chosen(without=left).items():
+        plain = value.tolist() if isinstance(value, np.ndarray) else value
+        found[key] = str(getattr(plain, "__name__", plain))
+    return found
+
+
+def _units(problem: ProblemLike, over: Iterable[str]) -> dict[str, str]:
+    """Units of swept parameters, as far as the problem says them."""
+    known: Mapping[str, str] = {}
+    with suppress(DAEError):
+        found: Any = named(problem)
+        found = PROBLEMS[found] if isinstance(found, str) else found
+        parameters = getattr(found, "parameters_by_name", None)
+        known = {name: one.unit for name, one in parameters.items()} if parameters else {}
+        own = getattr(found, "parameter_units", None)
+        known = {**known, **own} if isinstance(own, Mapping) else known
+    return {name: known[name] for name in over if name in known}
+
+
+def _check_importable(problem: Any) -> None:
+    """Refuse what other processes cannot import."""
+    home = getattr(problem, "__module__", "") if callable(problem) else type(problem).__module__
+    if home == "__main__":
+        raise InputError(
+            f"other processes cannot import {shown(problem)} from the program that is run; put it in a file "
+            f"and give FILE.py:NAME, or leave workers out"
+        )

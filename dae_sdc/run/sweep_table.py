@@ -1,0 +1,454 @@
+"""Solutions of many runs in one table, which is written run by run and read by the names of unknowns."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.registry import unknown
+from dae_sdc.run.files import partial_name, replacing
+from dae_sdc.run.results import Result, check_target, command_line, load, put_down
+from dae_sdc.run.text import aligned
+
+START = "u0:"
+"""What the name of a start value begins with, to tell it from a parameter."""
+
+MESSAGE_LENGTH = 300
+"""Characters of a message that the table keeps."""
+
+WORK = ("steps", "rejected", "sweeps", *COUNTERS)
+
+SCALARS: tuple[tuple[str, str], ...] = (
+    *(("done", "?"), ("success", "?"), ("t_end", "f8"), ("time", "f8")),
+    *((name, "i8") for name in WORK),
+)
+"""Columns with a number for each run: whether it is over and has reached its end, the time at which it ended,
+in the units of the problem, the seconds that it took, and its work."""
+
+_OWN = {name for name, _ in SCALARS} | {"t", "u", "others", "message"}
+
+SHOWN_RUNS = 40
+SHOWN_UNKNOWNS = 4
+SHOWN_FAILURES = 10
+"""Largest numbers of runs, unknowns and messages of failed runs that are printed."""
+
+SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
+    "max": np.fmax.reduce,
+    "min": np.fmin.reduce,
+    "mean": lambda values, axis: (
+        np.where(np.isnan(values).all(axis=axis), np.nan, np.nansum(values, axis=axis))
+        / np.maximum(1, np.isfinite(values).sum(axis=axis))
+    ),
+}
+"""What makes one number of the values of an unknown at all times, by name."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run of a sweep has given.
+
+    Parameters
+    ----------
+    message : str
+        That of the solution, or the error that ended the run before its first step.
+    success : bool
+        Whether the run has reached its end.
+    names, units, others, other_units : tuple of str
+        Unknowns of the state and their units, and those that were eliminated from a simplified model; empty
+        where no solution was begun.
+    about : mapping
+        ``n_diff``, ``time_unit`` and other settings that all runs share.
+    t : ndarray, shape (K,)
+        Output times.
+    u, more : ndarray, shape (k, n) and (k, m)
+        Values at the first k of them, which the run has reached.
+    numbers : mapping of str to float
+        Entries of the columns of :data:`SCALARS`.
+    """
+
+    message: str
+    success: bool = False
+    names: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    other_units: tuple[str, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    u: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    more: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The solutions of a sweep, returned by :func:`dae_sdc.run.sweep`.
+
+    Parameters
+    ----------
+    result : Result
+        The table, of kind "sweep", with a row for each run.
+
+    Examples
+    --------
+    >>> runs = ds.sweep("simple", {"alpha": [5, 10]}, rtol=1e-6)
+    >>> runs.parameters["alpha"]
+    array([ 5., 10.])
+    >>> runs["u1"].shape
+    (2, 201)
+    """
+
+    result: Result
+
+    @property
+    def data(self) -> NDArray[np.void]:
+        """The table, shape (S,)."""
+        return self.result.data
+
+    @property
+    def parameters(self) -> dict[str, NDArray[np.float64]]:
+        """Swept values by name, each of shape (S,); a start value of x is called "u0:x"."""
+        return {name: self.data[column_of(name)] for name in self.result.parameters["over"]}
+
+    @property
+    def t(self) -> NDArray[np.float64]:
+        """Output times, shape (K,)."""
+        times: NDArray[np.float64] = self.data["t"][0]
+        return times
+
+    @property
+    def u(self) -> NDArray[np.float64]:
+        """States, shape (S, K, n); NaN at times that a run did not reach."""
+        return self.data["u"]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the n unknowns of the state."""
+        return tuple(self.result.parameters["names"])
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Names of the unknowns of the state, and of those that were eliminated from a simplified model."""
+        return (*self.names, *self.result.parameters.get("others", ()))
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Units by name, of unknowns, and of swept values as far as they are known."""
+        about = self.result.parameters
+        every = (*about["units"], *about.get("other_units", ()))
+        return dict(zip(self.all_names, every, strict=True)) | dict(self.result.units)
+
+    @property
+    def success(self) -> NDArray[np.bool_]:
+        """Whether each run has reached its end, shape (S,)."""
+        return self.data["success"]
+
+    @property
+    def message(self) -> tuple[str, ...]:
+        """What each run has to tell: of a failed one, why."""
+        return tuple(self.data["message"].tolist())
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, name: str) -> NDArray[np.float64]:
+        return self.values(name)
+
+    def values(self, name: str) -> NDArray[np.float64]:
+        """Values of an unknown in all runs at all times, shape (S, K); raises InputError if there is none."""
+        if name in self.names:
+            return np.asarray(self.u[:, :, self.names.index(name)])
+        if name in self.all_names:
+            return np.asarray(self.data["others"][:, :, self.all_names.index(name) - len(self.names)])
+        raise InputError(unknown("name", name, self.all_names))
+
+    def quantity(self, name: str) -> NDArray[np.float64]:
+        """One number for each run.
+
+        Parameters
+        ----------
+        name : str
+            "x" for the value of an unknown at the end, NaN where the run has failed; "max(x)", "min(x)" or
+            "mean(x)" over the output times that were reached; or a column of numbers of the table, such as
+            "t_end" or "steps".
+
+        Returns
+        -------
+        ndarray, shape (S,)
+            The numbers.
+
+        Raises
+        ------
+        InputError
+            If there is no such quantity.
+        """
+        if name in self.all_names:
+            values = self.values(name)
+            last = np.maximum(0, np.isfinite(self.u).any(axis=2).sum(axis=1) - 1)
+            return np.where(self.success, values[np.arange(len(self)), last], np.nan)
+        if name in dict(SCALARS):
+            return self.data[name].astype(float)
+        found = re.fullmatch(r"(\w+)\((.+)\)", name)
+        if found and found[1] in SUMMARIES and found[2] in self.all_names:
+            return SUMMARIES[found[1]](self.values(found[2]), axis=1)
+        of_unknowns = [f"{summary}({self.names[0]})" for summary in SUMMARIES]
+        raise InputError(unknown("quantity", name, (*self.all_names, *of_unknowns, *dict(SCALARS))))
+
+    def failures(self) -> list[str]:
+        """A line for each run that has failed."""
+        failed = np.flatnonzero(self.data["done"] & ~self.success).tolist()
+        return [f"{self.label(run)}: {self.message[run]}" for run in failed]
+
+    def label(self, run: int) -> str:
+        """The swept values of a run, "R=10, C=2e-06"."""
+        return ", ".join(f"{name}={values[run]:g}" for name, values in self.parameters.items())
+
+    def __str__(self) -> str:
+        about, names = self.result.parameters, self.all_names[:SHOWN_UNKNOWNS]
+        time = f"{float(self.t[-1]):g} {about['time_unit'].replace('1', '')}".strip()
+        more = f" and {len(self.all_names) - len(names)} more" if len(names) < len(self.all_names) else ""
+        head = f"{about['problem']}: {len(self)} runs to t = {time}; values at the end"
+        lines = [(*self.parameters, *names, "steps", "")]
+        ends = [self.quantity(name) for name in names]
+        for run, row in enumerate(self.data[:SHOWN_RUNS]):
+            swept = [f"{values[run]:g}" for values in self.parameters.values()]
+            told = "" if row["success"] else "failed" if row["done"] else "not run yet"
+            lines.append((*swept, *(f"{end[run]: .9g}" for end in ends), str(row["steps"]), told))
+        left = [f"... and {len(self) - SHOWN_RUNS} more runs"] if len(self) > SHOWN_RUNS else []
+        failed = self.failures()
+        left += [f"failed: {one}" for one in failed[:SHOWN_FAILURES]]
+        left += (
+            [f"... and {len(failed) - SHOWN_FAILURES} more failed"] if len(failed) > SHOWN_FAILURES else []
+        )
+        return "\n".join([f"{head} of {', '.join(names)}{more}", aligned(lines, gap="  "), *left])
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the table to a .npy file with a .json beside it, see :meth:`Result.save`."""
+        return self.result.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Sweep:
+        """Read a sweep that :func:`dae_sdc.run.sweep` wrote, also one that has not come to its end.
+
+        Raises
+        ------
+        ResultFileError
+            If the file is missing, damaged, or holds no sweep.
+        """
+        return cls.of(load(path), str(path))
+
+    @classmethod
+    def of(cls, result: Result, source: str = "the result") -> Sweep:
+        """The sweep in a result; raises ResultFileError where it lacks what a sweep has."""
+        if result.kind != "sweep":
+            raise ResultFileError(f"{source} holds a result of kind '{result.kind}'; give a file of a sweep")
+        about = result.parameters
+        fields: Mapping[str, Any] = result.data.dtype.fields or {}
+        texts = [about.get(name, []) for name in ("over", "names", "units", "others", "other_units")]
+        good = all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in texts)
+        if good and len(result.data):
+            over, names, units, others, other_units = texts
+            shapes = {name: kind.shape for name, (kind, *_) in fields.items()}
+            times = shapes.get("t", ())
+            wanted = {"t": times, "u": (*times, len(names)), "message": ()}
+            wanted |= {"others": (*times, len(others))} if others else {}
+            wanted |= dict.fromkeys([*map(column_of, over), *dict(SCALARS)], ())
+            good = len(times) == 1 and all(shapes.get(name) == shape for name, shape in wanted.items())
+            good = good and (len(names), len(others)) == (len(units), len(other_units)) and bool(over)
+        if not good or not len(result.data) or not isinstance(about.get("time_unit"), str):
+            raise ResultFileError(f"{source} lacks what a sweep tells of its runs; run the sweep again")
+        return cls(result)
+
+
+def column_of(name: str) -> str:
+    """Column of a swept value: its name, unless the table has a column of that name already."""
+    return f"params:{name}" if name in _OWN else name
+
+
+class Table:
+    """The rows of a running sweep, each written to the partial result when its run is over.
+
+    A row is written in place, and marked as done after the rest of it is in the file, so that a sweep that is
+    killed loses the runs it was at and no other.
+
+    Parameters
+    ----------
+    over : sequence of str
+        Names of the swept values.
+    values : sequence of tuple of float
+        Values of every run.
+    parameters : mapping
+        Parameters of the result.
+    units : mapping of str to str
+        Units of the swept values.
+    out : str, Path or None
+        File of the result; None to keep it in memory.
+    """
+
+    def __init__(
+        self,
+        over: Sequence[str],
+        values: Sequence[tuple[float, ...]],
+        parameters: Mapping[str, Any],
+        units: Mapping[str, str],
+        out: str | Path | None,
+    ) -> None:
+        self.over, self.values, self.units = tuple(over), list(values), dict(units)
+        self.parameters: dict[str, Any] = {**parameters, "over": list(over), "complete": False}
+        self.target = None if out is None else check_target(out)
+        self.rows: Any = None
+        self._waiting: list[tuple[int, Outcome]] = []
+
+    def take(self, earlier: Sweep) -> None:
+        """Take over the runs of an earlier sweep that are done, with its unknowns and times."""
+        known = {tuple(row[column_of(name)] for name in self.over): row for row in earlier.data}
+        rows = [known.get(values) for values in self.values]
+        if any(row is not None and row["done"] for row in rows):
+            kept = ("names", "units", "others", "other_units", "n_diff", "time_unit")
+            about = earlier.result.parameters
+            self.parameters |= {name: about[name] for name in kept if name in about}
+            self.units |= earlier.result.units
+            self._begin(earlier.data.dtype, earlier.t)
+            for at, row in enumerate(rows):
+                if row is not None and row["done"]:
+                    self.rows[at] = row
+            self._flush()
+
+    @property
+    def missing(self) -> list[int]:
+        """Numbers of the runs that are not done."""
+        return (
+            list(range(len(self.values)))
+            if self.rows is None
+            else np.flatnonzero(~self.rows["done"]).tolist()
+        )
+
+    def put(self, run: int, found: Outcome) -> None:
+        """Set the row of a run; a run that did not begin waits for one that says what the unknowns are."""
+        if self.rows is None:
+            if not found.names:
+                self._waiting.append((run, found))
+                return
+            self._declare(found)
+        self._fill(run, found)
+        while self._waiting:
+            self._fill(*self._waiting.pop())
+
+    def finish(self) -> Sweep:
+        """The sweep, which is saved and takes the place of the partial result."""
+        if self.rows is None:
+            raise InputError(self._waiting[0][1].message)
+        data = np.array(self.rows)
+        self.parameters["complete"] = True
+        result = Result("sweep", data, self.units, self.parameters, command_line())
+        if self.target is not None:
+            del self.rows
+            self.rows = data
+            put_down(result, self.target, True)
+        return Sweep(result)
+
+    def _declare(self, found: Outcome) -> None:
+        """Begin the table with the unknowns and times of a run."""
+        columns: list[tuple[Any, ...]] = [(column_of(name), "f8") for name in self.over]
+        columns += [*SCALARS, ("t", "f8", found.t.shape), ("u", "f8", (len(found.t), len(found.names)))]
+        columns += [("others", "f8", (len(found.t), len(found.others)))] if found.others else []
+        self.parameters |= {"names": list(found.names), "units": list(found.units), **found.about}
+        self.parameters |= {"others": list(found.others), "other_units": list(found.other_units)}
+        known = dict(zip(found.names, found.units, strict=True))
+        starts = {
+            name: known.get(name.removeprefix(START), "") for name in self.over if name.startswith(START)
+        }
+        self.units |= {"t": str(found.about["time_unit"]), "time": "s", **starts}
+        self._begin(np.dtype([*columns, ("message", f"U{MESSAGE_LENGTH}")]), found.t)
+
+    def _begin(self, dtype: np.dtype[Any], times: NDArray[np.float64]) -> None:
+        """A table in which no run is done, in the partial file if there is a file."""
+        blank = np.zeros(len(self.values), dtype)
+        for at, name in enumerate(self.over):
+            blank[column_of(name)] = [values[at] for values in self.values]
+        blank["t"], blank["t_end"], blank["u"] = times, np.nan, np.nan
+        if "others" in (dtype.names or ()):
+            blank["others"] = np.nan
+        self.rows = blank
+        if self.target is None:
+            return
+        partial = partial_name(self.target)
+        Result("sweep", blank, self.units, self.parameters, command_line()).save(partial)
+        sidecar = partial.with_suffix(".json")
+        about = json.loads(sidecar.read_text(encoding="utf-8"))
+        about = {name: entry for name, entry in about.items() if name not in ("checksum", "previous")}
+        with replacing(sidecar) as (file,):  # the table changes under it
+            file.write(
+                (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
+            )
+        self.rows = np.load(partial, mmap_mode="r+", allow_pickle=False)
+
+    def _fill(self, run: int, found: Outcome) -> None:
+        row = self.rows[run : run + 1]
+        message = found.message
+        reached = len(found.t) if found.names else 0
+        if found.names and not np.array_equal(found.t, row["t"][0]):
+            raise InputError("the interval depends on the swept values; give t_end, and t0 or t_eval")
+        for column, names, values in (
+            ("u", self.parameters["names"], found.u),
+            ("others", self.parameters["others"], found.more),
+        ):
+            own = found.names if column == "u" else found.others
+            for at, name in enumerate(names if reached else ()):
+                if name in own:
+                    row[column][0, : len(values), at] = values[:, own.index(name)]
+                else:
+                    message = "; ".join(
+                        filter(None, (message, f"{name} is not among the unknowns of this run"))
+                    )
+        for name, value in found.numbers.items():
+            row[name] = value
+        row["success"] = found.success
+        row["message"] = message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 1]}…"
+        self._flush()
+        row["done"] = True
+        self._flush()
+
+    def _flush(self) -> None:
+        if isinstance(self.rows, np.memmap):
+            self.rows.flush()
+
+
+def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
+    """The sweep that a file, or its partial one, holds; None if there is neither.
+
+    Parameters
+    ----------
+    out : str or Path
+        File of the result.
+    options : mapping of str to str
+        What the sweep of now is told apart from others by.
+
+    Raises
+    ------
+    InputError
+        If it is another sweep.
+    """
+    target = check_target(out)
+    for path in (partial_name(target), target):
+        if not path.exists():
+            continue
+        found = Sweep.load(path)
+        other = found.result.parameters.get("sweep", {})
+        for name in {**other, **options}:
+            if other.get(name) != options.get(name):
+                raise InputError(
+                    f"{path} is of another sweep ({name}: {other.get(name, 'none')}, now "
+                    f"{options.get(name, 'none')}); leave resume out, or name another file"
+                )
+        return found
+    return None

@@ -1,0 +1,312 @@
+"""Sweeps over parameters and start values: tables, files, failures, pictures, and what a kill leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers.nursery import needs_fork
+
+import dae_sdc as ds
+from dae_sdc.cli import main
+from dae_sdc.errors import DAEWarning, InputError, ResultFileError
+from dae_sdc.plotting.sweep import end_values, sweep as draw
+from dae_sdc.run.sweep import swept_values
+from dae_sdc.run.sweep_table import Outcome, Table
+
+SETTINGS: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": 0.05, "t_end": 0.2, "points": 5}
+
+
+class Growth(ds.ProblemDAE):
+    """y' = r y^2 from y(0), z = y': no solution beyond t = 1/(r y(0))."""
+
+    index = 1
+    names = ("y", "z")
+    units = ("m", "m/s")
+    interval = (0.0, 1.0)
+    parameter_units = {"r": "1/m/s"}
+
+    def __init__(self, r: float = 1.0, steps: float = 1.0, **settings: Any) -> None:
+        if r <= 0.0:
+            raise ValueError(f"r must be positive; got {r}")
+        super().__init__(1, 1, **settings)
+        self.r, self.steps = r, steps
+
+    def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+        return [du[0] - u[1], u[1] - self.r * self.steps * u[0] ** 2]
+
+
+def quick(problem: Any, params: Any, **more: Any) -> ds.Sweep:
+    return ds.sweep(problem, params, **{**SETTINGS, **more})
+
+
+def assert_same_runs(first: ds.Sweep, second: ds.Sweep) -> None:
+    for name in set(first.data.dtype.names) - {"time"}:
+        assert first.data[name].tobytes() == second.data[name].tobytes(), name
+
+
+def test_the_runs_of_a_sweep_are_those_of_solve() -> None:
+    found = quick("pendulum", {"g": [5.0, 9.0], "l": (0.5, 1)})
+    assert found.u.shape == (4, 5, 5) and len(found) == 4 and found.success.all()
+    assert found.parameters["g"].tolist() == [5, 5, 9, 9] and found.parameters["l"].tolist() == [
+        0.5,
+        1,
+        0.5,
+        1,
+    ]
+    for run in range(4):
+        params = {name: float(values[run]) for name, values in found.parameters.items()}
+        alone = ds.solve("pendulum", params=params, dense=False, **SETTINGS)
+        assert np.array_equal(found.u[run], alone.u) and np.array_equal(found.t, alone.t)
+        assert found["x"][run, -1] == alone.values("x")[-1] == found.quantity("x")[run]
+        assert found.data["newton"][run] == alone.stats["newton"]
+    assert found.units["g"] == "m/s^2" and found.units["x"] == "m"
+    assert np.array_equal(found.quantity("max(lambda)"), found["lambda"].max(axis=1))
+    assert np.allclose(found.quantity("mean(y)"), found["y"].mean(axis=1), rtol=1e-14)
+    assert "g" in str(found).splitlines()[1] and len(str(found).splitlines()) == 6
+
+
+def test_values_are_lists_ranges_and_pairs() -> None:
+    over, fixed = swept_values(
+        {"a": "1,2.5", "b": "0:10:3", "c": "1:100:3:log", "d": np.arange(2), "e": 7, "f": "x"}
+    )
+    assert over == {"a": [1, 2.5], "b": [0, 5, 10], "c": [1, 10, 100], "d": [0, 1]} and fixed == {
+        "e": 7,
+        "f": "x",
+    }
+    assert all(isinstance(value, int) for value in over["b"])
+    paired = quick(Growth, {"r": [0.1, 0.2], "u0:y": "1:2:2"}, combine="zip")
+    assert paired.u[:, 0, 0].tolist() == [1.0, 2.0] and paired.units["u0:y"] == "m"
+    assert np.allclose(
+        paired["y"][:, -1], 1.0 / (1.0 / np.array([1.0, 2.0]) - 0.2 * np.array([0.1, 0.2])), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "more", "says"),
+    [
+        ({"r": 1.0}, {}, "nothing to sweep"),
+        ({"r": []}, {}, "r has no values"),
+        ({"r": "1:2"}, {}, "start:stop:count"),
+        ({"r": "1:x:3"}, {}, "start:stop:count"),
+        ({"r": "1:2:0"}, {}, "1 to 100000 values"),
+        ({"r": "1:2:1000000000"}, {}, "1 to 100000 values"),
+        ({"r": "0:2:3:log"}, {}, "above 0"),
+        ({"r": [1, "a"]}, {}, "must be a number"),
+        ({"r": [1, float("inf")]}, {}, "must be finite"),
+        ({"r": [1, 2], "steps": [1, 2, 3]}, {"combine": "zip"}, "2 of r, 3 of steps"),
+        ({"r": [1, 2]}, {"combine": "sum"}, "one of grid, zip"),
+        ({"r": [1, 2, 1]}, {}, "given twice"),
+        ({"r": "1:2:1000", "steps": "1:2:1000"}, {}, "at most 100000 runs"),
+        ({"q": [1, 2]}, {}, "has no parameter q"),
+        ({"r": [1, 2]}, {"sweeper": "radau-iia-4"}, "unknown sweeper"),
+        ({"r": [1, 2]}, {"resume": True}, "name it"),
+        ({"u0:y": [1, 2]}, {"u0": [1.0, 1.0]}, "u0 is given by names"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused(params: Any, more: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        quick(Growth, params, **more)
+
+
+def test_failed_runs_are_told_kept_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(DAEWarning, match="4 of 5 runs failed: r=0: ValueError: r must be positive"):
+        found = ds.sweep(Growth, {"r": "0:2:5", "u0:y": 1.0}, rtol=1e-4, points=21, out=tmp_path / "s")
+    assert found.success.tolist() == [False, True, False, False, False]
+    assert found.message[0] == "ValueError: r must be positive; got 0.0" and "singularity" in found.message[3]
+    y = found["y"]
+    assert np.isnan(y[0]).all() and np.isfinite(y[1]).all() and 0 < np.isfinite(y[4]).sum() < 21
+    assert np.isnan(found.quantity("y")[[0, 2, 3, 4]]).all() and found.quantity("t_end")[4] == pytest.approx(
+        0.5, abs=0.05
+    )
+    kept = ds.load(tmp_path / "s.npy")
+    assert kept.parameters["complete"] and kept.data.tobytes() == found.data.tobytes()
+    figure = draw(kept)
+    crosses = [line for axes in figure.axes for line in axes.lines if line.get_marker() == "x"]
+    assert len(crosses) == 6 and "4 failed (crosses)" in figure.get_suptitle()
+    (panel,) = end_values(kept, ["max(y)"]).axes
+    assert panel.lines[-1].get_xdata().tolist() == [0.0, 1.0, 1.5, 2.0]
+    assert main(["plot", "end-values", str(tmp_path / "s.npy"), "--unknowns", "t_end,y"]) == 0
+    assert main(["plot", "sweep", str(tmp_path / "s.npy"), "--unknowns", "x"]) == 2
+    assert "unknown name 'x'" in capsys.readouterr().err
+
+
+def test_a_sweep_of_20_values_with_a_picture_is_one_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = (
+        "sweep pendulum --params g=1:20:20 --rtol 1e-4 --points 21 --plot p.png --show lambda --out p.npy"
+    )
+    assert main(command.split()) == 0
+    out, err = capsys.readouterr()
+    assert "20 runs to t = 2 s" in out and "written to p.npy\ndrawn in p.png\n" in out and err == ""
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    found = ds.Sweep.load("p.npy")
+    assert np.allclose(found.quantity("max(lambda)"), 3.0 * found.parameters["g"], rtol=0.05)  # 3 m g / l
+    assert main("sweep pendulum --param g=1,2 --plot p.bmp".split()) == 2
+
+
+def test_workers_find_what_one_process_finds() -> None:
+    alone, shared = (quick("simple", {"alpha": "1:5:5"}, workers=workers) for workers in (1, 2))
+    assert_same_runs(alone, shared)
+    Growth.__module__, home = "__main__", Growth.__module__
+    try:
+        with pytest.raises(InputError, match=r"FILE\.py:NAME"):
+            quick(Growth, {"r": [1, 2]}, workers=2)
+    finally:
+        Growth.__module__ = home
+
+
+def test_a_swept_parameter_may_be_called_like_a_column_of_the_table(tmp_path: Path) -> None:
+    found = quick(Growth, {"steps": [0.1, 0.2], "u0:y": 1}, out=tmp_path / "s")
+    assert found.parameters["steps"].tolist() == [0.1, 0.2] and found.data["steps"].tolist() == [4, 4]
+    again = quick(Growth, {"steps": [0.1, 0.2, 0.3], "u0:y": 1}, out=tmp_path / "s", resume=True)
+    assert again.data[:2].tobytes() == found.data.tobytes()
+
+
+def test_eliminated_unknowns_of_a_model_are_in_the_table() -> None:
+    model = ds.Model("tank", interval=(0.0, 1.0))
+    h, q, r = model.variables("h q r", start=[2.0, None, None], unit=["m", "m^3/s", "m^3/s"])
+    a = model.parameter("a", 0.3)
+    model.equations(model.der(h) + q, q - a * h, r - 2 * q)
+    found = ds.sweep(model, {"a": [0.3, 0.6]}, rtol=1e-8, simplify=True, points=3)
+    assert len(found.names) < 3 and set(found.all_names) == {"h", "q", "r"}
+    assert np.allclose(
+        found["r"][:, -1], 4.0 * np.array([0.3, 0.6]) * np.exp(-np.array([0.3, 0.6])), rtol=1e-7
+    )
+    assert found.units["r"] == "m^3/s"
+
+
+def test_a_finished_sweep_takes_more_values_and_no_other_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dae_sdc.run import sweep as function
+
+    module = sys.modules[function.__module__]
+    solved, solve = [], module.solve
+    monkeypatch.setattr(
+        module, "solve", lambda *args, **own: solved.append(own["params"]) or solve(*args, **own)
+    )
+    first = quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True)
+    more = quick("simple", {"alpha": [2, 3, 1]}, out=tmp_path / "s.npy", resume=True)
+    assert [params["alpha"] for params in solved] == [1, 2, 3]
+    assert more.data[[2, 0]].tobytes() == first.data.tobytes()
+    with pytest.raises(InputError, match=r"another sweep \(dt: 0.05, now 0.1\)"):
+        quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True, dt=0.1)
+    assert not list(tmp_path.glob("*.partial.*"))
+
+
+SLOW = """
+import os, sys, time
+import dae_sdc as ds
+from dae_sdc.run import sweep
+module = sys.modules[sweep.__module__]
+solve = module.solve
+def slow(*args, **settings):
+    with open("log", "a") as log:
+        log.write(f"{settings['params']['alpha']}\\n")
+    time.sleep(float(sys.argv[1]))
+    return solve(*args, **settings)
+module.solve = slow
+ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=5, out="s.npy", resume=True)
+"""
+
+
+@needs_fork
+def test_a_killed_sweep_goes_on_where_it_was_and_does_nothing_twice(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    log, finished = tmp_path / "log", set()
+
+    def start(pause: float) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "slow.py", str(pause)], cwd=tmp_path, env=os.environ.copy())
+
+    def begun() -> list[int]:
+        return [int(line) for line in log.read_text().split()] if log.exists() else []
+
+    for wanted in (4, 8):
+        process, limit = start(0.05), time.monotonic() + 120.0
+        while len(begun()) < wanted and time.monotonic() < limit:
+            time.sleep(0.002)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        partial = ds.Sweep.load(tmp_path / "s.partial.npy")
+        done = set(partial.parameters["alpha"][partial.data["done"]].astype(int).tolist())
+        assert finished <= done and wanted - 2 <= len(done) < 12 and not (tmp_path / "s.npy").exists()
+        assert "not run yet" in str(partial) and "not run yet" in draw(partial.result).get_suptitle()
+        finished = done
+    before = len(begun())
+    assert start(0.0).wait() == 0
+    assert begun()[before:] == [alpha for alpha in range(1, 13) if alpha not in finished]
+    assert not (tmp_path / "s.partial.npy").exists()
+    found = ds.Sweep.load(tmp_path / "s.npy")
+    whole = ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=5)
+    assert found.result.parameters["complete"]
+    assert_same_runs(found, whole)
+
+
+@pytest.mark.parametrize("entry", ["over", "names", "time_unit", "others"])
+def test_a_damaged_file_of_a_sweep_is_refused_in_one_line(tmp_path: Path, entry: str) -> None:
+    quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s")
+    about = json.loads((tmp_path / "s.json").read_text())
+    about["parameters"][entry] = ["a", "b"] if entry != "time_unit" else 1
+    (tmp_path / "s.json").write_text(json.dumps(about))
+    with pytest.raises(ResultFileError, match="run the sweep again"):
+        ds.Sweep.load(tmp_path / "s.npy")
+    assert main(["plot", "sweep", str(tmp_path / "s.npy")]) == 2
+    with pytest.raises(ResultFileError, match="of kind"):
+        ds.solve("hessenberg-1", dt=0.5, out=tmp_path / "t")
+        ds.Sweep.load(tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize(("count", "curves"), [(1, 3), (7, 3), (20, 3)])
+def test_pictures_have_a_legend_for_few_runs_and_a_scale_of_colours_for_many(count: int, curves: int) -> None:
+    found = quick("simple", {"alpha": f"1:1000:{count}:log"}, dt=0.2)
+    figure = draw(found.result)
+    assert all(len(axes.lines) == count for axes in figure.axes[:curves])
+    legend = figure.axes[0].get_legend()
+    assert (legend is None) == (count == 20) and len(figure.axes) == curves + (count == 20)
+    scale = end_values(found.result).axes[0].get_xscale()
+    assert scale == ("log" if count > 1 else "linear")
+
+
+def made_up(values: Any, function: Any, names: tuple[str, ...] = ("x", "y")) -> Any:
+    """The table of a sweep over R and C whose solutions are given."""
+    t = np.linspace(0.0, 1.0, 11)
+    table = Table(("R", "C"), values, {"problem": "made up"}, {"R": "Ohm"}, None)
+    about = {"n_diff": 1, "time_unit": "s"}
+    for run, (r, c) in enumerate(values):
+        u = function(t, r, c)
+        found = Outcome("", True, names, ("V", ""), about=about, t=t, u=u, more=np.zeros((11, 0)))
+        table.put(run, found)
+    return table.finish().result
+
+
+def test_many_runs_long_names_and_wide_ranges_have_their_place() -> None:
+    grid = [(float(r), float(c)) for r in range(4) for c in range(1, 61)]
+    names = ("short", "a.very.long.name.of.an.unknown[3]")
+    many = made_up(grid, lambda t, r, c: np.stack([np.sin(r * t + c), c * t], 1), names)
+    for picture in (draw(many), end_values(many)):
+        assert picture.axes[0].get_ylabel().startswith("short") and picture.axes[1].get_ylabel() == ""
+        assert picture.axes[1].get_title(loc="left").startswith("a.very.long.name.of.an.unknown[3]")
+        assert len(picture.axes) == 3 and picture.axes[0].get_legend() is None
+        picture.draw_without_rendering()
+    assert end_values(many).axes[2].get_ylabel() == "C" and draw(many).axes[2].get_ylabel() == "R [Ohm]"
+    lined = made_up(
+        [(float(r), c) for r in range(8) for c in (1.0, 2.0)], lambda t, r, c: np.stack([t, r * t], 1)
+    )
+    assert [text.get_text() for text in draw(lined).legends[0].get_texts()] == ["C=1", "C=2"]
+    wide = made_up(
+        [(r, 1.0) for r in np.geomspace(1e-6, 1e6, 8)], lambda t, r, c: np.stack([r + r * t, r * t], 1)
+    )
+    assert [axes.get_yscale() for axes in draw(wide).axes[:2]] == ["log", "linear"]
+    assert [axes.get_yscale() for axes in end_values(wide).axes[:2]] == ["log", "log"]
+    assert "8 runs" in draw(wide).get_suptitle()
