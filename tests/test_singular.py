@@ -356,6 +356,17 @@ def test_determinants_are_those_of_the_matrix(size: int) -> None:
     assert found.deficiency(0, (1.0, u, u), [(2.0, u, u)], p) is None
 
 
+def test_followers_keep_signs_of_their_own() -> None:
+    model, _ = matrix_model(7)
+    form = model.form()
+    found = Determinants(model, form.states)
+    u, p = np.ones(len(form.states)), np.empty(0)
+    one, other = found.follower(), found.follower()
+    one.begin(1.0, u, u, p)
+    other.begin(-1.0, u, u, p)
+    assert one.signs == -other.signs != 0.0
+
+
 def test_null_vectors_name_rows_in_any_units() -> None:
     A = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [0.0, 0.0, 7.0]])
     A[1] = 2.0 * A[0]

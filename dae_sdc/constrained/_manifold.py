@@ -8,61 +8,31 @@ A state is a pair of u and v; first-order equations have no v. Local coordinates
 - in a chart: eta = U^T (u - base), and for second order nu = U^T v as well; for nonholonomic constraints u
   itself and nu = U^T (v - base), as only velocities are bound;
 - without a chart: u and v themselves.
+
+What a step works on stands in one :class:`ManifoldMemory`, which functions take as ``s``. Vectors, and
+matrices row by row, are passed as pointers.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import ctypes
+from typing import Any
 
 import numpy as np
-from numba import typeof, types
+from numba import types
+from numba.extending import register_jitable
 
-from dae_sdc.dae.compiling import inner, kept, lightly_optimized
-from dae_sdc.dae.machine import call_residual
+from dae_sdc.dae.compiling import kept, lightly_optimized
+from dae_sdc.dae.counters import Counts
+from dae_sdc.dae.machine import INNER, RecordView, address_of, call_residual, doubles, integers
+from dae_sdc.dae.memory import fields
 
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
 """Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and
 A u'' + B lambda = h with g(u, u') = 0."""
 
-A, B, H, G, DG, DG_DT, D2G = range(7)
-"""Parts of the equations, in the order of their addresses."""
-
-FORM, CHART, N, M, STAGES, POSITIONS, VELOCITIES, ERRORS, EXTRA, POINTS, ADDRESSES = range(11)
-"""Entries of ``integers``: numbers, and from the last on the addresses of the parts."""
-
-VALID, MADE, FRESH, EVALUATIONS, JACOBIANS, ITERATIONS, FACTORIZATIONS, SOLVES, WHERE = range(9)
-"""Entries of ``marks``. Of the chart: whether there is one, how many there have been, whether the step began
-with a new one. Then what is counted; and the place of an unknown or a constraint."""
-
-SIGN, CHART_SIGN, START_SIGN, END_SIGN, CROSSED, MARKS = range(9, 15)
-"""More ``marks``. Signs of determinants: of the last matrix, of the last one of a chart, of the saddle-point
-matrix at the start and at the end of the step. Whether that of the chart has changed in the step. How many
-there are."""
-
 SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
-"""How a step has ended, or that an iteration goes on. At WHERE stands the unknown with the largest error of a
-solved step, or the constraint that depends on those before it."""
-
-ALPHA, BETA, TURNED, ERROR, LAST_CHANGE, SIZE, START_SIZE, LEAST_SIZE, END_SIZE, NUMBERS = range(10)
-"""``numbers``: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step;
-last change of an iteration; logarithm of the determinant of the saddle-point matrix, the last one, that at
-the start of the step, the least within the step and that at its end. How many there are."""
-
-BASE, PLACE, SPEED, CHANGE, START, END, WEIGHTS, VECTORS = 0, 1, 2, 3, 4, 7, 10, 12
-"""Rows of ``vectors``: base of the chart; u, v and their last derivative at a stage; the three at the start
-and at the end of the step; weights of u and v; how many there are."""
-
-Z0, Z1, Z, LOCAL_ERROR = range(4)
-"""Rows of ``local``: local coordinates at the start and end of the step and at a stage, and the error."""
-
-MULTIPLIERS, END_MULTIPLIERS, VALUE, REST = range(4)
-"""Rows of ``sides``, a number for each constraint."""
-
-SCALE, RHS = range(2)
-"""Rows of ``long``: row scales of a matrix, and right-hand side or solution."""
-
-MASS, J, REFLECTIONS = range(3)
-"""Matrices of ``square``: A, [G; U^T], and reflections."""
+"""How a step has ended, or that an iteration goes on."""
 
 CORRECTOR_ITERATIONS = 12
 """Largest number of Newton iterations that find a point on the manifold."""
@@ -77,90 +47,141 @@ TINY_PIVOT = 1e-13
 """Pivot, relative to the largest entry of its row, that counts as zero."""
 
 
-class Memory(NamedTuple):
-    """Memory of compiled steps: method and problem, the chart, and work space.
+class ManifoldMarks(ctypes.Structure):
+    """Integers that steps pass on, for Python and for compiled code; checkpoints have them in this order."""
 
-    With n unknowns u, m constraints, d = n - m, k local coordinates, and S stages of which some serve the
-    interpolant alone. The fields are few, as each adds to the time of compilation.
+    _fields_ = [
+        # Whether there is a chart, how many there have been, whether the step began with a new one.
+        *fields(ctypes.c_int64, "valid made fresh"),
+        ("counts", Counts),
+        *fields(
+            ctypes.c_int64,
+            "where",  # unknown with the largest error of a solved step, or constraint that depends on others
+            # Signs of determinants: of the last matrix, of the last one of a chart, and of the saddle-point
+            # matrix at the start and at the end of the step.
+            "sign chart_sign start_sign end_sign",
+            "crossed",  # whether the sign of the chart has changed in the step
+        ),
+    ]
+
+
+class ManifoldMemory(ctypes.Structure):
+    """What steps work on, for Python and for compiled code: addresses of doubles unless said.
+
+    With n unknowns u, m constraints, d = n - m, k local coordinates, and S slopes, of the stages, the end of
+    the step and the stages that serve the interpolant alone.
     """
 
-    integers: Any
-    numbers: Any
-    p: Any
-    table: Any  # (rows, S): A, b, two rows of errors, A of the extra stages, weights of the interpolant
-    times: Any  # c, c of the extra stages, points of the interpolant
-    vectors: Any  # (VECTORS, n)
-    local: Any  # (4, k)
-    slopes: Any  # (S, k)
-    sides: Any  # (4, m)
-    long: Any  # (2, n + m)
-    pivots: Any  # integers (2, n + m)
-    basis: Any  # U, (n, d)
-    square: Any  # (3, n, n)
-    coupling: Any  # (n, m)
-    G: Any  # (m, n)
-    saddle: Any  # (n + m, n + m)
-    points: Any  # (POINTS, 2 n + m)
-    marks: Any  # integers (MARKS,)
+    _fields_ = [
+        ("marks", ManifoldMarks),
+        *fields(
+            ctypes.c_double,
+            "alpha beta",  # coefficients of Baumgarte's stabilisation
+            "turned",  # cosine of the angle to the tangent space below which a new chart is made
+            "error",  # norm of the error of the step
+            "last_change",  # of an iteration
+            # Logarithm of the determinant of the saddle-point matrix: the last one, that at the start of the
+            # step, the least within the step and that at its end.
+            "log_determinant start_log_determinant least_log_determinant end_log_determinant",
+        ),
+        *fields(
+            ctypes.c_int64,
+            "form",  # of the equations, one of the four above
+            "chart positions velocities",  # whether there are charts, and which projections at ends of steps
+            "n m coordinates slopes stages extra points",  # numbers; the last three of the method
+            "error_estimates",  # number, 1 or 2
+            "A B h g dg dg_dt d2g",  # functions; B is 0 if it is the transpose of dg, dg_dt if it is zero
+            "p",  # parameters of the functions
+            # Coefficients of the method: times (stages,), (extra,) and (points,), and weights of the slopes
+            # (stages, S), (S,), (error_estimates, S), (extra, S) and (points, S).
+            "stage_times extra_times point_times",
+            "stage_weights end_weights error_weights extra_weights point_weights",
+            "base",  # of the chart, (n,)
+            "u v a u0 v0 a0 u1 v1 a1",  # state and its last derivative at a stage, at the start, at the end
+            "weights",  # of u and v in norms of errors, (2, n)
+            "z0 z1 z local_error",  # local coordinates at the start, the end and a stage; their error
+            "K",  # slopes of the local coordinates, (S, k)
+            "multipliers end_multipliers",  # at a stage or the start, and at the end, (m,)
+            "g_value rest_value",  # of the constraints, and of what their derivatives add, (m,)
+            "scale rhs",  # of the rows of a matrix, and right-hand side or solution, (n + m,)
+            "chart_pivots saddle_pivots",  # integers, (n + m,)
+            "basis",  # U, (n, d)
+            "chart_matrix",  # [G; U^T] or a copy of A, and then its factors, (n, n)
+            "reflections",  # (n, n)
+            "A_value B_value dg_value",  # (n, n), (n, m), (m, n)
+            "saddle",  # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n)
+            "point_values",  # states within the step, (points, unknowns)
+        ),
+    ]
 
 
-@inner
-def part(s, which, t, u, v, out):  # type: ignore[no-untyped-def]
+memory_at = RecordView(ManifoldMemory).at
+
+
+@register_jitable(**INNER)
+def entries_from(values: Any, first: Any) -> Any:
+    """The numbers at a pointer from entry ``first`` on."""
+    return doubles(address_of(values) + 8 * first)
+
+
+@register_jitable(**INNER)
+def evaluate(s: Any, function: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """Evaluate a part of the equations."""
-    address = s.integers[ADDRESSES + which]
-    call_residual(address, t, u.ctypes.data, v.ctypes.data, s.p.ctypes.data, out.ctypes.data)
+    call_residual(function, t, address_of(u), address_of(v), s.p, address_of(out))
 
 
-@inner
-def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def factor(s: Any, matrix: Any, pivots: Any, size: Any) -> Any:
     """LU factors in place, by scaled row pivoting; returns the column without a pivot, or -1."""
-    sign = 1
+    sign, scale = 1, doubles(s.scale)
     for i in range(size):
         largest = 0.0
         for j in range(size):
-            largest = max(largest, abs(matrix[i, j]))
+            largest = max(largest, abs(matrix[i * size + j]))
         if not (largest > 0.0 and largest < np.inf):
             return i
         scale[i] = 1.0 / largest
     for k in range(size):
         best, at = -1.0, k
         for i in range(k, size):
-            candidate = abs(matrix[i, k]) * scale[i]
+            candidate = abs(matrix[i * size + k]) * scale[i]
             if candidate > best:
                 best, at = candidate, i
         if not best > TINY_PIVOT:
             return k
         pivots[k] = at
+        upper, other = k * size, at * size
         if at != k:
             for j in range(size):
-                matrix[k, j], matrix[at, j] = matrix[at, j], matrix[k, j]
+                matrix[upper + j], matrix[other + j] = matrix[other + j], matrix[upper + j]
             scale[k], scale[at] = scale[at], scale[k]
             sign = -sign
-        inverse = 1.0 / matrix[k, k]
+        inverse = 1.0 / matrix[upper + k]
         if inverse < 0.0:
             sign = -sign
         for i in range(k + 1, size):
-            if matrix[i, k] != 0.0:
-                ratio = matrix[i, k] * inverse
-                matrix[i, k] = ratio
+            row = i * size
+            if matrix[row + k] != 0.0:
+                ratio = matrix[row + k] * inverse
+                matrix[row + k] = ratio
                 for j in range(k + 1, size):
-                    matrix[i, j] -= ratio * matrix[k, j]
-    marks[SIGN] = sign
+                    matrix[row + j] -= ratio * matrix[upper + j]
+    s.marks.sign = sign
     return -1
 
 
-@inner
-def measure(s, size):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def measure(s: Any, size: Any) -> None:
     """Set the logarithm of the determinant of the saddle-point matrix from its factors."""
-    total = 0.0
+    total, saddle = 0.0, doubles(s.saddle)
     for k in range(size):
-        total += np.log(abs(s.saddle[k, k]))
-    s.numbers[SIZE] = total
-    s.numbers[LEAST_SIZE] = min(s.numbers[LEAST_SIZE], total)
+        total += np.log(abs(saddle[k * size + k]))
+    s.log_determinant = total
+    s.least_log_determinant = min(s.least_log_determinant, total)
 
 
-@inner
-def substitute(matrix, pivots, x, size):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def substitute(matrix: Any, pivots: Any, x: Any, size: Any) -> None:
     """Solve with factors, in place."""
     for k in range(size):
         at = pivots[k]
@@ -169,131 +190,147 @@ def substitute(matrix, pivots, x, size):  # type: ignore[no-untyped-def]
     for i in range(1, size):
         total = x[i]
         for j in range(i):
-            total -= matrix[i, j] * x[j]
+            total -= matrix[i * size + j] * x[j]
         x[i] = total
     for i in range(size - 1, -1, -1):
         total = x[i]
         for j in range(i + 1, size):
-            total -= matrix[i, j] * x[j]
-        x[i] = total / matrix[i, i]
+            total -= matrix[i * size + j] * x[j]
+        x[i] = total / matrix[i * size + i]
 
 
-@inner
-def evaluate_constraint_jacobian(s, t, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def solve_chart(s: Any, x: Any) -> None:
+    """Solve with the factors of [G; U^T], or of A in their place, in place."""
+    substitute(doubles(s.chart_matrix), integers(s.chart_pivots), x, s.n)
+
+
+@register_jitable(**INNER)
+def solve_saddle(s: Any, x: Any, size: Any) -> None:
+    """Solve with the factors of the saddle-point matrix, in place."""
+    substitute(doubles(s.saddle), integers(s.saddle_pivots), x, size)
+
+
+@register_jitable(**INNER)
+def evaluate_constraint_jacobian(s: Any, t: Any, u: Any, v: Any) -> None:
     """The Jacobian G of the constraints, by v where they are nonholonomic."""
-    if s.integers[M] > 0:
-        part(s, DG, t, u, v, s.G)
-        s.marks[JACOBIANS] += 1
+    if s.m > 0:
+        evaluate(s, s.dg, t, u, v, doubles(s.dg_value))
+        s.marks.counts.jacobian += 1
 
 
-@inner
-def factor_chart(s):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def factor_chart(s: Any) -> Any:
     """Factors of [G; U^T] at the point where G was evaluated."""
-    n, m = s.integers[N], s.integers[M]
+    n, m = s.n, s.m
+    d, matrix, G, basis = n - m, doubles(s.chart_matrix), doubles(s.dg_value), doubles(s.basis)
     for j in range(n):
         for i in range(m):
-            s.square[J, i, j] = s.G[i, j]
+            matrix[i * n + j] = G[i * n + j]
         for i in range(m, n):
-            s.square[J, i, j] = s.basis[j, i - m]
-    s.marks[FACTORIZATIONS] += 1
-    regular = factor(s.square[J], s.pivots[0], s.long[SCALE], n, s.marks) < 0
-    s.marks[CHART_SIGN] = s.marks[SIGN]
+            matrix[i * n + j] = basis[j * d + i - m]
+    s.marks.counts.factorization += 1
+    regular = factor(s, matrix, integers(s.chart_pivots), n) < 0
+    s.marks.chart_sign = s.marks.sign
     return regular
 
 
-@inner
-def make_chart(s, t, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
     """A new chart at a point: an orthonormal basis U of the kernel of G, by reflections of G^T."""
-    n, m = s.integers[N], s.integers[M]
+    n, m = s.n, s.m
     evaluate_constraint_jacobian(s, t, u, v)
-    Q, R = s.square[REFLECTIONS], s.square[J]
+    Q, R, G = doubles(s.reflections), doubles(s.chart_matrix), doubles(s.dg_value)
     for i in range(n):
         for j in range(n):
-            Q[i, j] = 1.0 if i == j else 0.0
+            Q[i * n + j] = 1.0 if i == j else 0.0
     for k in range(m):
         size = 0.0
         for j in range(n):
-            size += s.G[k, j] ** 2
+            size += G[k * n + j] ** 2
         size = np.sqrt(size)
         if not (size > 0.0 and size < np.inf):
-            s.marks[WHERE] = k
+            s.marks.where = k
             return DEPENDENT if size == 0.0 else UNDEFINED
         for j in range(n):
-            R[j, k] = s.G[k, j] / size
+            R[j * n + k] = G[k * n + j] / size
     for k in range(m):
         norm = 0.0
         for i in range(k, n):
-            norm += R[i, k] ** 2
+            norm += R[i * n + k] ** 2
         norm = np.sqrt(norm)
         if not norm > TINY_PIVOT:
-            s.marks[WHERE] = k
+            s.marks.where = k
             return DEPENDENT
-        if R[k, k] > 0.0:
+        if R[k * n + k] > 0.0:
             norm = -norm
         # The reflection I - beta w w^T with w = column - norm e_k.
-        R[k, k] -= norm
-        beta = -1.0 / (norm * R[k, k])
+        R[k * n + k] -= norm
+        beta = -1.0 / (norm * R[k * n + k])
         for j in range(k + 1, m):
             total = 0.0
             for i in range(k, n):
-                total += R[i, k] * R[i, j]
+                total += R[i * n + k] * R[i * n + j]
             total *= beta
             for i in range(k, n):
-                R[i, j] -= total * R[i, k]
+                R[i * n + j] -= total * R[i * n + k]
         for i in range(n):
             total = 0.0
             for j in range(k, n):
-                total += Q[i, j] * R[j, k]
+                total += Q[i * n + j] * R[j * n + k]
             total *= beta
             for j in range(k, n):
-                Q[i, j] -= total * R[j, k]
-    bound = v if s.integers[FORM] == NONHOLONOMIC else u
+                Q[i * n + j] -= total * R[j * n + k]
+    bound = v if s.form == NONHOLONOMIC else u
+    base, basis = doubles(s.base), doubles(s.basis)
     for i in range(n):
-        s.vectors[BASE, i] = bound[i]
+        base[i] = bound[i]
         for j in range(n - m):
-            s.basis[i, j] = Q[i, m + j]
-    s.marks[VALID], s.marks[FRESH] = 1, 1
-    s.marks[MADE] += 1
+            basis[i * (n - m) + j] = Q[i * n + m + j]
+    s.marks.valid = s.marks.fresh = 1
+    s.marks.made += 1
     return SOLVED
 
 
-@inner
-def project_on_chart(s, x, relative, out):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def project_on_chart(s: Any, x: Any, relative: Any, out: Any) -> None:
     """U^T x, or U^T (x - base), into ``out``."""
-    n, m = s.integers[N], s.integers[M]
-    for j in range(n - m):
+    n, d, base, basis = s.n, s.n - s.m, doubles(s.base), doubles(s.basis)
+    for j in range(d):
         total = 0.0
         for i in range(n):
-            total += s.basis[i, j] * (x[i] - s.vectors[BASE, i] if relative else x[i])
+            total += basis[i * d + j] * (x[i] - base[i] if relative else x[i])
         out[j] = total
 
 
-@inner
-def turn(s):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def turn(s: Any) -> Any:
     """Cosine of the largest angle between a column of U and the tangent space, by factors of [G; U^T]."""
-    n, m = s.integers[N], s.integers[M]
+    n, m, rhs = s.n, s.m, doubles(s.rhs)
     longest = 1.0
     for j in range(n - m):
         for i in range(n):
-            s.long[RHS, i] = 0.0
-        s.long[RHS, m + j] = 1.0
-        substitute(s.square[J], s.pivots[0], s.long[RHS], n)
+            rhs[i] = 0.0
+        rhs[m + j] = 1.0
+        solve_chart(s, rhs)
         total = 0.0
         for i in range(n):
-            total += s.long[RHS, i] ** 2
+            total += rhs[i] ** 2
         longest = max(longest, np.sqrt(total))
     return 1.0 / longest
 
 
-@inner
-def improve(s, x):  # type: ignore[no-untyped-def]
-    """Add the correction at RHS to ``x``; returns whether Newton's method is done, fails or goes on."""
-    s.marks[ITERATIONS] += 1
+@register_jitable(**INNER)
+def improve(s: Any, x: Any) -> Any:
+    """Add the correction at rhs to ``x``; returns whether Newton's method is done, fails or goes on."""
+    s.marks.counts.newton += 1
+    rhs = doubles(s.rhs)
     change = size = 0.0
-    for i in range(len(x)):
-        x[i] += s.long[RHS, i]
-        change, size = max(change, abs(s.long[RHS, i])), max(size, abs(x[i]))
-    before, s.numbers[LAST_CHANGE] = s.numbers[LAST_CHANGE], change
+    for i in range(s.n):
+        x[i] += rhs[i]
+        change, size = max(change, abs(rhs[i])), max(size, abs(x[i]))
+    before = s.last_change
+    s.last_change = change
     if not change < np.inf:
         return UNDEFINED
     if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
@@ -301,36 +338,36 @@ def improve(s, x):  # type: ignore[no-untyped-def]
     return SLOW if change > 2.0 * before else GOING
 
 
-@inner
-def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
     """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
-    n, m = s.integers[N], s.integers[M]
-    s.numbers[LAST_CHANGE] = np.inf
+    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
+    s.last_change = np.inf
     for iteration in range(CORRECTOR_ITERATIONS):
-        part(s, G, t, u, v, s.sides[VALUE])
+        evaluate(s, s.g, t, u, v, value)
         evaluate_constraint_jacobian(s, t, u, v)
         if not factor_chart(s):
             return SINGULAR
-        project_on_chart(s, x, True, s.long[RHS, m:])
+        project_on_chart(s, x, True, entries_from(rhs, m))
         for i in range(m):
-            s.long[RHS, i] = -s.sides[VALUE, i]
+            rhs[i] = -value[i]
         for i in range(n - m):
-            s.long[RHS, m + i] = eta[i] - s.long[RHS, m + i]
-        substitute(s.square[J], s.pivots[0], s.long[RHS], n)
+            rhs[m + i] = eta[i] - rhs[m + i]
+        solve_chart(s, rhs)
         status = improve(s, x)
         if status != GOING:
             if status == SOLVED and iteration >= ITERATIONS_IN_GOOD_CHART:
-                s.marks[VALID] = 0
+                s.marks.valid = 0
             return status
     return SLOW
 
 
-@inner
-def lift(s, t, z, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
-    n, m = s.integers[N], s.integers[M]
-    form, d = s.integers[FORM], n - m
-    if not s.integers[CHART]:
+    n, m, form = s.n, s.m, s.form
+    d = n - m
+    if not s.chart:
         for i in range(n):
             u[i] = z[i]
         if form >= SECOND:
@@ -341,7 +378,7 @@ def lift(s, t, z, u, v):  # type: ignore[no-untyped-def]
     if form == NONHOLONOMIC:
         for i in range(n):
             u[i] = z[i]
-        status = correct(s, t, z[n:], u, v, v)
+        status = correct(s, t, entries_from(z, n), u, v, v)
     else:
         status = correct(s, t, z, u, v, u)
     if status != SOLVED:
@@ -350,93 +387,102 @@ def lift(s, t, z, u, v):  # type: ignore[no-untyped-def]
     if not factor_chart(s):
         return SINGULAR
     if form == SECOND:
-        moving(s, t, u, v, s.long[RHS])
+        rhs = doubles(s.rhs)
+        moving(s, t, u, v, rhs)
         for i in range(d):
-            s.long[RHS, m + i] = z[d + i]
-        substitute(s.square[J], s.pivots[0], s.long[RHS], n)
+            rhs[m + i] = z[d + i]
+        solve_chart(s, rhs)
         for i in range(n):
-            v[i] = s.long[RHS, i]
+            v[i] = rhs[i]
     return SOLVED
 
 
-@inner
-def moving(s, t, u, v, out):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def moving(s: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """-g_t, with the part g_u v of nonholonomic constraints, into ``out``; 0 where g is free of time."""
-    m = s.integers[M]
-    if s.integers[ADDRESSES + DG_DT] == 0 or m == 0:
+    m = s.m
+    if s.dg_dt == 0 or m == 0:
         for i in range(m):
             out[i] = 0.0
         return
-    part(s, DG_DT, t, u, v, s.sides[REST])
+    rest = doubles(s.rest_value)
+    evaluate(s, s.dg_dt, t, u, v, rest)
     for i in range(m):
-        out[i] = -s.sides[REST, i]
+        out[i] = -rest[i]
 
 
-@inner
-def factor_saddle(s, t, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def factor_saddle(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Factors of [A B; G 0], or of [A; G], with G as it was evaluated last."""
-    n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
-    part(s, A, t, u, v, s.square[MASS])
-    saddle = s.saddle
-    if form == FIRST:
+    n, m = s.n, s.m
+    A, B, G, saddle = doubles(s.A_value), doubles(s.B_value), doubles(s.dg_value), doubles(s.saddle)
+    evaluate(s, s.A, t, u, v, A)
+    if s.form == FIRST:
+        size = n
         for i in range(n - m):
             for j in range(n):
-                saddle[i, j] = s.square[MASS, i, j]
+                saddle[i * n + j] = A[i * n + j]
         for i in range(m):
             for j in range(n):
-                saddle[n - m + i, j] = s.G[i, j]
-        size = n
+                saddle[(n - m + i) * n + j] = G[i * n + j]
     else:
-        own = s.integers[ADDRESSES + B] != 0
-        if own:
-            part(s, B, t, u, v, s.coupling)
-        for i in range(n):
-            for j in range(n):
-                saddle[i, j] = s.square[MASS, i, j]
-            for j in range(m):
-                saddle[i, n + j] = s.coupling[i, j] if own else s.G[j, i]
-                saddle[n + j, i] = s.G[j, i]
-        for i in range(m):
-            for j in range(m):
-                saddle[n + i, n + j] = 0.0
         size = n + m
-    s.marks[FACTORIZATIONS] += 1
-    return factor(saddle, s.pivots[1], s.long[SCALE], size, s.marks) < 0
+        if s.B != 0:
+            evaluate(s, s.B, t, u, v, B)
+        fill_saddle(s, s.B != 0)
+    s.marks.counts.factorization += 1
+    return factor(s, saddle, integers(s.saddle_pivots), size) < 0
 
 
-@inner
-def accelerate(s, t, u, v, a, multipliers):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def fill_saddle(s: Any, has_B: Any) -> None:
+    """The matrix [A B; G 0] of what was evaluated last, with G^T for B where there is none."""
+    n, m = s.n, s.m
+    A, B, G, saddle = doubles(s.A_value), doubles(s.B_value), doubles(s.dg_value), doubles(s.saddle)
+    size = n + m
+    for i in range(n):
+        for j in range(n):
+            saddle[i * size + j] = A[i * n + j]
+        for j in range(m):
+            saddle[i * size + n + j] = B[i * m + j] if has_B else G[j * n + i]
+            saddle[(n + j) * size + i] = G[j * n + i]
+    for i in range(m):
+        for j in range(m):
+            saddle[(n + i) * size + n + j] = 0.0
+
+
+@register_jitable(**INNER)
+def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     """u' or u'' and the multipliers by the saddle-point equations, with G as it was evaluated last."""
-    n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
-    alpha, beta = s.numbers[ALPHA], s.numbers[BETA]
-    s.marks[EVALUATIONS] += 1
+    n, m, form, alpha, beta = s.n, s.m, s.form, s.alpha, s.beta
+    s.marks.counts.rhs += 1
     if not factor_saddle(s, t, u, v):
         return SINGULAR
-    rhs = s.long[RHS]
-    part(s, H, t, u, v, rhs)
+    rhs, value, rest, G = doubles(s.rhs), doubles(s.g_value), doubles(s.rest_value), doubles(s.dg_value)
+    evaluate(s, s.h, t, u, v, rhs)
     at = n - m if form == FIRST else n
     if form == SECOND:
-        part(s, D2G, t, u, v, s.sides[REST])
+        evaluate(s, s.d2g, t, u, v, rest)
         for i in range(m):
-            rhs[at + i] = -s.sides[REST, i]
+            rhs[at + i] = -rest[i]
     else:
-        moving(s, t, u, v, rhs[at:])
+        moving(s, t, u, v, entries_from(rhs, at))
     if alpha != 0.0 or beta != 0.0:
-        part(s, G, t, u, v, s.sides[VALUE])
+        evaluate(s, s.g, t, u, v, value)
         if form == SECOND:
-            moving(s, t, u, v, s.sides[REST])
+            moving(s, t, u, v, rest)
             for i in range(m):
-                speed = -s.sides[REST, i]
+                speed = -rest[i]
                 for j in range(n):
-                    speed += s.G[i, j] * v[j]
-                rhs[at + i] -= 2.0 * alpha * speed + beta * beta * s.sides[VALUE, i]
+                    speed += G[i * n + j] * v[j]
+                rhs[at + i] -= 2.0 * alpha * speed + beta * beta * value[i]
         else:
             for i in range(m):
-                rhs[at + i] -= alpha * s.sides[VALUE, i]
+                rhs[at + i] -= alpha * value[i]
     size = n if form == FIRST else n + m
     measure(s, size)
-    substitute(s.saddle, s.pivots[1], rhs, size)
-    s.marks[SOLVES] += 1
+    solve_saddle(s, rhs, size)
+    s.marks.counts.solve += 1
     defined = True
     for i in range(n):
         a[i] = rhs[i]
@@ -446,12 +492,11 @@ def accelerate(s, t, u, v, a, multipliers):  # type: ignore[no-untyped-def]
     return SOLVED if defined else UNDEFINED
 
 
-@inner
-def local_slope(s, v, a, out):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
     """z' from the derivatives: v and a, or u' alone in ``a``."""
-    n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
-    d = n - m
-    if not s.integers[CHART]:
+    n, form = s.n, s.form
+    if not s.chart:
         if form >= SECOND:
             for i in range(n):
                 out[i], out[n + i] = v[i], a[i]
@@ -460,39 +505,38 @@ def local_slope(s, v, a, out):  # type: ignore[no-untyped-def]
                 out[i] = a[i]
     elif form == SECOND:
         project_on_chart(s, v, False, out)
-        project_on_chart(s, a, False, out[d:])
+        project_on_chart(s, a, False, entries_from(out, n - s.m))
     elif form == NONHOLONOMIC:
         for i in range(n):
             out[i] = v[i]
-        project_on_chart(s, a, False, out[n:])
+        project_on_chart(s, a, False, entries_from(out, n))
     else:
         project_on_chart(s, a, False, out)
 
 
-@inner
-def localize(s, u, v, out):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def localize(s: Any, u: Any, v: Any, out: Any) -> None:
     """Local coordinates of a state."""
-    n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
-    if not s.integers[CHART] or form == NONHOLONOMIC:
+    n, form = s.n, s.form
+    if not s.chart or form == NONHOLONOMIC:
         for i in range(n):
             out[i] = u[i]
-        if s.integers[CHART]:
-            project_on_chart(s, v, True, out[n:])
+        if s.chart:
+            project_on_chart(s, v, True, entries_from(out, n))
         elif form >= SECOND:
             for i in range(n):
                 out[n + i] = v[i]
     else:
         project_on_chart(s, u, True, out)
         if form == SECOND:
-            project_on_chart(s, v, False, out[n - m :])
+            project_on_chart(s, v, False, entries_from(out, n - s.m))
 
 
-@inner
-def guess(s, after, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def guess(s: Any, after: Any, u: Any, v: Any) -> None:
     """Extrapolate the state from the start of the step over a time ``after``."""
-    form = s.integers[FORM]
-    u0, v0, a0 = s.vectors[START], s.vectors[START + 1], s.vectors[START + 2]
-    for i in range(s.integers[N]):
+    form, u0, v0, a0 = s.form, doubles(s.u0), doubles(s.v0), doubles(s.a0)
+    for i in range(s.n):
         if form >= SECOND:
             u[i] = u0[i] + after * (v0[i] + 0.5 * after * a0[i])
             v[i] = v0[i] + after * a0[i]
@@ -500,12 +544,12 @@ def guess(s, after, u, v):  # type: ignore[no-untyped-def]
             u[i] = u0[i] + after * a0[i]
 
 
-@inner
-def stage(s, t, after, at, multipliers, slope):  # type: ignore[no-untyped-def]
-    """State, in three vectors from ``at`` on, and slope where the local coordinates are those at Z."""
-    u, v, a = s.vectors[at], s.vectors[at + 1], s.vectors[at + 2]
+@register_jitable(**INNER)
+def stage(s: Any, t: Any, after: Any, u: Any, v: Any, a: Any, multipliers: Any, slope: Any) -> Any:
+    """State and slope where the local coordinates are those at z."""
+    z = doubles(s.z)
     guess(s, after, u, v)
-    status = lift(s, t + after, s.local[Z], u, v)
+    status = lift(s, t + after, z, u, v)
     if status == SOLVED:
         status = accelerate(s, t + after, u, v, a, multipliers)
     if status == SOLVED:
@@ -513,24 +557,25 @@ def stage(s, t, after, at, multipliers, slope):  # type: ignore[no-untyped-def]
     return status
 
 
-@inner
-def combine(s, h, row, count, out):  # type: ignore[no-untyped-def]
-    """z0 + h sum_j row[j] K[j] into ``out``."""
-    for i in range(len(out)):
+@register_jitable(**INNER)
+def combine(s: Any, h: Any, weights: Any, count: Any, out: Any) -> None:
+    """z0 + h sum_j weights[j] K[j] into ``out``."""
+    K, z0, size = doubles(s.K), doubles(s.z0), s.coordinates
+    for i in range(size):
         total = 0.0
         for j in range(count):
-            total += row[j] * s.slopes[j, i]
-        out[i] = s.local[Z0, i] + h * total
+            total += weights[j] * K[j * size + i]
+        out[i] = z0[i] + h * total
 
 
-@inner
-def chart_at_start(s, t, anew):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def chart_at_start(s: Any, t: Any, anew: Any) -> Any:
     """The chart in which a step is taken: the last one while it is near the tangent space, or a new one."""
-    s.marks[FRESH] = 0
-    u, v = s.vectors[START], s.vectors[START + 1]
-    if s.marks[VALID] and not anew:
+    s.marks.fresh = 0
+    u, v = doubles(s.u0), doubles(s.v0)
+    if s.marks.valid and not anew:
         evaluate_constraint_jacobian(s, t, u, v)
-        if factor_chart(s) and turn(s) >= s.numbers[TURNED]:
+        if factor_chart(s) and turn(s) >= s.turned:
             return SOLVED
     status = make_chart(s, t, u, v)
     if status == SOLVED and not factor_chart(s):
@@ -538,116 +583,120 @@ def chart_at_start(s, t, anew):  # type: ignore[no-untyped-def]
     return status
 
 
-@inner
-def stages(s, t, h):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def stages(s: Any, t: Any, h: Any) -> Any:
     """All stages, and the end of the step before any projection."""
-    count, sign = s.integers[STAGES], s.marks[CHART_SIGN]
-    localize(s, s.vectors[START], s.vectors[START + 1], s.local[Z0])
-    local_slope(s, s.vectors[START + 1], s.vectors[START + 2], s.slopes[0])
-    for i in range(1, count):
-        combine(s, h, s.table[i], i, s.local[Z])
-        status = stage(s, t, s.times[i] * h, PLACE, s.sides[MULTIPLIERS], s.slopes[i])
+    sign, K, size = s.marks.chart_sign, doubles(s.K), s.coordinates
+    times, weights, z, z1 = doubles(s.stage_times), doubles(s.stage_weights), doubles(s.z), doubles(s.z1)
+    localize(s, doubles(s.u0), doubles(s.v0), doubles(s.z0))
+    local_slope(s, doubles(s.v0), doubles(s.a0), K)
+    u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
+    for i in range(1, s.stages):
+        combine(s, h, entries_from(weights, i * s.slopes), i, z)
+        status = stage(s, t, times[i] * h, u, v, a, multipliers, entries_from(K, i * size))
         if status != SOLVED:
             return status
-    combine(s, h, s.table[count], count, s.local[Z1])
-    for i in range(s.local.shape[1]):
-        s.local[Z, i] = s.local[Z1, i]
-    status = stage(s, t, h, END, s.sides[END_MULTIPLIERS], s.slopes[count])
-    s.marks[END_SIGN] = s.marks[SIGN]
-    s.marks[CROSSED] = s.integers[CHART] and s.marks[CHART_SIGN] != sign
+    combine(s, h, doubles(s.end_weights), s.stages, z1)
+    for i in range(size):
+        z[i] = z1[i]
+    ends = doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_multipliers)
+    status = stage(s, t, h, *ends, entries_from(K, s.stages * size))
+    s.marks.end_sign = s.marks.sign
+    s.marks.crossed = 1 if s.chart and s.marks.chart_sign != sign else 0
     return status
 
 
-@inner
-def error_norm(s, h, row):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def error_norm(s: Any, h: Any, row: Any) -> Any:
     """Weighted sum of squares of the error h sum_j row[j] K[j], as one of u and v at the end of the step."""
-    n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
+    n, m, form, k = s.n, s.m, s.form, s.coordinates
+    K, error, rhs, weights = doubles(s.K), doubles(s.local_error), doubles(s.rhs), doubles(s.weights)
     d, total, largest = n - m, 0.0, -1.0
-    for i in range(s.local.shape[1]):
+    for i in range(k):
         value = 0.0
-        for j in range(s.integers[STAGES] + 1):
-            value += row[j] * s.slopes[j, i]
-        s.local[LOCAL_ERROR, i] = h * value
-    free = not s.integers[CHART]
+        for j in range(s.stages + 1):
+            value += row[j] * K[j * k + i]
+        error[i] = h * value
     at = 0
     for which in range(2 if form >= SECOND else 1):
-        if free or (form == NONHOLONOMIC and which == 0):
+        if not s.chart or (form == NONHOLONOMIC and which == 0):
             for i in range(n):
-                s.long[RHS, i] = s.local[LOCAL_ERROR, at + i]
+                rhs[i] = error[at + i]
             at += n
         else:
             for i in range(m):
-                s.long[RHS, i] = 0.0
+                rhs[i] = 0.0
             for i in range(d):
-                s.long[RHS, m + i] = s.local[LOCAL_ERROR, at + i]
-            substitute(s.square[J], s.pivots[0], s.long[RHS], n)
+                rhs[m + i] = error[at + i]
+            solve_chart(s, rhs)
             at += d
         for i in range(n):
-            square = (s.vectors[WEIGHTS + which, i] * s.long[RHS, i]) ** 2
+            square = (weights[which * n + i] * rhs[i]) ** 2
             total += square
             if square > largest:
-                largest, s.marks[WHERE] = square, which * n + i
+                largest, s.marks.where = square, which * n + i
     return total
 
 
-@inner
-def estimate(s, h):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def estimate(s: Any, h: Any) -> Any:
     """Norm of the error of the step; with two estimates as Dormand and Prince combine them."""
-    first = error_norm(s, h, s.table[s.integers[STAGES] + 1])
-    size = s.integers[N] * (2 if s.integers[FORM] >= SECOND else 1)
-    if s.integers[ERRORS] == 1 or first == 0.0:
+    weights = doubles(s.error_weights)
+    first = error_norm(s, h, weights)
+    size = s.n * (2 if s.form >= SECOND else 1)
+    if s.error_estimates == 1 or first == 0.0:
         return np.sqrt(first / size)
-    return first / np.sqrt((first + 0.01 * error_norm(s, h, s.table[s.integers[STAGES] + 2])) * size)
+    return first / np.sqrt((first + 0.01 * error_norm(s, h, entries_from(weights, s.slopes))) * size)
 
 
-@inner
-def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def project(s: Any, t: Any, u: Any, v: Any, x: Any) -> Any:
     """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B to where g = 0."""
-    n, m = s.integers[N], s.integers[M]
-    first = s.integers[FORM] == FIRST
-    size, at = (n, n - m) if first else (n + m, n)
-    s.numbers[LAST_CHANGE] = np.inf
+    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
+    at = n - m if s.form == FIRST else n
+    s.last_change = np.inf
     for _ in range(CORRECTOR_ITERATIONS):
-        part(s, G, t, u, v, s.sides[VALUE])
+        evaluate(s, s.g, t, u, v, value)
         evaluate_constraint_jacobian(s, t, u, v)
         if not factor_saddle(s, t, u, v):
             return SINGULAR
-        for i in range(size):
-            s.long[RHS, i] = -s.sides[VALUE, i - at] if i >= at else 0.0
-        substitute(s.saddle, s.pivots[1], s.long[RHS], size)
+        for i in range(at):
+            rhs[i] = 0.0
+        for i in range(m):
+            rhs[at + i] = -value[i]
+        solve_saddle(s, rhs, at + m)
         status = improve(s, x)
         if status != GOING:
             return status
     return SLOW
 
 
-@inner
-def project_velocity(s, t, u, v):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Move v along A^-1 B to where G v + g_t = 0; G is evaluated at u."""
-    n, m = s.integers[N], s.integers[M]
+    n, m, rhs, G = s.n, s.m, doubles(s.rhs), doubles(s.dg_value)
     evaluate_constraint_jacobian(s, t, u, v)
     if not factor_saddle(s, t, u, v):
         return SINGULAR
     for i in range(n):
-        s.long[RHS, i] = 0.0
-    moving(s, t, u, v, s.long[RHS, n:])
+        rhs[i] = 0.0
+    moving(s, t, u, v, entries_from(rhs, n))
     for i in range(m):
         for j in range(n):
-            s.long[RHS, n + i] -= s.G[i, j] * v[j]
-    substitute(s.saddle, s.pivots[1], s.long[RHS], n + m)
+            rhs[n + i] -= G[i * n + j] * v[j]
+    solve_saddle(s, rhs, n + m)
     for i in range(n):
-        v[i] += s.long[RHS, i]
+        v[i] += rhs[i]
     return SOLVED
 
 
-@inner
-def project_state(s, t, at, multipliers):  # type: ignore[no-untyped-def]
-    """The projections of the method for the vectors from ``at`` on, and the derivative there."""
-    u, v, a = s.vectors[at], s.vectors[at + 1], s.vectors[at + 2]
-    form, status = s.integers[FORM], SOLVED
-    if s.integers[POSITIONS] and form != NONHOLONOMIC:
+@register_jitable(**INNER)
+def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
+    """The projections of the method for a state, and the derivative there."""
+    form, status = s.form, SOLVED
+    if s.positions and form != NONHOLONOMIC:
         status = project(s, t, u, v, u)
-    if status == SOLVED and s.integers[VELOCITIES]:
+    if status == SOLVED and s.velocities:
         if form == SECOND:
             status = project_velocity(s, t, u, v)
         elif form == NONHOLONOMIC:
@@ -659,119 +708,114 @@ def project_state(s, t, at, multipliers):  # type: ignore[no-untyped-def]
 
 
 @kept
-def derivative(s, t):  # type: ignore[no-untyped-def]
+def derivative(place: Any, t: Any) -> Any:
     """u' or u'' and the multipliers at the start of the step."""
-    u, v, a = s.vectors[START], s.vectors[START + 1], s.vectors[START + 2]
+    s = memory_at(place)
+    u, v = doubles(s.u0), doubles(s.v0)
     evaluate_constraint_jacobian(s, t, u, v)
-    status = accelerate(s, t, u, v, a, s.sides[MULTIPLIERS])
-    s.marks[START_SIGN], s.numbers[START_SIZE] = s.marks[SIGN], s.numbers[SIZE]
+    status = accelerate(s, t, u, v, doubles(s.a0), doubles(s.multipliers))
+    s.marks.start_sign, s.start_log_determinant = s.marks.sign, s.log_determinant
     return status
 
 
 @kept
-def step(s, t, h, estimates):  # type: ignore[no-untyped-def]
+def step(place: Any, t: Any, h: Any, estimates: Any) -> Any:
     """A step of an explicit Runge-Kutta method; how it ended."""
-    s.numbers[ERROR], s.numbers[LEAST_SIZE] = 0.0, np.inf
-    if s.integers[CHART]:
-        status = chart_at_start(s, t, False)
-        if status == SOLVED:
-            status = stages(s, t, h)
-            if status != SOLVED and not s.marks[FRESH]:
-                status = chart_at_start(s, t, True)
-                if status == SOLVED:
-                    status = stages(s, t, h)
-    else:
+    s = memory_at(place)
+    s.error, s.least_log_determinant = 0.0, np.inf
+    status = chart_at_start(s, t, False) if s.chart else SOLVED
+    if status == SOLVED:
         status = stages(s, t, h)
+        if status != SOLVED and s.chart and not s.marks.fresh:
+            status = chart_at_start(s, t, True)
+            if status == SOLVED:
+                status = stages(s, t, h)
     if status != SOLVED:
         return status
     if estimates:
-        s.numbers[ERROR] = estimate(s, h)
-        if not s.numbers[ERROR] <= 1.0:
+        s.error = estimate(s, h)
+        if not s.error <= 1.0:
             return SOLVED
-    if not s.integers[CHART] and (s.integers[POSITIONS] or s.integers[VELOCITIES]):
-        status = project_state(s, t + h, END, s.sides[END_MULTIPLIERS])
-    s.numbers[END_SIZE] = s.numbers[SIZE]
+    if not s.chart and (s.positions or s.velocities):
+        ends = doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_multipliers)
+        status = project_state(s, t + h, *ends)
+    s.end_log_determinant = s.log_determinant
     return status
 
 
 @kept
-def interior(s, t, h):  # type: ignore[no-untyped-def]
+def interior(place: Any, t: Any, h: Any) -> Any:
     """States within a finished step, on the manifold if its end is."""
-    count, n, m = s.integers[STAGES], s.integers[N], s.integers[M]
-    form = s.integers[FORM]
-    u, v, multipliers = s.vectors[PLACE], s.vectors[SPEED], s.sides[MULTIPLIERS]
-    projects = not s.integers[CHART] and (s.integers[POSITIONS] or s.integers[VELOCITIES])
-    known, extra = count + 1, s.integers[EXTRA]
-    for i in range(extra):
-        combine(s, h, s.table[count + 3 + i], known, s.local[Z])
-        status = stage(s, t, s.times[count + i] * h, PLACE, multipliers, s.slopes[known])
+    s = memory_at(place)
+    n, m, form, known = s.n, s.m, s.form, s.stages + 1
+    u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
+    projects = not s.chart and (s.positions or s.velocities)
+    z, slope, times, weights = doubles(s.z), doubles(s.K), doubles(s.extra_times), doubles(s.extra_weights)
+    for i in range(s.extra):
+        combine(s, h, entries_from(weights, i * s.slopes), known, z)
+        status = stage(s, t, times[i] * h, u, v, a, multipliers, entries_from(slope, known * s.coordinates))
         if status != SOLVED:
             return status
         known += 1
-    for k in range(s.integers[POINTS]):
-        combine(s, h, s.table[count + 3 + extra + k], known, s.local[Z])
-        after = s.times[count + extra + k] * h
+    times, weights, values, at = doubles(s.point_times), doubles(s.point_weights), doubles(s.point_values), 0
+    for k in range(s.points):
+        combine(s, h, entries_from(weights, k * s.slopes), known, z)
+        after = times[k] * h
         guess(s, after, u, v)
-        status = lift(s, t + after, s.local[Z], u, v)
+        status = lift(s, t + after, z, u, v)
         if status == SOLVED:
             if projects:
-                status = project_state(s, t + after, PLACE, multipliers)
+                status = project_state(s, t + after, u, v, a, multipliers)
             elif form != FIRST:
-                status = accelerate(s, t + after, u, v, s.vectors[CHANGE], multipliers)
+                status = accelerate(s, t + after, u, v, a, multipliers)
         if status != SOLVED:
             return status
-        row = s.points[k]
-        at = 0
         for i in range(n):
-            row[at] = u[i]
+            values[at] = u[i]
             at += 1
         if form >= SECOND:
             for i in range(n):
-                row[at] = v[i]
+                values[at] = v[i]
                 at += 1
         if form != FIRST:
             for i in range(m):
-                row[at] = multipliers[i]
+                values[at] = multipliers[i]
                 at += 1
     return SOLVED
 
 
 @kept
-def rattle(s, t, h):  # type: ignore[no-untyped-def]
+def rattle(place: Any, t: Any, h: Any) -> Any:
     """A step of RATTLE for A u'' + B lambda = h(t, u), g(t, u) = 0 with a constant A."""
-    n, m = s.integers[N], s.integers[M]
-    u0, v0, u1, v1 = s.vectors[START], s.vectors[START + 1], s.vectors[END], s.vectors[END + 1]
+    s = memory_at(place)
+    n, m = s.n, s.m
+    u0, v0, u1, v1, a = doubles(s.u0), doubles(s.v0), doubles(s.u1), doubles(s.v1), doubles(s.a)
+    rhs, value, saddle = doubles(s.rhs), doubles(s.g_value), doubles(s.saddle)
     evaluate_constraint_jacobian(s, t, u0, v0)
     if not factor_saddle(s, t, u0, v0):
         return SINGULAR
-    part(s, H, t, u0, v0, s.vectors[CHANGE])
-    if not free_acceleration(s, s.vectors[CHANGE]):
+    evaluate(s, s.h, t, u0, v0, a)
+    if not free_acceleration(s, a):
         return SINGULAR
-    own = s.integers[ADDRESSES + B] != 0
+    B, G, own = doubles(s.B_value), doubles(s.dg_value), s.B != 0
     for i in range(n):
-        u1[i] = u0[i] + h * (v0[i] + 0.5 * h * s.vectors[CHANGE, i])
+        u1[i] = u0[i] + h * (v0[i] + 0.5 * h * a[i])
         for j in range(m):
-            s.coupling[i, j] = s.coupling[i, j] if own else s.G[j, i]
+            B[i * m + j] = B[i * m + j] if own else G[j * n + i]
     status = SLOW
-    s.numbers[LAST_CHANGE] = s.numbers[LEAST_SIZE] = np.inf
+    s.last_change = s.least_log_determinant = np.inf
     for _ in range(CORRECTOR_ITERATIONS):
-        part(s, G, t + h, u1, v0, s.sides[VALUE])
+        evaluate(s, s.g, t + h, u1, v0, value)
         evaluate_constraint_jacobian(s, t + h, u1, v0)
+        fill_saddle(s, True)
         for i in range(n):
-            for j in range(n):
-                s.saddle[i, j] = s.square[MASS, i, j]
-            for j in range(m):
-                s.saddle[i, n + j] = s.coupling[i, j]
-                s.saddle[n + j, i] = s.G[j, i]
-            s.long[RHS, i] = 0.0
+            rhs[i] = 0.0
         for i in range(m):
-            for j in range(m):
-                s.saddle[n + i, n + j] = 0.0
-            s.long[RHS, n + i] = -s.sides[VALUE, i]
-        s.marks[FACTORIZATIONS] += 1
-        if factor(s.saddle, s.pivots[1], s.long[SCALE], n + m, s.marks) >= 0:
+            rhs[n + i] = -value[i]
+        s.marks.counts.factorization += 1
+        if factor(s, saddle, integers(s.saddle_pivots), n + m) >= 0:
             return SINGULAR
-        substitute(s.saddle, s.pivots[1], s.long[RHS], n + m)
+        solve_saddle(s, rhs, n + m)
         status = improve(s, u1)
         if status != GOING:
             break
@@ -779,30 +823,29 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
         return SLOW if status == GOING else status
     for i in range(n):
         v1[i] = (u1[i] - u0[i]) / h
-    part(s, H, t + h, u1, v1, s.vectors[CHANGE])
-    if not free_acceleration(s, s.vectors[CHANGE]):
+    evaluate(s, s.h, t + h, u1, v1, a)
+    if not free_acceleration(s, a):
         return SINGULAR
     for i in range(n):
-        v1[i] += 0.5 * h * s.vectors[CHANGE, i]
+        v1[i] += 0.5 * h * a[i]
     status = project_velocity(s, t + h, u1, v1)
     if status != SOLVED:
         return status
-    status = accelerate(s, t + h, u1, v1, s.vectors[END + 2], s.sides[END_MULTIPLIERS])
-    s.marks[END_SIGN], s.numbers[END_SIZE] = s.marks[SIGN], s.numbers[SIZE]
+    status = accelerate(s, t + h, u1, v1, doubles(s.a1), doubles(s.end_multipliers))
+    s.marks.end_sign, s.end_log_determinant = s.marks.sign, s.log_determinant
     return status
 
 
-@inner
-def free_acceleration(s, force):  # type: ignore[no-untyped-def]
+@register_jitable(**INNER)
+def free_acceleration(s: Any, force: Any) -> Any:
     """A^-1 times a force, in place, with A as it was evaluated last."""
-    n = s.integers[N]
-    for i in range(n):
-        for j in range(n):
-            s.square[J, i, j] = s.square[MASS, i, j]
-    s.marks[FACTORIZATIONS] += 1
-    if factor(s.square[J], s.pivots[0], s.long[SCALE], n, s.marks) >= 0:
+    A, matrix = doubles(s.A_value), doubles(s.chart_matrix)
+    for i in range(s.n * s.n):
+        matrix[i] = A[i]
+    s.marks.counts.factorization += 1
+    if factor(s, matrix, integers(s.chart_pivots), s.n) >= 0:
         return False
-    substitute(s.square[J], s.pivots[0], force, n)
+    solve_chart(s, force)
     return True
 
 
@@ -812,13 +855,13 @@ ENTRIES = {
     interior: (types.float64, types.float64),
     rattle: (types.float64, types.float64),
 }
-"""Functions that are called from Python, with the types of their arguments besides the memory."""
+"""Functions that are called from Python, with the types of their arguments besides the address of a
+:class:`ManifoldMemory`."""
 
 
-def ready(memory: Memory) -> None:
+def ready() -> None:
     """Compile what is not compiled yet, lightly, as optimisation would take most of the time."""
     if not all(function.signatures for function in ENTRIES):
-        kind = typeof(memory)
         with lightly_optimized():
             for function, kinds in ENTRIES.items():
-                function.compile((kind, *kinds))
+                function.compile((types.int64, *kinds))

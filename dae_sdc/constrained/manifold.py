@@ -13,7 +13,9 @@ from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
 from dae_sdc.constrained.compiled_parts import Pointers
+from dae_sdc.constrained.parts import PARTS
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.dae.memory import ArrayMemory
 from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -35,9 +37,6 @@ TREATMENTS = ("chart", "ambient", "rattle")
 
 SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
 """Ends of a step by their places in :data:`REASONS`; two are singular."""
-
-COUNTED = ("rhs", "jacobian", "newton", "factorization", "solve")
-"""Counters of compiled steps, in their order."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +226,13 @@ MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
 """All methods on manifolds by name."""
 
 
+def _padded(table: Vector, width: int) -> Vector:
+    """A table of weights with zeros up to a width."""
+    padded: Vector = np.zeros((len(table), width))
+    padded[:, : table.shape[1]] = table
+    return padded
+
+
 class _Layout:
     """Where the parts of a state stand in its row, by the type of the equations."""
 
@@ -317,67 +323,64 @@ class ManifoldDAE(DirectSweeper):
     @property
     def charts(self) -> int:
         """Charts that have been made."""
-        return int(self._memory.marks[self._own.MADE]) if self._problem is not None else 0
+        return int(self._memory.structure.marks.made) if self._problem is not None else 0
 
     def _bind(self, problem: ProblemDAE) -> None:
         assert isinstance(problem, QuasilinearProblem)
         self._own = importlib.import_module("dae_sdc.constrained._manifold")
         pointers = problem.pointers()
-        self._failure = pointers.failure
         self._place = _Layout(pointers)
         self._memory = self._allocate(pointers, FORMS[pointers.kind])
-        self._own.ready(self._memory)
+        self._take_parts(pointers)
+        self._own.ready()
         self._left = self._start = None
         if self.method.treatment == "rattle":
             self._check_separable(problem)
         if self.tolerance is not None:
             self._weights = self.tolerance.weights_of(problem, 1.0, self._place.bound, plain=True)
 
-    def _allocate(self, pointers: Pointers, form: int) -> Any:
-        own, method, n, m = self._own, self.method, pointers.n, pointers.m
+    def _allocate(self, pointers: Pointers, form: int) -> ArrayMemory:
+        method, n, m = self.method, pointers.n, pointers.m
         d, chart = n - m, method.treatment == "chart"
         pair = PAIRS[method.pair or "dopri5"]()
         stages, extra, points = len(pair.b), len(pair.c_extra), len(pair.theta)
-        count = stages + 1 + extra
+        slopes = stages + 1 + extra
         size = (d, d, 2 * d, n + d)[form] if chart else (n, n, 2 * n, 2 * n)[form]
-        numbers = [form, chart, n, m, stages, method.positions, method.velocities, len(pair.E), extra, points]
-        table = np.zeros((stages + 3 + extra + points, count))
-        table[:stages, :stages] = pair.A
-        table[stages, :stages] = pair.b
-        table[stages + 1 : stages + 1 + len(pair.E), : stages + 1] = pair.E
-        if extra:
-            table[stages + 3 : stages + 3 + extra] = pair.A_extra
-        table[stages + 3 + extra :] = pair.D
-        vectors = np.zeros((own.VECTORS, n))
-        vectors[own.WEIGHTS :] = 1.0
-        zeros = np.zeros
-        return own.Memory(
-            integers=np.array([*numbers, *self._addresses(pointers)], dtype=np.int64),
-            numbers=np.array([method.alpha, method.beta, method.turned, *zeros(own.NUMBERS - 3)]),
-            p=pointers.p,
-            table=table,
-            times=np.concatenate([pair.c, pair.c_extra, pair.theta]),
-            vectors=vectors,
-            local=zeros((4, size)),
-            slopes=zeros((count, size)),
-            sides=zeros((4, m)),
-            long=zeros((2, n + m)),
-            pivots=zeros((2, n + m), dtype=np.int64),
-            basis=zeros((n, d)),
-            square=zeros((3, n, n)),
-            coupling=zeros((n, m)),
-            G=zeros((m, n)),
-            saddle=zeros((n + m, n + m)),
-            points=zeros((points, self._place.multipliers.stop)),
-            marks=zeros(own.MARKS, dtype=np.int64),
-        )
+        s = self._own.ManifoldMemory(form=form, n=n, m=m, coordinates=size, chart=chart)
+        s.positions, s.velocities = method.positions, method.velocities
+        s.alpha, s.beta, s.turned = method.alpha, method.beta, method.turned
+        s.stages, s.extra, s.points, s.slopes, s.error_estimates = stages, extra, points, slopes, len(pair.E)
+        times = {"stage_times": pair.c, "extra_times": pair.c_extra, "point_times": pair.theta}
+        weights = {
+            **{"stage_weights": pair.A, "end_weights": pair.b[None], "error_weights": pair.E},
+            **{"extra_weights": pair.A_extra, "point_weights": pair.D},
+        }
+        shapes: dict[str, int | tuple[int, int]] = {
+            **dict.fromkeys(("base", "u", "v", "a", "u0", "v0", "a0", "u1", "v1", "a1"), n),
+            **dict.fromkeys(("z0", "z1", "z", "local_error"), size),
+            **dict.fromkeys(("multipliers", "end_multipliers", "g_value", "rest_value"), m),
+            **dict.fromkeys(("scale", "rhs"), n + m),
+            **dict.fromkeys(("chart_matrix", "reflections", "A_value"), (n, n)),
+            **{"K": (slopes, size), "basis": (n, d), "B_value": (n, m), "dg_value": (m, n)},
+            **{"saddle": (n + m, n + m), "point_values": (points, self._place.multipliers.stop)},
+        }
+        arrays: dict[str, Any] = {
+            **{name: np.array(table) for name, table in times.items()},
+            **{name: _padded(table, slopes) for name, table in weights.items()},
+            **{name: np.zeros(shape) for name, shape in shapes.items()},
+            **{name: np.zeros(n + m, dtype=np.int64) for name in ("chart_pivots", "saddle_pivots")},
+            "weights": np.ones(2 * n),
+        }
+        return ArrayMemory(s, arrays)
 
-    def _addresses(self, pointers: Pointers) -> list[int]:
-        """Addresses of the parts; 0 for a B that is the transpose of the Jacobian of the constraints."""
-        found: list[int] = pointers.addresses[:7].tolist()
+    def _take_parts(self, pointers: Pointers) -> None:
+        """Write the addresses of the parts of the equations, and of their parameters, to the memory."""
+        self._failure, s = pointers.failure, self._memory.structure
+        for name, function in zip(PARTS, pointers.addresses.tolist(), strict=False):
+            setattr(s, name, function)
         if pointers.kind in ("eulag", "nohol"):
-            found[self._own.B] = 0
-        return found
+            s.B = 0
+        self._memory.replace("p", pointers.p)
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:
         """Refuse for RATTLE an A that is not constant, and forces that depend on velocities."""
@@ -402,12 +405,11 @@ class ManifoldDAE(DirectSweeper):
 
     def _begin(self) -> int:
         """Write the start of the step and its derivative to the memory; returns how that ended."""
-        L, s, own = self.level, self._memory, self._own
+        L, memory = self.level, self._memory
+        s, arrays = memory.structure, memory.arrays
         pointers = L.prob.pointers()
-        if pointers.p is not s.p:  # other parameters, or a copy of the problem
-            self._failure = pointers.failure
-            self._memory = s = s._replace(p=pointers.p)
-            s.integers[own.ADDRESSES :] = self._addresses(pointers)
+        if pointers.p is not arrays["p"]:  # other parameters, or a copy of the problem
+            self._take_parts(pointers)
             self._left = self._start = None
         start, polynomial = L.u[0], L.u[0].polynomial
         if self._start is not None and self._start[0] is start and self._start[1] == L.time:
@@ -415,23 +417,22 @@ class ManifoldDAE(DirectSweeper):
         self._place_start(start.view(np.ndarray))
         if polynomial is not None and (polynomial is self._left or self._resumed):
             n, slope = self._place.n, polynomial.value
-            s.vectors[own.START + 2] = slope[n : 2 * n] if self._place.second else slope[:n]
-            s.marks[own.START_SIGN] = s.marks[own.END_SIGN]
-            s.numbers[own.START_SIZE] = s.numbers[own.END_SIZE]
+            arrays["a0"][:] = slope[n : 2 * n] if self._place.second else slope[:n]
+            s.marks.start_sign, s.start_log_determinant = s.marks.end_sign, s.end_log_determinant
             status = SOLVED
         else:
-            s.marks[own.VALID] = 0
-            status = self._called(own.derivative(s, L.time))
+            s.marks.valid = 0
+            status = self._called(self._own.derivative(memory.address, L.time))
         self._resumed = False
         self._start = (start, L.time) if status == SOLVED else None
         return status
 
     def _place_start(self, u: Vector) -> None:
         """Write u, and v where there is one, to the start of the step."""
-        start, n = self._memory.vectors[self._own.START :], self._place.n
-        start[0] = u[:n]
+        n, arrays = self._place.n, self._memory.arrays
+        arrays["u0"][:] = u[:n]
         if self._place.second:
-            start[1] = u[n : 2 * n]
+            arrays["v0"][:] = u[n : 2 * n]
 
     def _called(self, status: int) -> int:
         """The status that a compiled function returned; raises what an equation has raised within."""
@@ -441,26 +442,26 @@ class ManifoldDAE(DirectSweeper):
     def _step(self) -> None:
         L, own = self.level, self._own
         status, adaptive = self._begin(), self.tolerance is not None
-        s = self._memory
+        s, address = self._memory.structure, self._memory.address
         if status == SOLVED and self.method.treatment == "rattle":
-            status = self._called(own.rattle(s, L.time, L.dt))
+            status = self._called(own.rattle(address, L.time, L.dt))
         elif status == SOLVED:
             if adaptive:
                 self._weigh(L.u[0].view(np.ndarray))
-            status = self._called(own.step(s, L.time, L.dt, adaptive))
-        error = float(s.numbers[own.ERROR])
+            status = self._called(own.step(address, L.time, L.dt, adaptive))
+        error = float(s.error)
         good = status == SOLVED and error <= 1.0
-        if good and (s.marks[own.CROSSED] or s.marks[own.START_SIGN] != s.marks[own.END_SIGN]):
+        if good and (s.marks.crossed or s.marks.start_sign != s.marks.end_sign):
             self.passed.append((L.time, L.time + L.dt))
         inside = False
         if good and self.keeps_interior and self.method.pair:
-            inside = self._called(own.interior(s, L.time, L.dt)) == SOLVED
+            inside = self._called(own.interior(address, L.time, L.dt)) == SOLVED
         self.dipped = good and self._dips()
-        self._count()
+        s.marks.counts.add_to(L.prob)
         if adaptive:
             order = self.method.embedded_order
             assert order is not None
-            worst = int(s.marks[own.WHERE]) if status == SOLVED else 0
+            worst = int(s.marks.where) if status == SOLVED else 0
             reason = "" if status == SOLVED else self._reason(status)
             self.outcome = Outcome(status == SOLVED, error, order + 1, 0.0, 0.0, reason, worst)
         elif status != SOLVED:
@@ -473,9 +474,9 @@ class ManifoldDAE(DirectSweeper):
 
     def _dips(self) -> bool:
         """Whether the determinant is far less within the last steps than before and after them."""
-        own, numbers = self._own, self._memory.numbers
-        start, end = float(numbers[own.START_SIZE]), float(numbers[own.END_SIZE])
-        self._sizes.append((start, float(numbers[own.LEAST_SIZE])))
+        s = self._memory.structure
+        start, end = float(s.start_log_determinant), float(s.end_log_determinant)
+        self._sizes.append((start, float(s.least_log_determinant)))
         least = np.inf
         for before, within in reversed(self._sizes):
             least = min(least, within)
@@ -486,36 +487,29 @@ class ManifoldDAE(DirectSweeper):
     def _weigh(self, u: Vector) -> None:
         """Set the weights of the error at a state."""
         bound = self._place.bound
-        self._weights.fill(u[:bound], 0.0, self._memory.vectors[self._own.WEIGHTS :].reshape(-1)[:bound])
+        self._weights.fill(u[:bound], 0.0, self._memory.arrays["weights"][:bound])
 
     def _reason(self, status: int) -> str:
-        names, at = self.level.prob.constraint_names, int(self._memory.marks[self._own.WHERE])
+        names, at = self.level.prob.constraint_names, int(self._memory.structure.marks.where)
         return REASONS[status].format(constraint=names[at] if status == DEPENDENT else "")
 
-    def _count(self) -> None:
-        counters, own = self.level.prob.work_counters, self._own
-        counts = self._memory.marks[own.EVALUATIONS : own.WHERE]
-        for name, value in zip(COUNTED, counts.tolist(), strict=True):
-            counters[name].niter += value
-        counts[:] = 0
-
     def _keep_end(self, good: bool, inside: bool) -> None:
-        L, s, place, own = self.level, self._memory, self._place, self._own
+        L, arrays, place = self.level, self._memory.arrays, self._place
         P, n, multipliers = L.prob, place.n, place.multipliers
         row, slope = np.zeros(P.n), np.full(P.n, np.nan)
         if good:
-            u, v, change = s.vectors[own.END : own.END + 3]
+            u, v, change = arrays["u1"], arrays["v1"], arrays["a1"]
             row[:n] = u
             slope[:n] = v if place.second else change
             if place.second:
                 row[n : 2 * n], slope[n : 2 * n] = v, change
-            row[multipliers] = s.sides[own.END_MULTIPLIERS, : multipliers.stop - multipliers.start]
+            row[multipliers] = arrays["end_multipliers"][: multipliers.stop - multipliers.start]
         else:
             row[:] = L.u[0]
         points = None
         if inside:
-            points = np.zeros((len(s.points), P.n))
-            points[:, : multipliers.stop] = s.points
+            points = np.zeros((len(self._theta), P.n))
+            points[:, : multipliers.stop] = arrays["point_values"]
         end = attach(row, P.n_diff)
         end.polynomial = EndWithInterior(slope, self._theta if inside else (), points)
         self._end = end
@@ -551,10 +545,10 @@ class ManifoldDAE(DirectSweeper):
         self._take_problem(P)
         P.start_step(u0, t0)
         self._start = None
-        bound, own = self._place.bound, self._own
+        bound = self._place.bound
         state = u0.view(np.ndarray)[:bound]
         self._weigh(state)
-        weights = self._memory.vectors[own.WEIGHTS :].reshape(-1)[:bound]
+        weights = self._memory.arrays["weights"][:bound]
 
         def norm(y: Vector) -> float:
             return float(np.sqrt(np.mean((weights * y) ** 2)))
@@ -579,13 +573,13 @@ class ManifoldDAE(DirectSweeper):
 
     def _slope_at(self, y: Vector, t: float) -> Vector | None:
         """The derivative of u and v, None where there is none."""
-        own, s = self._own, self._memory
         self._place_start(y)
-        status = self._called(own.derivative(s, t))
-        self._count()
+        memory = self._memory
+        status = self._called(self._own.derivative(memory.address, t))
+        memory.structure.marks.counts.add_to(self.level.prob)
         if status != SOLVED:
             return None
-        _, v, change = s.vectors[own.START : own.START + 3]
+        v, change = memory.arrays["v0"], memory.arrays["a0"]
         return np.concatenate([v, change]) if self._place.second else change.copy()
 
     # --- saved state ----------------------------------------------------------------------------------------
@@ -599,12 +593,12 @@ class ManifoldDAE(DirectSweeper):
         """State on which later steps depend, for a checkpoint."""
         if not self.keeps_state:
             return {}
-        s = self._memory
+        s, arrays = self._memory.structure, self._memory.arrays
         return {
-            "base": s.vectors[self._own.BASE].copy(),
-            "basis": s.basis.copy(),
-            "marks": s.marks.copy(),
-            "end size": float(s.numbers[self._own.END_SIZE]),
+            "base": arrays["base"].copy(),
+            "basis": arrays["basis"].copy(),
+            "marks": np.frombuffer(s.marks, dtype=np.int64).copy(),
+            "end size": float(s.end_log_determinant),
             "sizes": np.array(self._sizes).reshape(-1, 2),
         }
 
@@ -615,9 +609,10 @@ class ManifoldDAE(DirectSweeper):
         L = self.level
         self._bind(L.prob)
         self._problem = L.prob
-        s = self._memory
-        s.vectors[self._own.BASE], s.basis[:], s.marks[:] = kept["base"], kept["basis"], kept["marks"]
-        s.numbers[self._own.END_SIZE] = kept["end size"]
+        s, arrays = self._memory.structure, self._memory.arrays
+        arrays["base"][:], arrays["basis"][:] = kept["base"], kept["basis"]
+        np.frombuffer(s.marks, dtype=np.int64)[:] = kept["marks"]
+        s.end_log_determinant = kept["end size"]
         self._sizes.extend(map(tuple, kept["sizes"].tolist()))
         self._resumed = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,3 +24,32 @@ def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the addresses of arrays into the fields of these names of a structure."""
     for name, array in arrays.items():
         setattr(memory, name, address(array))
+
+
+class ArrayMemory:
+    """A structure for compiled code, with the arrays whose addresses stand in it; deep copies have their own.
+
+    Parameters
+    ----------
+    structure : ctypes.Structure
+        Numbers, and fields for the addresses.
+    arrays : dict of ndarray
+        Arrays by the names of these fields.
+
+    Attributes
+    ----------
+    address : int
+        Address of the structure.
+    """
+
+    def __init__(self, structure: Any, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self.structure, self.arrays, self.address = structure, arrays, ctypes.addressof(structure)
+        tell_addresses(structure, arrays)
+
+    def replace(self, name: str, array: npt.NDArray[Any]) -> None:
+        """Put an array in the place of that of a field."""
+        self.arrays[name] = array
+        setattr(self.structure, name, address(array))
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.structure, self.arrays)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.memory import tell_addresses
+from dae_sdc.dae.memory import ArrayMemory
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
@@ -314,32 +313,25 @@ class Follower:
         side = max((len(block.rows) for block in large), default=0)
         heads = [(len(block.rows), block.places) for block in large]
         layout = [[size, len(places), *(i * size + j for i, j in places)] for size, places in heads]
-        self._blocks = np.array([number for part in layout for number in part], dtype=np.int64)
-        memory = own.FollowerMemory(program=compiled.address, n=n, count=count, expanded=expanded)
+        structure = own.FollowerMemory(program=compiled.address, n=n, count=count, expanded=expanded)
         sizes = {
             **{"out": len(compiled.program.outputs), "matrix": side * side, "last": 2 * n, "middle": 2 * n},
             **{"ends": 3 * count, "between": count, "units": count, "times": 3},
         }
-        arrays = {name: np.full(size, np.nan) for name, size in sizes.items()}
-        self._take(memory, compiled, arrays | {"signs": np.zeros(count)})
-
-    def _take(self, memory: Any, compiled: Compiled, arrays: Mapping[str, Vector]) -> None:
-        """Work on arrays whose addresses are put into a memory."""
-        self._memory, self._address = memory, ctypes.addressof(memory)
-        self._compiled, self._arrays = compiled, arrays
-        tell_addresses(memory, {**arrays, "blocks": self._blocks})
+        arrays: dict[str, Any] = {name: np.full(size, np.nan) for name, size in sizes.items()}
+        arrays["signs"] = np.zeros(count)
+        arrays["blocks"] = np.array([number for part in layout for number in part], dtype=np.int64)
+        self._compiled, self._memory = compiled, ArrayMemory(structure, arrays)
 
     def __copy__(self) -> Follower:
         made = Follower.__new__(Follower)
-        made._own, made._blocks = self._own, self._blocks
-        arrays = {name: array.copy() for name, array in self._arrays.items()}
-        made._take(type(self._memory).from_buffer_copy(self._memory), self._compiled, arrays)
+        made._own, made._compiled, made._memory = self._own, self._compiled, copy.deepcopy(self._memory)
         return made
 
     def values(self, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
         """The determinants at a time and state, shape (blocks,); NaN where one has no value."""
-        self._own.values(self._address, p, t, u, du)
-        return self._arrays["between"].copy()
+        self._own.values(self._memory.address, p, t, u, du)
+        return self._memory.arrays["between"].copy()
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
         """Begin at a time and state.
@@ -351,7 +343,7 @@ class Follower:
         u, du, p : ndarray
             State, its derivative, and values of the parameters.
         """
-        self._own.begin(self._address, p, t, u, du)
+        self._own.begin(self._memory.address, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Advance to the end of a step; determinants are computed there and halfway along a straight line.
@@ -369,12 +361,12 @@ class Follower:
             Sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the step, 4 if
             one may have done so near its start, and 8 if one was extrapolated to change its sign but did not.
         """
-        return int(self._own.follow(self._address, p, t, u, du, DETERMINANTS.suspicious))
+        return int(self._own.follow(self._memory.address, p, t, u, du, DETERMINANTS.suspicious))
 
     @property
     def signs(self) -> Vector:
         """Last signs of the determinants, 0 where none is known, shape (blocks,)."""
-        return self._arrays["signs"].copy()
+        return self._memory.arrays["signs"].copy()
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
