@@ -127,6 +127,10 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         load as load,
     )
     from dae_sdc.run.solution import Solution as Solution
+    from dae_sdc.run.steady import (
+        steady_branch as steady_branch,
+        steady_state as steady_state,
+    )
     from dae_sdc.run.structure import repair as repair
     from dae_sdc.structure.analysis import Structure as Structure
     from dae_sdc.structure.repair import Repair as Repair
