@@ -76,6 +76,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         SolveError as SolveError,
     )
     from dae_sdc.initial.consistent import Initial as Initial
+    from dae_sdc.linear.equilibrium import Steady as Steady
+    from dae_sdc.linear.system import LinearSystem as LinearSystem
     from dae_sdc.model.functions import (
         FunctionProblem as FunctionProblem,
         MassMatrixProblem as MassMatrixProblem,
@@ -121,6 +123,10 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         sundials as sundials,
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
+    from dae_sdc.run.linearize import (
+        eigenvalues as eigenvalues,
+        linearize as linearize,
+    )
     from dae_sdc.run.models import trace as trace
     from dae_sdc.run.results import (
         Result as Result,

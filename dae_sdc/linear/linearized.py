@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +132,13 @@ class Output:
     unit: str
 
 
+def unit_of(name: str, names: Sequence[str], units: Sequence[str]) -> str:
+    """Unit of an unknown or derivative, from that of the lowest derivative that is known."""
+    base, order = name_and_order(name)
+    lowest = next(k for k in range(order + 1) if name_of(base, k) in names)
+    return unit_of_rate(units[list(names).index(name_of(base, lowest))], order - lowest)
+
+
 def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str]) -> list[Output]:
     """Outputs by the names of unknowns and their derivatives."""
     found = []
@@ -143,7 +150,7 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
         if lower < 0:
             raise InputError(unknown("unknown for an output", name, list(names)))
         at = names.index(name_of(base, lower))
-        found.append(Output(name_of(base, order), at, order - lower, unit_of_rate(units[at], order - lower)))
+        found.append(Output(name_of(base, order), at, order - lower, unit_of(name, names, units)))
     return found
 
 
@@ -209,7 +216,9 @@ class Linearizer(ABC):
         """E, A and B at a state, sparse."""
 
     @abstractmethod
-    def minimal(self, state: State, preferred: Sequence[str] = ()) -> tuple[Minimal, int, str]:
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
 
     def near(self, state: State) -> State:
@@ -235,7 +244,7 @@ class Linearizer(ABC):
                 B = sparse.vstack([B, sparse.csc_matrix((1, B.shape[1]))])
                 found = found.with_rate(at)
                 names.append(name_of(*_differentiated(names[at])))
-                units.append(unit_of_rate(units[at], 1))
+                units.append(unit_of(names[-1], names[:-1], units))
                 u, du, at = np.append(u, du[at]), np.append(du, 0.0), n
             rows.append(at)
         C = sparse.csc_matrix((np.ones(len(rows)), (range(len(rows)), rows)), shape=(len(rows), E.shape[0]))
@@ -283,6 +292,9 @@ class LinearModel(Linearizer):
             tuple(known[name].unit if name in known else "" for name in inputs),
             tuple(name_of(labels.get(model.names[j], model.names[j]), k) for j, k in self.states),
             tuple(self.problem.units[at] for at in self.places),
+        )
+        self._labels = dict(
+            zip((name_of(model.names[j], k) for j, k in self.states), self.names, strict=True)
         )
         self._systems: dict[float, ModelJets | None] = {}
 
@@ -336,14 +348,19 @@ class LinearModel(Linearizer):
         ]
         return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
 
-    def minimal(self, state: State, preferred: Sequence[str] = ()) -> tuple[Minimal, int, str]:
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         system = self.jets(state.t)
         if system is not None:
             own = range(len(self.model.roots), len(self.model.roots) + len(self.inputs))
             with suppress(SingularMatrixError):
-                found = by_offsets(system, self.values(system, state), self.states, own, preferred)
-                return found, self.index, ""
+                back = {label: name for name, label in self._labels.items()}
+                wanted = [back.get(name, name) for name in preferred]
+                found = by_offsets(system, self.values(system, state), self.states, own, wanted, preference)
+                labels = tuple(self._labels.get(name, name) for name in found.coordinates)
+                return replace(found, coordinates=labels), self.index, ""
         found, steps = by_ranks(*self.matrices(state))
         return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
 
@@ -397,7 +414,9 @@ class LinearProblem(Linearizer):
             column[problem.equation_names.index(equation)] = factor
         return column
 
-    def minimal(self, state: State, preferred: Sequence[str] = ()) -> tuple[Minimal, int, str]:
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         exact = getattr(self.problem, "jacobian", None) is not None
         bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences

@@ -31,13 +31,17 @@ class DeflationOptions:
     weakest_pivot : float
         Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
     preference : float
-        Factor of the columns of coordinates that the user wants to be free.
+        Factor of the pivots of unknowns that are to be coordinates: they are as long as their pivots would
+        not be better than others by more than its inverse.
+    kept : float
+        That factor along a solution, for the coordinates of before.
     """
 
     dependent: float = 1e-10
     dependent_by_differences: float = 1e-7
     weakest_pivot: float = 1e-11
     preference: float = 1e-5
+    kept: float = 0.1
 
 
 DEFLATION = DeflationOptions()
@@ -214,6 +218,7 @@ def by_offsets(
     states: Sequence[tuple[int, int]],
     inputs: Sequence[int],
     preferred: Sequence[str] = (),
+    preference: float = DEFLATION.preference,
 ) -> Minimal:
     r"""The minimal form around a solution, from the equations differentiated as their offsets say.
 
@@ -233,6 +238,8 @@ def by_offsets(
         Numbers of the equations that define the inputs.
     preferred : sequence of str
         Names of jets that are coordinates as far as can be.
+    preference : float
+        See :class:`DeflationOptions`.
 
     Returns
     -------
@@ -249,7 +256,7 @@ def by_offsets(
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
     matrix = sparse.csc_matrix(system.jacobian(x))
-    free = _free(system, matrix, preferred)
+    free = _free(system, matrix, np.where(np.isin(system.jet_names, list(preferred)), preference, 1.0))
     bound = np.flatnonzero(~free)
     at_free = np.flatnonzero(free)
     rows, _, _ = offsets_stages(system.analysis.c, system.analysis.d)
@@ -285,20 +292,22 @@ def _trimmed(stack: list[Vector]) -> Stacks:
     return tuple(stack)
 
 
-def _free(system: ModelJets, matrix: Any, preferred: Sequence[str]) -> npt.NDArray[np.bool_]:
+def _free(system: ModelJets, matrix: Any, weights: Vector) -> npt.NDArray[np.bool_]:
     """The jets that no stage determines: derivatives of what a stage has determined are determined too."""
     bound = np.zeros(len(system.jets), dtype=bool)
-    wanted = np.isin(system.jet_names, list(preferred))
     for stage in system.stages:
         count = len(stage.rows)
         if not count:
+            continue
+        if count == len(stage.jets):
+            bound[stage.jets] = True
             continue
         own = matrix[stage.rows][:, stage.jets].toarray()
         sizes = np.linalg.norm(own, axis=1)
         own = own / np.where(sizes > 0.0, sizes, 1.0)[:, None]
         jets = [system.jets[at] for at in stage.jets]
         carried = np.array([k > 0 and bool(bound[system.place[j, k - 1]]) for j, k in jets])
-        left = own[:, ~carried] * np.where(wanted[stage.jets[~carried]], DEFLATION.preference, 1.0)
+        left = own[:, ~carried] * weights[stage.jets[~carried]]
         if carried.any():
             basis = qr(own[:, carried], mode="economic")[0]
             left = left - basis @ (basis.T @ left)

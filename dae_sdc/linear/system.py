@@ -228,7 +228,7 @@ class LinearSystem:
             shape = shapes[:, at]
             shape = shape / (shape[np.argmax(np.abs(shape))] or 1.0)
             size = abs(pole)
-            damping = -pole.real / size if size else float("nan")
+            damping = 0.0 - pole.real / size if size else float("nan")
             found.append(Mode(pole, size, damping, self._named(parts, shape), shape))
         return tuple(found)
 

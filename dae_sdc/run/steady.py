@@ -114,10 +114,11 @@ def steady_state(given: SteadyOptions) -> Steady:
     C. T. Kelley, D. E. Keyes: Convergence analysis of pseudo-transient continuation, SIAM J. Numer. Anal. 35
     (1998). P. Deuflhard: Newton Methods for Nonlinear Problems, Springer (2004).
     """
-    return _steady(target_of(given.problem, given.params, given.guess), given)
+    return rest_of(target_of(given.problem, given.params, given.guess), given)
 
 
-def _steady(target: Target, given: SteadyOptions) -> Steady:
+def rest_of(target: Target, given: SteadyOptions) -> Steady:
+    """The steady state of equations that are made already, see :func:`steady_state`."""
     problem = target.problem
     t = target.time(given.t0)
     u0, du = target.guess(given.guess, t), np.zeros(problem.n)
@@ -172,7 +173,7 @@ def steady_branch(given: BranchOptions) -> Branch:
     handle = ParameterOfProblem(target.problem, name)
     handle.value = first
     found = branch_of(
-        target.problem, _steady(target, given), name, (first, last), target.parameter_unit(name)
+        target.problem, rest_of(target, given), name, (first, last), target.parameter_unit(name)
     )
     if given.out is not None:
         put_down(_table(found, given), given.out, True)
