@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -56,6 +56,8 @@ class SteadyOptions:
         Entry in the null space of the Jacobian from which on an unknown counts as not determined.
     vanishing : float
         Value, in units of the size of the unknown, that is set to 0: what iterations leave of one that is 0.
+    lawful : float
+        Change of a conserved quantity at the guess, relative to the equations, up to which it is conserved.
     later : tuple of float
         Parts of the interval after which the equations are evaluated again, to see if they depend on time.
     """
@@ -74,6 +76,7 @@ class SteadyOptions:
     shrinking: float = 0.25
     undetermined: float = 1e-3
     vanishing: float = 1e-30
+    lawful: float = 1e-10
     later: tuple[float, ...] = (0.137, 0.419, 0.871)
 
 
@@ -199,6 +202,8 @@ class Rest:
         Guesses and fixed values.
     hidden : Hidden, optional
         Hidden constraints, which do not hold by themselves where derivatives are not 0.
+    conserved : ndarray, shape (k, n), optional
+        Rows of linear conservation laws: their products with the state stay what they are for ``u``.
     """
 
     problem: ProblemDAE
@@ -208,13 +213,15 @@ class Rest:
     turning: Booleans
     u: Vector
     hidden: Hidden | None = None
+    conserved: Vector | None = None
 
     @property
     def equation_names(self) -> tuple[str, ...]:
-        """Names of the equations, invariants and hidden constraints."""
+        """Names of the equations, invariants, hidden constraints and conservation laws."""
         hidden = self.hidden
         names = () if hidden is None else tuple(hidden.system.row_names[row] for row in hidden.rows)
-        return (*self.problem.equation_names, *getattr(self.problem, "invariant_names", ()), *names)
+        laws = () if self.conserved is None else ("conservation law",) * len(self.conserved)
+        return (*self.problem.equation_names, *getattr(self.problem, "invariant_names", ()), *names, *laws)
 
     @classmethod
     def at(cls, problem: ProblemDAE, t: float, u: Vector, du: Vector) -> Rest:
@@ -247,6 +254,8 @@ class Rest:
                 found = np.concatenate([found, np.asarray(problem.invariants(attach(u, first), t)).ravel()])
             if self.hidden is not None:
                 found = np.concatenate([found, self.hidden.residual(u, du)])
+            if self.conserved is not None:
+                found = np.concatenate([found, self.conserved @ (u - self.u)])
         return found
 
     def halves(self, u: Vector, du: Vector) -> tuple[Any, Any]:
@@ -265,6 +274,8 @@ class Rest:
             more.append((sparse.csc_matrix(own.shape), own))
         if self.hidden is not None:
             more.append(self.hidden.halves(u, du))
+        if self.conserved is not None:
+            more.append((sparse.csc_matrix(self.conserved.shape), sparse.csc_matrix(self.conserved)))
         if not more:
             return pair
         mass, stiffness = (
@@ -497,7 +508,7 @@ def steady_state(
     rated = turning if hidden is None else turning | ((np.arange(n) >= problem.n_diff) & (given == 0.0))
     rest = Rest(problem, t, given, ~(fixed | turning), rated, u0, hidden)
     with uncounted(problem):
-        x, done = _search(rest)
+        rest, x, done = _search(rest)
         u, rates = rest.state(x)
         loose = _undetermined(rest, x)
         remarks = _of_time(rest, x)
@@ -506,8 +517,8 @@ def steady_state(
     return Steady(title, t, problem.names, problem.units, u, rates, done, names, remarks)
 
 
-def _search(rest: Rest) -> tuple[Vector, tuple[str, ...]]:
-    """Values at which the equations hold, by the first method that finds some."""
+def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
+    """Values at which the equations hold, by the first method that finds some, with conservation laws."""
     begin = rest.begin
     done: list[str] = []
 
@@ -530,17 +541,47 @@ def _search(rest: Rest) -> tuple[Vector, tuple[str, ...]]:
             continue
         try:
             x = accepted(method(), name)
+            if x is not None:
+                return *_lawful(rest, x), tuple(done)
         except (DAEError, np.linalg.LinAlgError, ValueError, RuntimeError) as error:
             if not isinstance(error, EvaluationError | ConvergenceError) and isinstance(error, DAEError):
                 raise
             done.append(f"{name}: {error}")
-            continue
-        if x is not None:
-            return x, tuple(done)
     raise ConvergenceError(
         f"no steady state of {type(rest.problem).__name__} found at t={rest.t:g}; {'; '.join(done)}; there "
         f"may be none, or give another guess"
     )
+
+
+def _lawful(rest: Rest, x: Vector) -> tuple[Rest, Vector]:
+    """The steady state with the conserved quantities of the guess, and the equations with them if any."""
+    laws = _laws(rest, x)
+    if laws is None:
+        return rest, x
+    bound = replace(rest, conserved=laws)
+    for begin in (x, rest.begin):
+        found, worst = newton(bound, begin)
+        if worst <= STEADY.relative_residual:
+            return bound, found
+    return rest, x
+
+
+def _laws(rest: Rest, x: Vector) -> Vector | None:
+    r"""Linear conservation laws: :math:`w^T F_{u'} u` with :math:`w^T F(u) = 0` at rest and at the guess."""
+    n = rest.problem.n
+    if n > STEADY.most_dense:
+        return None
+    u, du = rest.state(x)
+    mass, stiffness = (half.toarray() if sparse.issparse(half) else half for half in rest.halves(u, du))
+    rows = row_scales(stiffness, np.maximum(np.abs(u), 1.0))
+    left, values, _ = np.linalg.svd((stiffness * np.maximum(np.abs(u), 1.0) / rows[:, None])[:n])
+    rank = int((values > STEADY.dependent * values[0]).sum())
+    null = left[:, rank:].T
+    start = rest.with_rates(rest.u, rest.du, rest.t)[:n] / rows[:n]
+    if not null.size or not np.abs(null @ start).max() <= STEADY.lawful * np.abs(start).max(initial=0.0):
+        return None
+    laws: Vector = null @ (mass[:n] / rows[:n, None])
+    return laws if np.abs(laws).max() > 0.0 else None
 
 
 def _left(rest: Rest, x: Vector, worst: float) -> str:
