@@ -21,6 +21,8 @@ NONE = {
     "gear-petzold": "the driven angle is time",
     "shuttle-final": "the vehicle flies",
     "shuttle-initial": "the vehicle flies",
+    "skate": "it slides down its plane",
+    "slider-crank": "the crank turns with a given speed",
     "slider-crank-3d": "the motor is too strong for the weights",
     "slider-crank-motor": "the motor turns",
     "triplets": "the bars are thrown into the air",

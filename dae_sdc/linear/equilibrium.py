@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg import lstsq
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.counters import uncounted
@@ -36,6 +37,8 @@ class SteadyOptions:
         Smallest fraction of a Newton step that is tried.
     polishing_iterations : int
         Full steps after convergence, taken as long as they become shorter.
+    round_off : float
+        Residual, relative to the terms, up to which further steps may make it larger.
     relative_residual : float
         Largest residual, relative to the terms of its equation, of an equation that holds.
     dependent : float
@@ -46,10 +49,14 @@ class SteadyOptions:
         Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
     transient_steps : int
         Largest number of implicit Euler steps.
+    newton_again : float
+        Residual, relative to its terms, from which on Newton's method is tried after a step, and the factor
+        by which it must be smaller for the next time.
     transient_iterations : int
         Largest number of Newton iterations in such a step.
-    first_step, largest_growth : float
-        First time step, as a part of the interval of the problem, and largest ratio of one to the one before.
+    first_step, longest_step, largest_growth : float
+        First time step and the one at which the steps end, as parts of the interval of the problem, and the
+        largest ratio of one to the one before.
     shrinking : float
         Factor of a time step that failed.
     undetermined : float
@@ -65,13 +72,16 @@ class SteadyOptions:
     newton_iterations: int = 60
     shortest_step: float = 2.0**-12
     polishing_iterations: int = 3
+    round_off: float = 1e-13
     relative_residual: float = 1e-9
     dependent: float = 1e-11
     most_dense: int = 500
     regularization: float = 1e-7
     transient_steps: int = 400
+    newton_again: float = 1e-2
     transient_iterations: int = 10
     first_step: float = 1e-3
+    longest_step: float = 1e12
     largest_growth: float = 4.0
     shrinking: float = 0.25
     undetermined: float = 1e-3
@@ -223,6 +233,11 @@ class Rest:
         laws = () if self.conserved is None else ("conservation law",) * len(self.conserved)
         return (*self.problem.equation_names, *getattr(self.problem, "invariant_names", ()), *names, *laws)
 
+    @property
+    def title(self) -> str:
+        """Name of the equations."""
+        return str(getattr(self.problem, "model_name", type(self.problem).__name__))
+
     @classmethod
     def at(cls, problem: ProblemDAE, t: float, u: Vector, du: Vector) -> Rest:
         """The equations at a state and derivative, all values of which are looked for."""
@@ -325,23 +340,37 @@ def row_scales(matrix: Any, sizes: Vector) -> Vector:
 def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
     """The change, least in units of the sizes, by which a linear model of the residual vanishes best."""
     rows = row_scales(matrix, sizes)
-    if matrix.shape[1] <= STEADY.most_dense:
-        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
-        scaled = dense * sizes / rows[:, None]
-        found: Vector = sizes * lstsq(scaled, -residual / rows, cond=STEADY.dependent)[0]
-        return found
-    scaled = sparse.csc_matrix(sparse.diags(1.0 / rows) @ matrix @ sparse.diags(sizes))
-    if scaled.shape[0] == scaled.shape[1]:
+    if sparse.issparse(matrix):
+        scaled = sparse.csc_matrix(sparse.diags(1.0 / rows) @ matrix @ sparse.diags(sizes))
+    else:
+        scaled = matrix * sizes / rows[:, None]
+    right = -residual / rows
+    found = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
+    if found is None and scaled.shape[1] <= STEADY.most_dense:
+        dense = scaled.toarray() if sparse.issparse(scaled) else scaled
+        found = lstsq(dense, right, cond=STEADY.dependent, lapack_driver="gelsy")[0]
+    if found is None:
+        m, n = scaled.shape
+        small = -(STEADY.regularization**2) * sparse.eye(n)
+        both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, small]], format="csc")
+        found = splu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
+    return np.asarray(sizes * found)
+
+
+def _direct(matrix: Any, right: Vector) -> Vector | None:
+    """The solution by LU factors; None where the matrix is singular, or nearly so."""
+    if sparse.issparse(matrix):
         try:
-            direct = splu(scaled).solve(-residual / rows)
-            if np.isfinite(direct).all() and np.abs(direct).max() < 1.0 / STEADY.dependent:
-                return np.asarray(sizes * direct)
+            factors = splu(matrix)
         except RuntimeError:  # it is singular
-            pass
-    m, n = scaled.shape
-    both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, -(STEADY.regularization**2) * sparse.eye(n)]])
-    solved = splu(both.tocsc()).solve(np.concatenate([-residual / rows, np.zeros(n)]))
-    return np.asarray(sizes * solved[m:])
+            return None
+        pivots = np.abs(factors.U.diagonal())
+        good = pivots.min() > STEADY.dependent * pivots.max()
+        return np.asarray(factors.solve(right)) if good else None
+    triangles, order, failed = dgetrf(matrix)
+    if failed or not dgecon(triangles, np.abs(matrix).sum(axis=0).max())[0] > STEADY.dependent:
+        return None
+    return np.asarray(dgetrs(triangles, order, right)[0])
 
 
 def newton(rest: Rest, x: Vector) -> tuple[Vector, float]:
@@ -375,9 +404,12 @@ def _polished(rest: Rest, x: Vector) -> Vector:
     sizes = np.maximum(rest.sizes, np.abs(x))
     before = np.inf
     for _ in range(STEADY.polishing_iterations):
-        step = least_step(rest.jacobian(x), rest.residual(x), rest.sizes)
+        matrix, residual = rest.jacobian(x), rest.residual(x)
+        step, rows = least_step(matrix, residual, rest.sizes), row_scales(matrix, sizes)
         length = float(np.abs(step / sizes).max(initial=0.0))
-        if not length < 0.5 * before or not np.isfinite(rest.residual(x + step)).all():
+        left = np.abs(rest.residual(x + step) / rows).max(initial=0.0)
+        allowed = max(np.abs(residual / rows).max(initial=0.0), STEADY.round_off)
+        if not (length < 0.5 * before and left <= allowed):
             break
         x, before = x + step, length
         if length == 0.0:
@@ -402,6 +434,7 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
     sizes, residual = rest.sizes, rest.residual(x)
     measure = partial(_measure, rest, sizes)
     before = measure(x, residual)
+    tried = STEADY.newton_again
     for count in range(1, STEADY.transient_steps + 1):
         new = _euler_step(rest, x, h)
         if new is None:
@@ -409,11 +442,16 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
             continue
         now = measure(new, rest.residual(new))
         x = new
-        if now <= STEADY.relative_residual:
-            return x, count
+        if now <= tried:
+            tried = STEADY.newton_again * now
+            near, worst = newton(rest, x)
+            if worst <= STEADY.relative_residual:
+                return near, count
         h *= min(STEADY.largest_growth, max(1.5, before / now if now else np.inf))
         before = now
-    return x, STEADY.transient_steps
+        if h > STEADY.longest_step * (end - begin):
+            break
+    return x, count
 
 
 def _measure(rest: Rest, sizes: Vector, x: Vector, residual: Vector) -> float:
@@ -507,14 +545,13 @@ def steady_state(
     # Hidden constraints have the derivatives of algebraic unknowns too, which follow.
     rated = turning if hidden is None else turning | ((np.arange(n) >= problem.n_diff) & (given == 0.0))
     rest = Rest(problem, t, given, ~(fixed | turning), rated, u0, hidden)
-    with uncounted(problem):
+    with uncounted(problem), np.errstate(over="ignore", invalid="ignore"):
         rest, x, done = _search(rest)
         u, rates = rest.state(x)
         loose = _undetermined(rest, x)
         remarks = _of_time(rest, x)
-    title = getattr(problem, "model_name", type(problem).__name__)
     names = tuple(problem.names[j] for j in loose)
-    return Steady(title, t, problem.names, problem.units, u, rates, done, names, remarks)
+    return Steady(rest.title, t, problem.names, problem.units, u, rates, done, names, remarks)
 
 
 def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
@@ -539,16 +576,19 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
         if name == "homotopy" and len(begin) > PATH.most_unknowns:
             done.append(f"{name}: for at most {PATH.most_unknowns} unknowns")
             continue
+        if name == "homotopy" and len(begin) != len(rest.equation_names):
+            done.append(f"{name}: for as many equations as unknowns")
+            continue
         try:
             x = accepted(method(), name)
             if x is not None:
                 return *_lawful(rest, x), tuple(done)
-        except (DAEError, np.linalg.LinAlgError, ValueError, RuntimeError) as error:
+        except (DAEError, np.linalg.LinAlgError, RuntimeError) as error:  # of SuperLU the last
             if not isinstance(error, EvaluationError | ConvergenceError) and isinstance(error, DAEError):
                 raise
             done.append(f"{name}: {error}")
     raise ConvergenceError(
-        f"no steady state of {type(rest.problem).__name__} found at t={rest.t:g}; {'; '.join(done)}; there "
+        f"no steady state of {rest.title} found at t={rest.t:g}; {'; '.join(done)}; there "
         f"may be none, or give another guess"
     )
 
@@ -589,7 +629,8 @@ def _left(rest: Rest, x: Vector, worst: float) -> str:
     if not np.isfinite(worst):
         return "the equations are not defined at the guess"
     residual = rest.residual(x)
-    at = int(np.argmax(np.abs(residual / row_scales(rest.jacobian(x), rest.sizes))))
+    rows = row_scales(rest.jacobian(x), np.maximum(rest.sizes, np.abs(x)))
+    at = int(np.argmax(np.abs(residual / rows)))
     return f"{rest.equation_names[at]} stays at {residual[at]:.3g}"
 
 
