@@ -1,0 +1,312 @@
+"""Branches of steady states over a parameter, with their stability, folds and Hopf points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
+from dae_sdc.linear.minimal import DEFLATION, by_ranks
+from dae_sdc.linear.paths import PATH, PathPoint, corrected, follow, tangent_at
+from dae_sdc.registry import unknown
+
+
+@dataclass(frozen=True)
+class BranchOptions:
+    """Settings of branches.
+
+    Parameters
+    ----------
+    parameter_step : float
+        Change of the parameter in differences, relative to its range.
+    on_axis : float
+        Real part of a pole, relative to the largest pole, up to which it counts as on the imaginary axis.
+    bisections : int
+        Halvings of a step in which a fold or Hopf point lies.
+    """
+
+    parameter_step: float = 1e-6
+    on_axis: float = 1e-9
+    bisections: int = 40
+
+
+BRANCH = BranchOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class SpecialPoint:
+    """A point of a branch at which its stability changes.
+
+    Parameters
+    ----------
+    kind : {"fold", "hopf"}
+        Where the branch turns back, or where a pair of poles crosses the imaginary axis.
+    value : float
+        Value of the parameter.
+    u : ndarray, shape (n,)
+        The steady state.
+    frequency : float
+        Angular frequency of the pair at a Hopf point, else 0.
+    """
+
+    kind: str
+    value: float
+    u: Vector
+    frequency: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """Steady states over a parameter.
+
+    Parameters
+    ----------
+    title, parameter, parameter_unit : str
+        Names of the equations and of the parameter, and its unit.
+    names, units : tuple of str
+        Names and units of the unknowns.
+    values : ndarray, shape (K,)
+        Values of the parameter, in the order of the branch.
+    u : ndarray, shape (K, n)
+        The states.
+    unstable : ndarray of int, shape (K,)
+        Number of poles with positive real part; -1 where the poles are not found.
+    special : tuple of SpecialPoint
+        Folds and Hopf points, in the order of the branch.
+    complete : bool
+        Whether the branch ends on a border of the range of the parameter.
+    """
+
+    title: str
+    parameter: str
+    parameter_unit: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: Vector
+    u: Vector
+    unstable: npt.NDArray[np.int64]
+    special: tuple[SpecialPoint, ...]
+    complete: bool
+
+    def __getitem__(self, name: Any) -> Vector:
+        """Values of an unknown, shape (K,)."""
+        if str(name) not in self.names:
+            raise InputError(unknown("unknown", str(name), self.names))
+        return np.asarray(self.u[:, self.names.index(str(name))])
+
+    def __str__(self) -> str:
+        ends = f"{self.values[0]:.6g} to {self.values[-1]:.6g}"
+        stable = int((self.unstable == 0).sum())
+        lines = [
+            f"{self.title}: {len(self.values)} steady states, {self.parameter} from {ends}, {stable} stable"
+        ]
+        for one in self.special:
+            what = f", angular frequency {one.frequency:.6g}" if one.kind == "hopf" else ""
+            lines.append(f"  {one.kind} at {self.parameter} = {one.value:.8g}{what}")
+        if not self.complete:
+            lines.append("the branch was lost there, or turns for ever")
+        return "\n".join(lines)
+
+
+class ParameterOfProblem:
+    """A parameter of a problem, to be set to several values.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        A problem of a model, or one with the parameter as an attribute; is changed.
+    name : str
+        Name of the parameter.
+    """
+
+    def __init__(self, problem: ProblemDAE, name: str) -> None:
+        self.problem: Any = problem
+        self.name = name
+        self._of_model = getattr(problem, "values", None)
+        known = list(self._of_model) if self._of_model is not None else list(problem.parameter_units)
+        if name not in known and not (self._of_model is None and self._is_number(name)):
+            raise InputError(unknown("parameter", name, known))
+
+    def _is_number(self, name: str) -> bool:
+        value = None if name.startswith("_") else getattr(self.problem, name, None)
+        return isinstance(value, float | int) and not isinstance(value, bool)
+
+    @property
+    def value(self) -> float:
+        """Its present value."""
+        return float(
+            self._of_model[self.name] if self._of_model is not None else getattr(self.problem, self.name)
+        )
+
+    @value.setter
+    def value(self, value: float) -> None:
+        if self._of_model is None:
+            setattr(self.problem, self.name, value)
+        else:
+            self._of_model = self.problem.values = {**self._of_model, self.name: value}
+
+
+class _Path:
+    """The steady equations of a problem as functions of the unknowns and the parameter."""
+
+    def __init__(self, rest: Rest, parameter: ParameterOfProblem, span: float) -> None:
+        self.rest, self.parameter, self.span = rest, parameter, span
+        self.rows = np.ones(0)
+
+    def residual(self, values: Vector) -> Vector:
+        """The scaled equations."""
+        self.parameter.value = float(values[-1])
+        found = self.rest.residual(values[:-1])
+        return np.asarray(found / self.rows if self.rows.size else found)
+
+    def jacobian(self, values: Vector) -> Vector:
+        """Their derivatives by unknowns and parameter."""
+        step = BRANCH.parameter_step * self.span
+        sides = [self.residual(np.append(values[:-1], values[-1] + sign * step)) for sign in (1.0, -1.0)]
+        self.parameter.value = float(values[-1])
+        matrix = self.rest.jacobian(values[:-1])
+        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
+        scaled = dense / self.rows[:, None] if self.rows.size else dense
+        return np.column_stack([scaled, (sides[0] - sides[1]) / (2.0 * step)])
+
+    def poles(self, values: Vector) -> npt.NDArray[np.complex128]:
+        """The finite poles."""
+        self.parameter.value = float(values[-1])
+        n = self.rest.problem.n
+        mass, stiffness = (
+            sparse.csc_matrix(one)[:n] for one in self.rest.halves(*self.rest.state(values[:-1]))
+        )
+        exact = getattr(self.rest.problem, "jacobian", None) is not None
+        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        return by_ranks(mass, -stiffness, np.zeros((n, 0)), bound)[0].poles()
+
+
+def branch_of(
+    problem: ProblemDAE, start: Steady, parameter: str, within: tuple[float, float], unit: str = ""
+) -> Branch:
+    """Follow steady states over a parameter, see :func:`dae_sdc.run.steady.steady_branch`.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    start : Steady
+        The steady state at the first value of the parameter.
+    parameter : str
+        Name of the parameter.
+    within : (float, float)
+        First and last value.
+    unit : str
+        Unit of the parameter.
+
+    Returns
+    -------
+    Branch
+        The states.
+
+    Raises
+    ------
+    InputError
+        If there are too many unknowns, or the range is empty.
+    """
+    first, last = (require_number(parameter, one) for one in within)
+    if not np.isfinite([first, last]).all() or first == last:
+        raise InputError(
+            f"{parameter} needs two different values from which and to which it goes; got {within}"
+        )
+    if problem.n > PATH.most_unknowns:
+        raise InputError(f"branches are followed for at most {PATH.most_unknowns} unknowns; got {problem.n}")
+    handle = ParameterOfProblem(problem, parameter)
+    before = handle.value
+    rest = Rest.at(problem, start.t, start.u, start.du)
+    path = _Path(rest, handle, abs(last - first))
+    sizes = np.append(rest.sizes, abs(last - first))
+    begin = np.append(start.u, first)
+    try:
+        with uncounted(problem):
+            path.rows = row_scales(path.jacobian(begin), sizes)
+            ends = min(first, last), max(first, last)
+            forward = 1.0 if last > first else -1.0
+            points = list(follow(path.residual, path.jacobian, begin, sizes, ends, forward))
+            unstable = np.array([_unstable(path, point) for point in points])
+            special = _special(path, points, unstable, sizes)
+    finally:
+        handle.value = before
+    values = np.array([point.values for point in points])
+    return Branch(
+        *(start.title, parameter, unit, problem.names, problem.units, values[:, -1], values[:, :-1]),
+        unstable=unstable,
+        special=tuple(special),
+        complete=len(points) > 1 and bool(values[-1, -1] in ends),
+    )
+
+
+def _unstable(path: _Path, point: PathPoint) -> int:
+    try:
+        poles = path.poles(point.values)
+    except DAEError:
+        return -1
+    return int((poles.real > BRANCH.on_axis * np.abs(poles).max(initial=0.0)).sum())
+
+
+def _special(
+    path: _Path, points: list[PathPoint], unstable: npt.NDArray[np.int64], sizes: Vector
+) -> list[SpecialPoint]:
+    """Folds, where the parameter turns back, and Hopf points, where a pair of poles crosses the axis."""
+    found = []
+    for at, (one, other) in enumerate(pairwise(points)):
+        if one.tangent[-1] * other.tangent[-1] < 0.0:
+
+            def turns(values: Vector, along: Vector = one.tangent) -> float:
+                return float(tangent_at(path.jacobian(values), sizes, along)[-1])
+
+            values = _located(path, one, other, sizes, turns)
+            found.append(SpecialPoint("fold", float(values[-1]), values[:-1]))
+        elif min(unstable[at : at + 2]) >= 0 and abs(int(unstable[at + 1] - unstable[at])) == 2:
+            try:
+                values = _located(path, one, other, sizes, lambda values: _nearest_pair(path, values).real)
+                pair = _nearest_pair(path, values)
+            except DAEError:
+                continue
+            found.append(SpecialPoint("hopf", float(values[-1]), values[:-1], abs(pair.imag)))
+    return found
+
+
+def _nearest_pair(path: _Path, values: Vector) -> complex:
+    """The complex pole nearest to the imaginary axis."""
+    poles = path.poles(values)
+    pairs = poles[poles.imag > BRANCH.on_axis * np.abs(poles).max(initial=0.0)]
+    if not pairs.size:
+        raise InputError("two real poles cross the axis, and no pair")
+    return complex(pairs[np.argmin(np.abs(pairs.real))])
+
+
+def _located(
+    path: _Path, one: PathPoint, other: PathPoint, sizes: Vector, function: Callable[[Vector], float]
+) -> Vector:
+    """The point between two of a path at which a function changes its sign, by bisection."""
+    low, high, sign = 0.0, 1.0, np.sign(function(one.values))
+    found = one.values
+    chord = other.values - one.values
+    normal = chord / sizes / np.linalg.norm(chord / sizes)
+    for _ in range(BRANCH.bisections):
+        part = 0.5 * (low + high)
+        values, _ = corrected(path.residual, path.jacobian, one.values + part * chord, normal, sizes)
+        if values is None:
+            break
+        found = values
+        if np.sign(function(values)) == sign:
+            low = part
+        else:
+            high = part
+    return found

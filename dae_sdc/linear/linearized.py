@@ -1,0 +1,432 @@
+"""The linear system of a model or problem near a state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
+from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.linear.equilibrium import Rest, least_step
+from dae_sdc.linear.minimal import DEFLATION, Minimal, by_offsets, by_ranks, in_coordinates
+from dae_sdc.linear.system import LinearSystem
+from dae_sdc.model.problem import unit_of_rate
+from dae_sdc.registry import unknown
+from dae_sdc.structure.analysis import structure
+from dae_sdc.structure.repair import without_equations
+from dae_sdc.structure.signature import StructureError
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
+
+Inputs = Mapping[str, Mapping[str, float]]
+"""Inputs by name; each is a parameter of its name, or adds to equations with a factor for each."""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A state of equations with its derivative, shapes (n,), at a time."""
+
+    t: float
+    u: Vector
+    du: Vector
+
+
+@dataclass(frozen=True)
+class LinearOptions:
+    """Settings of the linearisation.
+
+    Parameters
+    ----------
+    parameter_step : float
+        Change of a parameter, relative to its size, in differences.
+    iterations : int
+        Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
+    settled : float
+        Relative change of the values up to which these end.
+    at_rest : float
+        Largest derivative, relative to the unknown in units of the interval, of a state at rest.
+    """
+
+    parameter_step: float = 2.0**-12
+    iterations: int = 20
+    settled: float = 1e-13
+    at_rest: float = 1e-9
+
+
+LINEAR = LinearOptions()
+
+
+def inputs_of(inputs: Any) -> Inputs:
+    """Inputs in one form: names, or a mapping of names to the equations that they act on."""
+    if isinstance(inputs, str):
+        inputs = [inputs]
+    if isinstance(inputs, Mapping):
+        return {
+            str(name): {str(one): 1.0} if isinstance(one, str) else {str(k): float(v) for k, v in one.items()}
+            for name, one in inputs.items()
+        }
+    return {str(name): {} for name in inputs}
+
+
+def with_inputs(model: Model, inputs: Inputs) -> Model:
+    """A model in which each input is an unknown, with an equation that gives it its value.
+
+    A parameter is replaced; an input of equations is what they are equal to, instead of 0.
+
+    Raises
+    ------
+    InputError
+        If there is no such parameter or equation.
+    """
+    made = without_equations(model, model.name, model.title)
+    made.definitions, made.conditions, made.of_function = (
+        model.definitions,
+        model.conditions,
+        model.of_function,
+    )
+    graph = made.graph = model.graph.copy()
+    known = list(model.parameters_by_name)
+    names = model.equation_names
+    roots, replaced, own = list(model.roots), {}, []
+    for name, factors in inputs.items():
+        symbol = f"input:{name}".replace(" ", "_")
+        made.variable(symbol, model.parameters_by_name[name].value if name in known and not factors else 0.0)
+        node = graph.variable(len(made.names) - 1)
+        if name in known and not factors:
+            parameter = graph.parameter(known.index(name))
+            replaced[parameter] = node
+            own.append(graph.sub(node, parameter))
+            continue
+        for equation, factor in (factors or {name: 1.0}).items():
+            if equation not in names:
+                raise InputError(unknown("parameter or equation for an input", equation, [*known, *names]))
+            at = names.index(equation)
+            roots[at] = graph.sub(roots[at], graph.mul(graph.constant(factor), node))
+        own.append(node)
+    for root, name in zip(graph.substitute(roots, replaced) if replaced else roots, names, strict=True):
+        made.add_root(root, name)
+    for root, name in zip(own, inputs, strict=True):
+        made.add_root(root, f"input {name}")
+    return made
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output: derivative ``order`` of the unknown ``number`` of the state."""
+
+    name: str
+    number: int
+    order: int
+    unit: str
+
+
+def unit_of(name: str, names: Sequence[str], units: Sequence[str]) -> str:
+    """Unit of an unknown or derivative, from that of the lowest derivative that is known."""
+    base, order = name_and_order(name)
+    lowest = next(k for k in range(order + 1) if name_of(base, k) in names)
+    return unit_of_rate(units[list(names).index(name_of(base, lowest))], order - lowest)
+
+
+def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str]) -> list[Output]:
+    """Outputs by the names of unknowns and their derivatives."""
+    found = []
+    for name in [outputs] if isinstance(outputs, str) else map(str, outputs):
+        base, order = name_and_order(name)
+        lower = order
+        while lower >= 0 and name_of(base, lower) not in names:
+            lower -= 1
+        if lower < 0:
+            raise InputError(unknown("unknown for an output", name, list(names)))
+        at = names.index(name_of(base, lower))
+        found.append(Output(name_of(base, order), at, order - lower, unit_of(name, names, units)))
+    return found
+
+
+def consistent(system: ModelJets, x: Vector) -> Vector:
+    """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage.
+
+    Raises
+    ------
+    ConvergenceError
+        If Newton's method finds none near them.
+    """
+    x = x.copy()
+    for number, stage in enumerate(system.stages):
+        if not len(stage.rows):
+            continue
+        sizes = np.maximum(np.abs(x[stage.jets]), 1e-3 * max(1.0, np.abs(x[stage.jets]).max(initial=0.0)))
+        before = np.inf
+        for _ in range(LINEAR.iterations):
+            residual = system.values(x, number)
+            matrix = sparse.csc_matrix(system.jacobian(x, number))[:, stage.jets]
+            step = least_step(matrix, residual, sizes)
+            x[stage.jets] += step
+            change = float((np.abs(step) / np.maximum(sizes, np.abs(x[stage.jets]))).max(initial=0.0))
+            if change <= LINEAR.settled or not (change < 0.5 * before or change > 1e-8):
+                break
+            before = change
+        if not change <= 1e-8:
+            raise ConvergenceError(
+                f"the hidden constraints of {system.title} have no solution near the state at "
+                f"t={system.t:g}; give a consistent state, for instance of ds.initial"
+            )
+    return x
+
+
+class Linearizer(ABC):
+    """The linear systems of equations at states.
+
+    Parameters
+    ----------
+    title : str
+        Name of the equations.
+    inputs : mapping of str to mapping
+        See :data:`Inputs`.
+    input_units : tuple of str
+        Units of the inputs.
+    names, units : tuple of str
+        Names and units of the unknowns of a state.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        inputs: Inputs,
+        input_units: tuple[str, ...],
+        names: tuple[str, ...],
+        units: tuple[str, ...],
+    ) -> None:
+        self.title, self.inputs, self.input_units = title, inputs, input_units
+        self.names, self.units = names, units
+
+    @abstractmethod
+    def matrices(self, state: State) -> tuple[Any, Any, Any]:
+        """E, A and B at a state, sparse."""
+
+    @abstractmethod
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
+        """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
+
+    def near(self, state: State) -> State:
+        """The consistent state near a given one; the given one where hidden constraints are not known."""
+        return state
+
+    def linearize(
+        self, state: State, outputs: Sequence[str] = (), preferred: Sequence[str] = ()
+    ) -> LinearSystem:
+        """The linear system at a state."""
+        E, A, B = self.matrices(state)
+        found, index, remark = self.minimal(state, preferred)
+        chosen = outputs_of(outputs, self.names, self.units)
+        names, units, u, du, rows = list(self.names), list(self.units), state.u, state.du, []
+        for output in chosen:
+            at = output.number
+            for _ in range(output.order):
+                # x_at' - w = 0 defines the new unknown w.
+                n = E.shape[0]
+                mass = sparse.csc_matrix(([1.0], ([0], [at])), shape=(1, n + 1))
+                E = sparse.vstack([sparse.hstack([E, sparse.csc_matrix((n, 1))]), mass])
+                A = sparse.block_diag([A, [[1.0]]])
+                B = sparse.vstack([B, sparse.csc_matrix((1, B.shape[1]))])
+                found = found.with_rate(at)
+                names.append(name_of(*_differentiated(names[at])))
+                units.append(unit_of(names[-1], names[:-1], units))
+                u, du, at = np.append(u, du[at]), np.append(du, 0.0), n
+            rows.append(at)
+        C = sparse.csc_matrix((np.ones(len(rows)), (range(len(rows)), rows)), shape=(len(rows), E.shape[0]))
+        own: Any = (
+            *(self.title, state.t),
+            *(sparse.csc_matrix(one) for one in (E, A, B)),
+            *(C, sparse.csc_matrix((len(rows), len(self.inputs)))),
+            *(tuple(names), tuple(units), tuple(self.inputs), self.input_units),
+            *(tuple(output.name for output in chosen), tuple(output.unit for output in chosen)),
+            *(u, du, index, found, (remark,) if remark else ()),
+        )
+        return LinearSystem(*own)
+
+
+def _differentiated(name: str) -> tuple[str, int]:
+    base, order = name_and_order(name)
+    return base, order + 1
+
+
+class LinearModel(Linearizer):
+    """The linear systems of a model at states.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    inputs : mapping of str to mapping
+        See :data:`Inputs`.
+    labels : mapping of str to str, optional
+        Names for the unknowns of a model that was read from a function, where they differ.
+    """
+
+    def __init__(self, model: Model, inputs: Inputs, labels: Mapping[str, str] | None = None) -> None:
+        self.model = model
+        self.extended = with_inputs(model, inputs)
+        self.problem: Any = self.extended.problem()
+        states, count, labels = self.problem.form.states, len(model.names), labels or {}
+        self.states = [state for state in states if state[0] < count]
+        self.places = [at for at, state in enumerate(states) if state[0] < count]
+        self.input_places = [states.index((count + at, 0)) for at in range(len(inputs))]
+        known = model.parameters_by_name
+        super().__init__(
+            model.name,
+            inputs,
+            tuple(known[name].unit if name in known else "" for name in inputs),
+            tuple(name_of(labels.get(model.names[j], model.names[j]), k) for j, k in self.states),
+            tuple(self.problem.units[at] for at in self.places),
+        )
+        self._labels = dict(
+            zip((name_of(model.names[j], k) for j, k in self.states), self.names, strict=True)
+        )
+        self._systems: dict[float, ModelJets | None] = {}
+
+    def jets(self, t: float) -> ModelJets | None:
+        """The differentiated equations; None where offsets do not hold."""
+        if t not in self._systems:
+            found: ModelJets | None = None
+            with suppress(StructureError, InputError):
+                found = ModelJets(self.extended, t)
+            self._systems = {t: None if found is None or found.repairs else found}
+        return self._systems[t]
+
+    @cached_property
+    def index(self) -> int:
+        """Differentiation index of the equations."""
+        found = structure(self.model)
+        known = found.differentiation_index
+        return found.index if known is None else known
+
+    def matrices(self, state: State) -> tuple[Any, Any, Any]:
+        """E, A and B at a state, sparse."""
+        full, rates = np.nan_to_num(self.problem.start_values), np.zeros(self.problem.n)
+        full[self.places], rates[self.places] = state.u, state.du
+        rest = Rest.at(self.problem, state.t, full, rates)
+        rows = slice(len(self.states))  # the equations of the inputs come last
+        with uncounted(self.problem):
+            mass, stiffness = (sparse.csc_matrix(half)[rows] for half in rest.halves(full, rates))
+        return mass[:, self.places], -stiffness[:, self.places], -stiffness[:, self.input_places]
+
+    def values(self, system: ModelJets, state: State) -> Vector:
+        """Values of all jets near a state and its derivative that satisfy the equations."""
+        x, place = np.zeros(len(system.jets)), system.place
+        for rates, values in ((1, state.du), (0, state.u)):
+            for (j, k), value in zip(self.states, values.tolist(), strict=True):
+                if (j, k + rates) in place and np.isfinite(value):
+                    x[place[j, k + rates]] = value
+        count = len(self.model.names)
+        for at, variable in enumerate(list(self.extended.variables_by_name.values())[count:]):
+            x[place[count + at, 0]] = variable.start[0]
+        return consistent(system, x)
+
+    def near(self, state: State) -> State:
+        """The consistent state near a given one; the given one where hidden constraints are not known."""
+        system = self.jets(state.t)
+        if system is None:
+            return state
+        x, place = self.values(system, state), system.place
+        rates = [
+            x[place[j, k + 1]] if (j, k + 1) in place else old
+            for (j, k), old in zip(self.states, state.du.tolist(), strict=True)
+        ]
+        return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
+
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
+        """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
+        system = self.jets(state.t)
+        if system is not None:
+            own = range(len(self.model.roots), len(self.model.roots) + len(self.inputs))
+            with suppress(SingularMatrixError):
+                back = {label: name for name, label in self._labels.items()}
+                wanted = [back.get(name, name) for name in preferred]
+                found = by_offsets(system, self.values(system, state), self.states, own, wanted, preference)
+                labels = tuple(self._labels.get(name, name) for name in found.coordinates)
+                return replace(found, coordinates=labels), self.index, ""
+        found, steps = by_ranks(*self.matrices(state))
+        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
+
+
+class LinearProblem(Linearizer):
+    """The linear systems of a problem of functions at states: by numbers.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    inputs : mapping of str to mapping
+        See :data:`Inputs`; parameters are public attributes of the problem that are numbers.
+    """
+
+    def __init__(self, problem: ProblemDAE, inputs: Inputs) -> None:
+        self.problem = problem
+        units = tuple(problem.parameter_units.get(name, "") for name in inputs)
+        super().__init__(type(problem).__name__, inputs, units, problem.names, problem.units)
+
+    def matrices(self, state: State) -> tuple[Any, Any, Any]:
+        """E, A and B at a state, sparse."""
+        problem = self.problem
+        rest = Rest.at(problem, state.t, state.u, state.du)
+        with uncounted(problem):
+            mass, stiffness = (
+                sparse.csc_matrix(half)[: problem.n] for half in rest.halves(state.u, state.du)
+            )
+            columns = [self._column(name, factors, rest) for name, factors in self.inputs.items()]
+        B = np.array(columns).reshape(len(columns), problem.n).T
+        return mass, -stiffness, sparse.csc_matrix(B)
+
+    def _column(self, name: str, factors: Mapping[str, float], rest: Rest) -> Vector:
+        problem: Any = self.problem
+        value = getattr(problem, name, None) if not factors and not name.startswith("_") else None
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            step = LINEAR.parameter_step * max(1.0, abs(value))
+            sides = []
+            for sign in (1.0, -1.0):
+                setattr(problem, name, value + sign * step)
+                try:
+                    sides.append(rest.with_rates(rest.u, rest.du, rest.t)[: problem.n])
+                finally:
+                    setattr(problem, name, value)
+            return np.asarray((sides[1] - sides[0]) / (2.0 * step))
+        column = np.zeros(problem.n)
+        for equation, factor in (factors or {name: 1.0}).items():
+            if equation not in problem.equation_names:
+                known = [*problem.parameter_units, *problem.equation_names]
+                raise InputError(unknown("parameter or equation for an input", equation, known))
+            column[problem.equation_names.index(equation)] = factor
+        return column
+
+    def minimal(
+        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+    ) -> tuple[Minimal, int, str]:
+        """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
+        exact = getattr(self.problem, "jacobian", None) is not None
+        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        found, steps = by_ranks(*self.matrices(state), bound)
+        return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
+
+
+def _frozen(index: int, state: State) -> str:
+    """What to say of poles of constant matrices at a state that moves."""
+    moves = np.abs(state.du).max(initial=0.0) > LINEAR.at_rest * max(1.0, np.abs(state.u).max(initial=0.0))
+    if index < 2 or not moves:
+        return ""
+    return "poles of matrices frozen at a state that moves: from index 2 on not those of the motion"

@@ -1,0 +1,189 @@
+"""Paths of solutions of n equations in n + 1 values, followed by their arc length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import ConvergenceError, DAEError
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """Settings of the continuation along a path.
+
+    Parameters
+    ----------
+    most_unknowns : int
+        Largest number of unknowns; matrices are dense.
+    first_step, largest_step, smallest_step : float
+        Lengths of steps along the path, in units of the sizes of the values; the largest also in units of
+        the range of the parameter.
+    correction_tolerance : float
+        Length of the last correction, in units of the sizes.
+    correction_iterations : int
+        Largest number of iterations of a correction.
+    easy_iterations : int
+        Number of iterations up to which the next step is longer.
+    sharpest_turn : float
+        Smallest cosine of the angle between the directions of two points.
+    most_points : int
+        Largest number of points.
+    """
+
+    most_unknowns: int = 500
+    first_step: float = 0.01
+    largest_step: float = 0.05
+    smallest_step: float = 1e-9
+    correction_tolerance: float = 1e-10
+    correction_iterations: int = 8
+    easy_iterations: int = 4
+    sharpest_turn: float = 0.95
+    most_points: int = 2000
+
+
+PATH = PathOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class PathPoint:
+    """A point of a path.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n + 1,)
+        The values, the parameter last.
+    tangent : ndarray, shape (n + 1,)
+        Direction of the path in units of the sizes, of length 1.
+    """
+
+    values: Vector
+    tangent: Vector
+
+
+def follow(
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    start: Vector,
+    sizes: Vector,
+    within: tuple[float, float],
+    forward: float = 1.0,
+) -> Iterator[PathPoint]:
+    """The points of a path from a solution on, until the last value leaves its range or the path is lost.
+
+    Parameters
+    ----------
+    residual, jacobian : callable
+        The n equations, and their derivatives of shape (n, n + 1), as functions of the values.
+    start : ndarray, shape (n + 1,)
+        A solution.
+    sizes : ndarray, shape (n + 1,)
+        Sizes of the values; that of the last is a unit of the length of a step.
+    within : (float, float)
+        Range of the last value; the last point of the path lies on one of its ends.
+    forward : float
+        Sign of the first change of the last value.
+
+    Yields
+    ------
+    PathPoint
+        The start and every further point.
+
+    References
+    ----------
+    E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
+    """
+    direction = np.append(np.zeros(len(start) - 1), forward)
+    point = PathPoint(start, tangent_at(jacobian(start), sizes, direction))
+    yield point
+    length = PATH.first_step
+    for _ in range(PATH.most_points):
+        found = None
+        while found is None and length >= PATH.smallest_step:
+            try:
+                found, easy = _next(residual, jacobian, point, length, sizes, within)
+            except (DAEError, np.linalg.LinAlgError):
+                found, easy = None, False
+            if found is None:
+                length *= 0.5
+        if found is None:
+            return
+        point = found
+        yield point
+        if point.values[-1] in within:
+            return
+        length = min(PATH.largest_step, length * (1.5 if easy else 1.0))
+
+
+def _next(
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    point: PathPoint,
+    length: float,
+    sizes: Vector,
+    within: tuple[float, float],
+) -> tuple[PathPoint | None, bool]:
+    """The point after a step, and whether it was found easily; None where the step is too long."""
+    guess = point.values + length * sizes * point.tangent
+    normal = point.tangent
+    outside = [end for end in within if (guess[-1] - end) * (point.values[-1] - end) < 0.0]
+    if outside:
+        # The last step ends on the border, where the parameter and no longer the length is given.
+        part = (outside[0] - point.values[-1]) / (length * sizes[-1] * point.tangent[-1])
+        guess = point.values + part * length * sizes * point.tangent
+        guess[-1] = outside[0]
+        normal = np.append(np.zeros(len(guess) - 1), 1.0)
+    values, count = corrected(residual, jacobian, guess, normal, sizes)
+    if values is None:
+        return None, False
+    if outside:
+        values[-1] = outside[0]
+    tangent = tangent_at(jacobian(values), sizes, point.tangent)
+    if tangent @ point.tangent < PATH.sharpest_turn:
+        return None, False
+    return PathPoint(values, tangent), count <= PATH.easy_iterations
+
+
+def corrected(
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    guess: Vector,
+    normal: Vector,
+    sizes: Vector,
+) -> tuple[Vector | None, int]:
+    """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
+    values, before = guess.copy(), np.inf
+    for count in range(1, PATH.correction_iterations + 1):
+        left = residual(values)
+        if not np.isfinite(left).all():
+            return None, count
+        matrix = np.vstack([jacobian(values) * sizes, normal])
+        rows = np.abs(matrix).max(axis=1)
+        if not (rows > 0.0).all() or not np.isfinite(rows).all():
+            return None, count
+        right = np.append(-left, -normal @ ((values - guess) / sizes))
+        step = np.linalg.solve(matrix / rows[:, None], right / rows)
+        values = values + sizes * step
+        size = float(np.abs(step).max())
+        if size <= PATH.correction_tolerance * max(1.0, float(np.abs(values / sizes).max())):
+            return values, count
+        if not size < before:
+            return None, count
+        before = size
+    return None, PATH.correction_iterations
+
+
+def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
+    """The direction of the path, along a given one."""
+    bordered = np.vstack([matrix * sizes, direction])
+    rows = np.abs(bordered).max(axis=1)
+    if not (rows > 0.0).all():
+        raise ConvergenceError("an equation does not depend on any value; the path has no direction")
+    right = np.zeros(len(bordered))
+    right[-1] = 1.0 / rows[-1]
+    found = np.linalg.solve(bordered / rows[:, None], right)
+    tangent: Vector = found / np.linalg.norm(found)
+    return tangent

@@ -1,0 +1,428 @@
+"""Linear descriptor systems E x' = A x + B v, y = C x + D v by names: poles, modes, zeros and responses."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.linalg import expm
+from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
+from dae_sdc.expressions.names import name_and_order
+from dae_sdc.linear.minimal import Minimal, Stacks, by_ranks
+from dae_sdc.registry import unknown
+from dae_sdc.structure.rank import equilibration
+
+Complex = npt.NDArray[np.complex128]
+
+
+@dataclass(frozen=True)
+class ResponseOptions:
+    """Settings of modes and responses.
+
+    Parameters
+    ----------
+    participation : float
+        Part of the largest participation from which on an unknown names a mode.
+    most_named : int
+        Largest number of unknowns in the name of a mode.
+    most_dense : int
+        Number of unknowns up to which the matrices of a transfer function are dense.
+    points : int
+        Frequencies of a response.
+    decades : float
+        Decades of frequencies on either side of the poles and zeros.
+    widths : tuple of float
+        Distances from a resonance, in half its width, at which frequencies are added.
+    proper : float
+        Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
+    at_origin : float
+        Size of a pole, relative to the largest, that counts as 0 where a frequency is chosen.
+    """
+
+    participation: float = 0.3
+    most_named: int = 3
+    most_dense: int = 60
+    points: int = 400
+    decades: float = 1.5
+    widths: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+    proper: float = 1e-13
+    at_origin: float = 1e-9
+
+
+RESPONSE = ResponseOptions()
+
+
+class Mode(NamedTuple):
+    """A finite pole, or a pair of complex ones, with what moves in it.
+
+    Parameters
+    ----------
+    pole : complex
+        The pole, that with positive imaginary part of a pair, in 1/(unit of time).
+    frequency : float
+        Undamped natural frequency abs(pole), in rad per unit of time.
+    damping : float
+        Damping ratio -Re(pole)/abs(pole); NaN for a pole at 0.
+    unknowns : tuple of str
+        The unknowns that take part in it, the strongest first.
+    shape : ndarray, shape (n,), complex
+        All unknowns in the mode, the largest of them 1.
+    """
+
+    pole: complex
+    frequency: float
+    damping: float
+    unknowns: tuple[str, ...]
+    shape: Complex
+
+
+class StateSpace(NamedTuple):
+    r"""A minimal form :math:`z' = A z + B v, \; y = C z + D v + \sum_{k \ge 1} D_k v^{(k)}`.
+
+    Parameters
+    ----------
+    A, B, C, D : ndarray
+        Matrices of shapes (r, r), (r, m), (p, r) and (p, m).
+    of_derivatives : tuple of ndarray, shape (p, m)
+        What the first, second, ... derivative of the inputs adds; empty where the system is proper.
+    coordinates : tuple of str
+        The unknowns that are the coordinates z, up to what derivatives of inputs add to them.
+    """
+
+    A: Vector
+    B: Vector
+    C: Vector
+    D: Vector
+    of_derivatives: Stacks
+    coordinates: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearSystem:
+    r"""The linear system that a DAE is near a state, in deviations from it.
+
+    .. math::
+        E x' = A x + B v, \qquad y = C x + D v
+
+    Parameters
+    ----------
+    title : str
+        Name of the equations.
+    t : float
+        Time of the state.
+    E, A, B, C, D : csc_matrix
+        Sparse matrices of shapes (n, n), (n, n), (n, m), (p, n) and (p, m).
+    states, state_units : tuple of str
+        Names and units of the n unknowns; outputs that are derivatives have unknowns of their own at the end.
+    inputs, outputs : tuple of str
+        Names of the inputs and outputs.
+    input_units, output_units : tuple of str
+        Their units.
+    u, du : ndarray, shape (n,)
+        The state and its derivative.
+    index : int
+        Differentiation index of the equations.
+    reduced : Minimal
+        The minimal form.
+    remarks : tuple of str
+        What else is to be known.
+    """
+
+    title: str
+    t: float
+    E: Any
+    A: Any
+    B: Any
+    C: Any
+    D: Any
+    states: tuple[str, ...]
+    state_units: tuple[str, ...]
+    inputs: tuple[str, ...]
+    input_units: tuple[str, ...]
+    outputs: tuple[str, ...]
+    output_units: tuple[str, ...]
+    u: Vector
+    du: Vector
+    index: int
+    reduced: Minimal = field(repr=False)
+    remarks: tuple[str, ...] = ()
+
+    @cached_property
+    def poles(self) -> Complex:
+        """The finite poles, by size."""
+        return self.reduced.poles()
+
+    @property
+    def infinite(self) -> int:
+        """Number of infinite poles of s E - A."""
+        return int(self.E.shape[0]) - len(self.reduced.A)
+
+    @property
+    def stable(self) -> bool:
+        """Whether all finite poles have negative real parts."""
+        return bool((self.poles.real < 0.0).all())
+
+    def poles_near(self, target: complex, count: int = 6) -> Complex:
+        """The finite poles nearest to a number, of large sparse systems: by shifts, without the minimal form.
+
+        Parameters
+        ----------
+        target : complex
+            Where poles are looked for; no pole itself.
+        count : int
+            How many, less than n - 1.
+
+        Raises
+        ------
+        ConvergenceError
+            If they are not found.
+        """
+        try:
+            shifted = splu(sparse.csc_matrix(target * self.E - self.A, dtype=complex))
+        except RuntimeError:
+            raise InputError(f"{target} is a pole itself; give a number beside it") from None
+
+        def applied(x: Complex) -> Complex:
+            return np.asarray(shifted.solve(np.asarray(self.E @ x, dtype=complex)))
+
+        shape = self.E.shape
+        if not 0 < count < shape[0] - 1:
+            raise InputError(f"count must be from 1 to {shape[0] - 2}; got {count}")
+        operator = sparse.linalg.LinearOperator(shape, matvec=applied, dtype=complex)
+        start = np.random.default_rng(0).standard_normal(shape[0]).astype(complex)
+        try:
+            values = eigs(operator, count, which="LM", v0=applied(start), return_eigenvectors=False)
+        except ArpackNoConvergence:
+            raise ConvergenceError(f"the {count} poles nearest to {target} were not found") from None
+        # (target E - A)^-1 E has the eigenvalue 1 / (target - pole).
+        found = target - 1.0 / values
+        return np.asarray(found[np.argsort(np.abs(found - target))])
+
+    @cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes by frequency, with damping and the unknowns that take part."""
+        form = self.reduced
+        if not len(form.A):
+            return ()
+        poles, right = np.linalg.eig(np.linalg.solve(form.E, form.A))
+        try:
+            left = np.linalg.inv(right)
+        except np.linalg.LinAlgError:  # chains of one eigenvector
+            left = np.linalg.pinv(right)
+        shapes = form.S @ right
+        found = []
+        for at in np.lexsort((-poles.imag, np.round(np.abs(poles), 12))):
+            pole = complex(poles[at])
+            if pole.imag < 0.0:
+                continue
+            parts = np.abs(right[:, at] * left[at])
+            shape = shapes[:, at]
+            shape = shape / (shape[np.argmax(np.abs(shape))] or 1.0)
+            size = abs(pole)
+            damping = 0.0 - pole.real / size if size else float("nan")
+            found.append(Mode(pole, size, damping, self._named(parts, shape), shape))
+        return tuple(found)
+
+    def _named(self, parts: Vector, shape: Complex) -> tuple[str, ...]:
+        """Unknowns with the largest parts in a mode, without derivatives beside what they belong to."""
+        names: Sequence[str] = self.reduced.coordinates
+        if not names:
+            names, parts = self.states, np.abs(shape)
+        order = [at for at in np.argsort(-parts) if parts[at] >= RESPONSE.participation * parts.max()]
+        bases = dict.fromkeys(name_and_order(names[at])[0] for at in order)
+        return tuple(bases)[: RESPONSE.most_named]
+
+    def zeros(self, input: str | None = None, output: str | None = None) -> Complex:
+        """The finite zeros: numbers s at which inputs act that no output shows.
+
+        Parameters
+        ----------
+        input, output : str, optional
+            Names of one input and one output; all of them, of equal number, if not given.
+
+        Returns
+        -------
+        ndarray of complex
+            The zeros by size, those of modes that no input moves or no output shows among them.
+
+        Raises
+        ------
+        InputError
+            If the numbers of inputs and outputs differ, or the outputs do not depend on the inputs.
+        """
+        columns, rows = self._chosen(input, output)
+        if len(columns) != len(rows) or not len(rows):
+            raise InputError(
+                f"zeros need as many outputs as inputs, at least 1; got {len(rows)} and {len(columns)}: name "
+                f"one input and one output"
+            )
+        n, m = self.E.shape[0], len(columns)
+        mass = sparse.bmat([[self.E, None], [None, sparse.csc_matrix((m, m))]])
+        matrix = sparse.bmat([[self.A, self.B[:, columns]], [self.C[rows], self.D[rows][:, columns]]])
+        try:
+            return by_ranks(mass, matrix, np.zeros((n + m, 0)))[0].poles()
+        except SingularMatrixError:
+            raise InputError("the outputs do not depend on the inputs, or on each other: no zeros") from None
+
+    def _chosen(self, input: str | None, output: str | None) -> tuple[list[int], list[int]]:
+        found = []
+        for what, name, names in (("input", input, self.inputs), ("output", output, self.outputs)):
+            if name is not None and name not in names:
+                raise InputError(unknown(what, name, names))
+            found.append(list(range(len(names))) if name is None else [names.index(name)])
+        return found[0], found[1]
+
+    def transfer(self, s: Any) -> Complex:
+        r"""The transfer function :math:`G(s) = C (s E - A)^{-1} B + D`.
+
+        Parameters
+        ----------
+        s : complex or array_like, shape (K,)
+            Where it is evaluated.
+
+        Returns
+        -------
+        ndarray of complex, shape (p, m) or (K, p, m)
+            The values; infinite at a pole.
+        """
+        points = np.asarray(s, dtype=complex)
+        through = self.D.toarray()
+        E, A, B, C = self.E, self.A, self.B.toarray(), self.C
+        dense = E.shape[0] <= RESPONSE.most_dense
+        if dense:
+            E, A, C = E.toarray(), A.toarray(), C.toarray()
+        found = np.empty((points.size, *through.shape), dtype=complex)
+        for at, point in enumerate(points.ravel()):
+            found[at] = C @ _solved(point * E - A, B) + through
+        return found.reshape(*points.shape, *through.shape)
+
+    def frequency_response(self, omega: Any) -> Complex:
+        """The transfer function at i omega, for angular frequencies in rad per unit of time."""
+        return self.transfer(1j * np.asarray(omega, dtype=float))
+
+    def frequencies(self) -> Vector:
+        """Angular frequencies, shape (K,), that show the poles and zeros of all channels."""
+        special = [self.poles]
+        if len(self.inputs) == len(self.outputs) == 1:
+            special.append(self.zeros())
+        every = np.concatenate(special)
+        sizes = np.abs(every)
+        sizes = sizes[sizes > RESPONSE.at_origin * sizes.max(initial=0.0)]
+        low, high = (sizes.min(), sizes.max()) if sizes.size else (1.0, 1.0)
+        ends = np.log10(low) - RESPONSE.decades, np.log10(high) + RESPONSE.decades
+        grid: list[Any] = [np.logspace(*ends, RESPONSE.points)]
+        for one in every[every.imag > 0.0]:
+            grid += [
+                [one.imag + side * width * abs(one.real)] for width in RESPONSE.widths for side in (-1, 1)
+            ]
+        omega = np.unique(np.concatenate(grid))
+        return np.asarray(omega[(omega >= 10.0 ** ends[0]) & (omega <= 10.0 ** ends[1])])
+
+    def minimal(self) -> StateSpace:
+        """The system in its free coordinates, without infinite poles."""
+        A, B, C, through = self.reduced.standard(self.C.toarray(), self.D.toarray())
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in through)
+        more = list(through[1:])
+        while more and np.abs(more[-1]).max(initial=0.0) <= RESPONSE.proper * largest:
+            more.pop()
+        return StateSpace(A, B, C, through[0], tuple(more), self.reduced.coordinates)
+
+    def step(self, t: Any) -> Vector:
+        """The answer to a unit step of each input at time 0.
+
+        Parameters
+        ----------
+        t : array_like, shape (K,)
+            Increasing times, not negative.
+
+        Returns
+        -------
+        ndarray, shape (K, p, m)
+            The outputs; without the impulses at 0 where outputs depend on derivatives of inputs.
+        """
+        times = np.asarray(t, dtype=float)
+        if times.ndim != 1 or (times < 0.0).any() or (np.diff(times) <= 0.0).any():
+            raise InputError("t must be increasing times, not negative")
+        form = self.minimal()
+        r, m = form.B.shape
+        matrix = np.zeros((r + m, r + m))
+        matrix[:r, :r], matrix[:r, r:] = form.A, form.B
+        state, last, known = np.vstack([np.zeros((r, m)), np.eye(m)]), 0.0, (0.0, np.eye(r + m))
+        found = np.empty((len(times), *form.D.shape))
+        for at, time in enumerate(times.tolist()):
+            h = time - last
+            if abs(h - known[0]) > 1e-12 * abs(h):
+                known = h, expm(h * matrix)
+            state, last = (known[1] @ state if h else state), time
+            found[at] = form.C @ state[:r] + form.D
+        return found
+
+    def to_control(self) -> Any:
+        """The minimal form as a ``StateSpace`` of the package control, with names.
+
+        Raises
+        ------
+        InputError
+            If the package is not installed, or outputs depend on derivatives of inputs.
+        """
+        form = self.minimal()
+        if form.of_derivatives:
+            raise InputError(
+                "outputs depend on derivatives of inputs, which the package control has no state space for; "
+                "choose other outputs"
+            )
+        try:
+            control = importlib.import_module("control")
+        except ImportError:
+            raise InputError(
+                "to_control needs the package control; install it: pip install control"
+            ) from None
+        names = {"states": list(form.coordinates), "inputs": list(self.inputs), "outputs": list(self.outputs)}
+        return control.ss(form.A, form.B, form.C, form.D, **{key: one for key, one in names.items() if one})
+
+    def __str__(self) -> str:
+        n, r = self.E.shape[0], len(self.reduced.A)
+        lines = [
+            f"{self.title}: linear at t={self.t:g}, {n} unknowns, index {self.index}",
+            f"{r} finite poles, {self.infinite} infinite; coordinates: "
+            f"{', '.join(self.reduced.coordinates) or 'none of the unknowns'}",
+        ]
+        if self.modes:
+            lines.append(f"  {'pole':<30} {'frequency':>12} {'Hz':>12} {'damping':>9}  unknowns")
+        for mode in self.modes[:40]:
+            pole = f"{mode.pole.real:.6g}" + (f" ± {mode.pole.imag:.6g}i" if mode.pole.imag else "")
+            hertz = mode.frequency / (2.0 * np.pi)
+            lines.append(
+                f"  {pole:<30} {mode.frequency:12.6g} {hertz:12.6g} {mode.damping:9.4f}  "
+                f"{', '.join(mode.unknowns)}"
+            )
+        if len(self.modes) > 40:
+            lines.append(f"  and {len(self.modes) - 40} more")
+        return "\n".join([*lines, *self.remarks])
+
+
+def _solved(matrix: Any, right: Vector) -> Complex:
+    """The solution of a complex system with scaled rows and columns; infinite where it is singular."""
+    if sparse.issparse(matrix):
+        try:
+            return np.asarray(splu(sparse.csc_matrix(matrix)).solve(right.astype(complex)))
+        except RuntimeError:
+            return np.full(right.shape, np.inf + 0j)
+    rows, cols = equilibration(np.abs(matrix))
+    try:
+        scaled = matrix * rows[:, None] * cols
+        wanted = right * rows[:, None]
+        found = np.linalg.solve(scaled, wanted)
+        found = found + np.linalg.solve(scaled, wanted - scaled @ found)
+    except np.linalg.LinAlgError:
+        return np.full(right.shape, np.inf + 0j)
+    return np.asarray(found * cols[:, None])

@@ -1,0 +1,55 @@
+"""Finite poles along a solution.
+
+Plot: eigenvalues of eigenvalues, poles over time along a solution
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dae_sdc.plotting import style
+from dae_sdc.plotting.table import require_columns
+from dae_sdc.run.results import Result
+
+
+def eigenvalues(result: Result) -> Figure:
+    """Draw a result of ``dae-sdc linearize --along``.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "eigenvalues".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Real and imaginary parts of the poles over time; grey lines where other coordinates begin.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    require_columns(result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again")
+    data, about = result.data, result.parameters
+    with style.styled():
+        figure = style.figure(6.8, 6.0, f"{style.text(about['problem'])}: poles along the solution")
+        panels = figure.subplots(2, 1, sharex=True)
+        for axes, name, label in zip(
+            panels, ("re", "im"), ("real part [1/s]", "imaginary part [rad/s]"), strict=True
+        ):
+            for number in np.unique(data["number"]).tolist():
+                rows = data[data["number"] == number]
+                look = style.curve(number) | {"marker": "", "linewidth": 1.1}
+                axes.plot(rows["t"], np.where(np.isfinite(rows[name]), rows[name], np.nan), **look)
+            for t in about["changes"]:
+                axes.axvline(t, color="0.7", linewidth=0.7, linestyle=":")
+            axes.axhline(0.0, color="black", linewidth=0.5)
+            axes.set_ylabel(label)
+        panels[1].set_xlabel(f"t{style.bracket(result.units.get('t'))}")
+        note = f"coordinates: {style.text(', '.join(about['coordinates']))}"
+        panels[0].annotate(
+            note, (0.0, 1.02), xycoords="axes fraction", fontsize=style.SMALL, color=style.GREY
+        )
+    return figure

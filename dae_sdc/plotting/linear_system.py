@@ -1,0 +1,244 @@
+"""Pictures of a linear system: frequency responses, poles and zeros, and step responses.
+
+Plot: bode of linear, magnitude and phase over frequency
+Plot: nyquist of linear, frequency responses in the complex plane
+Plot: poles of linear, poles and zeros in the complex plane
+Plot: step of linear, step responses
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from dae_sdc.errors import ResultFileError
+from dae_sdc.plotting import style
+from dae_sdc.plotting.table import panels_of, require_columns
+from dae_sdc.run.results import Result, combinations_of
+
+_SMALLEST = 1e-200
+"""Magnitude below which a response is not drawn on a logarithmic axis."""
+
+
+def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
+    """Input, output and rows of every channel."""
+    rows = result.data[result.data["what"] == what]
+    for (source, output), own in combinations_of(rows, ("input", "output")):
+        yield str(source), str(output), own
+
+
+def _checked(result: Result, what: str) -> None:
+    require_columns(result, ("at", "re", "im"), ("what", "input", "output"), "a linear system; run it again")
+    if not (result.data["what"] == what).any():
+        raise ResultFileError(
+            f"the result has no rows for this picture ({what}); linearise with inputs and outputs"
+        )
+
+
+def _label(result: Result, source: str, output: str) -> str:
+    """A channel with its units."""
+    of, by = (
+        result.parameters[key].get(name, "")
+        for key, name in (("output_units", output), ("input_units", source))
+    )
+    compound = any(letter in by for letter in " /*")
+    unit = f"{of or 1}/{f'({by})' if compound else by}" if by else of
+    return f"{style.text(output)} by {style.text(source)}{style.bracket(unit or None)}"
+
+
+def bode(result: Result) -> Figure:
+    """Draw magnitude and phase of every channel over the angular frequency.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "linear".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel of magnitudes and one of phases, with dotted lines at the natural frequencies.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    _checked(result, "frequency")
+    about = result.parameters
+    with style.styled():
+        figure = style.figure(6.8, 6.0, f"{style.text(about['problem'])}: frequency response")
+        upper, lower = figure.subplots(2, 1, sharex=True)
+        for number, (source, output, rows) in enumerate(_channels(result, "frequency")):
+            values = rows["re"] + 1j * rows["im"]
+            look = style.curve(number) | {"marker": ""}
+            size = np.where(np.isfinite(values) & (np.abs(values) > _SMALLEST), np.abs(values), np.nan)
+            upper.plot(rows["at"], size, label=_label(result, source, output), **look)
+            lower.plot(rows["at"], _phase(values), **look)
+        omega = result.data["at"][result.data["what"] == "frequency"]
+        for frequency, damping, _ in about["modes"]:
+            if omega.min() <= frequency <= omega.max() and damping < 1.0:
+                for axes in (upper, lower):
+                    axes.axvline(frequency, color=style.GREY, linewidth=0.7, linestyle=":", zorder=1)
+        upper.set_xscale("log")
+        upper.set_yscale("log")
+        upper.set_ylabel("magnitude")
+        lower.set_ylabel("phase [degrees]")
+        lower.set_xlabel("angular frequency [rad/s]")
+        lower.yaxis.set_major_locator(MaxNLocator(steps=[1, 1.5, 3, 4.5, 9, 10]))
+        handles, labels = upper.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=1 if len(labels) < 3 else 2)
+    return figure
+
+
+def _phase(values: Any) -> Any:
+    """Phases in degrees without jumps."""
+    finite = np.isfinite(values) & (np.abs(values) > 0.0)
+    found = np.full(len(values), np.nan)
+    found[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
+    return found
+
+
+def nyquist(result: Result) -> Figure:
+    """Draw the frequency response of every channel in the complex plane.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "linear".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each channel: solid for positive frequencies, dashed for negative ones, -1 as a cross.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    _checked(result, "frequency")
+    channels = list(_channels(result, "frequency"))
+    down, across = panels_of(len(channels))
+    with style.styled():
+        title = f"{style.text(result.parameters['problem'])}: Nyquist curves"
+        figure = style.figure(1.4 + 3.6 * across, 1.6 + 3.2 * down, title)
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        for axes, (source, output, rows) in zip(panels, channels, strict=False):
+            order = np.argsort(rows["at"])
+            re, im = rows["re"][order], rows["im"][order]
+            axes.plot(re, im, color=style.COLOURS[0])
+            axes.plot(re, -im, color=style.COLOURS[0], linestyle=style.LINES[1], linewidth=1.0)
+            middle = int(np.argmax(np.hypot(re, im)))
+            if 0 < middle < len(re) - 1:
+                ahead = {"arrowstyle": "-|>", "color": style.COLOURS[0]}
+                axes.annotate(
+                    "", (re[middle + 1], im[middle + 1]), (re[middle - 1], im[middle - 1]), arrowprops=ahead
+                )
+            if re.min() - 0.5 * np.ptp(re) <= -1.0:
+                axes.plot([-1.0], [0.0], "+", color=style.COLOURS[1], markersize=9.0)
+            axes.set_title(_label(result, source, output), fontsize=9)
+            axes.set_xlabel("real part")
+            axes.set_aspect("equal", adjustable="datalim")
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+            axes.ticklabel_format(style="sci", scilimits=(-2, 3))
+        panels[0].set_ylabel("imaginary part")
+        for axes in panels[len(channels) :]:
+            axes.set_visible(False)
+        looks: tuple[tuple[dict[str, Any], str], ...] = (
+            ({"linestyle": "-"}, "positive frequencies"),
+            ({"linestyle": style.LINES[1]}, "negative frequencies"),
+        )
+        handles = [Line2D([], [], color=style.COLOURS[0], label=text, **look) for look, text in looks]
+        figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def poles(result: Result) -> Figure:
+    """Draw the finite poles, and the zeros of every channel, in the complex plane.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "linear".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Crosses for poles and rings for zeros, with the imaginary axis, and dotted lines of equal damping.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    _checked(result, "pole")
+    data = result.data
+    with style.styled():
+        figure = style.figure(6.4, 5.4, f"{style.text(result.parameters['problem'])}: poles and zeros")
+        axes = figure.subplots()
+        own = data[data["what"] == "pole"]
+        axes.plot(own["re"], own["im"], "x", color=style.COLOURS[0], markersize=8.0, label="pole", zorder=3)
+        for number, (source, output, rows) in enumerate(_channels(result, "zero")):
+            look: dict[str, Any] = {
+                "color": style.COLOURS[1 + number % 5],
+                "marker": style.MARKERS[number % 8],
+                "markersize": 7.0,
+            }
+            text = f"zero, {style.text(output)} by {style.text(source)}"
+            axes.plot(rows["re"], rows["im"], linestyle="", markerfacecolor="none", label=text, **look)
+        axes.axvline(0.0, color="black", linewidth=0.8)
+        axes.axhline(0.0, color="black", linewidth=0.5)
+        axes.margins(0.12)
+        axes.set_xlabel("real part [1/s]")
+        axes.set_ylabel("imaginary part [rad/s]")
+        figure.legend(loc="outside lower center", ncols=3)
+    return figure
+
+
+def step(result: Result) -> Figure:
+    """Draw the step response of every channel.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "linear".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each output, with a curve for each input.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    _checked(result, "step")
+    channels = list(_channels(result, "step"))
+    outputs = list(dict.fromkeys(output for _, output, _ in channels))
+    inputs = list(dict.fromkeys(source for source, _, _ in channels))
+    down, across = panels_of(len(outputs))
+    with style.styled():
+        title = f"{style.text(result.parameters['problem'])}: answers to unit steps"
+        figure = style.figure(1.6 + 3.8 * across, 1.5 + 2.8 * down, title)
+        panels = figure.subplots(down, across, squeeze=False, sharex=True).ravel()
+        for source, output, rows in channels:
+            axes = panels[outputs.index(output)]
+            look = style.curve(inputs.index(source)) | {"marker": ""}
+            axes.plot(rows["at"], rows["re"], label=f"step of {style.text(source)}", **look)
+            unit = result.parameters["output_units"].get(output, "")
+            axes.set_ylabel(f"{style.text(output)}{style.bracket(unit or None)}")
+        for number, axes in enumerate(panels):
+            axes.set_visible(number < len(outputs))
+            if number + across >= len(outputs):
+                axes.set_xlabel("t [s]")
+                axes.tick_params(labelbottom=True)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+    return figure

@@ -1,0 +1,234 @@
+"""Where a DAE rests: steady states, and branches of them over a parameter.
+
+Example: dae-sdc steady pendulum --guess x=0.1 --guess y=-1
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
+from dae_sdc.linear.equilibrium import Steady, steady_state as find_steady
+from dae_sdc.options import (
+    Output,
+    Parameters,
+    Start,
+    about,
+    add_options,
+    given_options,
+    option,
+    redeclared,
+    takes,
+)
+from dae_sdc.registry import unknown
+from dae_sdc.run.results import Result, check_target, command_line, put_down
+from dae_sdc.run.targets import Target, split_fixed, target_of, title_of
+from dae_sdc.sharing import one_at_a_time
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteadyOptions(Parameters):
+    """Options of :func:`steady_state`."""
+
+    problem: Any = field(
+        kw_only=False,
+        metadata=about(
+            "name of a model or problem, FILE.mo or FILE.py:NAME",
+            "A model, a problem, its class and a function F(t, u, du) are taken too.",
+            like="str, Path, Model, ProblemDAE, type or callable",
+        ),
+    )
+    guess: Mapping[str, float] | Any = option(
+        None,
+        "guesses of unknowns (the start values)",
+        "They are given by name, or as all n values; there may be several steady states.",
+        like="mapping of str to float, or array_like, shape (n,)",
+        metavar="NAME=VALUE",
+    )
+    fixed: Mapping[str, float] | None = option(
+        None,
+        'values that are not changed, "der(phi)=10" for the speed of a shaft that turns evenly',
+        "All other derivatives are 0.",
+        metavar="NAME=VALUE",
+    )
+    turning: Sequence[str] | None = option(
+        None,
+        "unknowns whose derivatives are looked for, while they keep their values",
+        "The angles of shafts that turn with a speed that is not known. Hidden constraints tie the speeds of "
+        "those that are coupled, all of which are to be named.",
+        metavar="A,B",
+    )
+    t0: float | None = redeclared(
+        Start, "t0", None, "Equations that depend on time are taken as they are then."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchOptions(Output, SteadyOptions):
+    """Options of :func:`steady_branch`."""
+
+    vary: Mapping[str, Any] | None = option(
+        None,
+        "parameter with its first and last value",
+        "The values are a pair, or a text such as '0:10'.",
+        like="mapping of str to (float, float)",
+        metavar="NAME=FROM:TO",
+    )
+
+
+@takes(SteadyOptions)
+@one_at_a_time
+def steady_state(given: SteadyOptions) -> Steady:
+    r"""A state at which a DAE rests: its equations and hidden constraints hold with derivatives of 0.
+
+    .. math:: F(t_0, u, v) = 0
+
+    with v = 0 but for derivatives that are given or looked for. Damped Newton iterations begin at the guess;
+    where they fail, implicit Euler steps of growing size follow the motion to where it ends, and where they
+    fail a path of :math:`F(u) = (1 - s) F(\tilde u)` is followed from s = 0 to 1. Where equations leave
+    unknowns free, these change as little as possible.
+
+    {options}
+
+    Returns
+    -------
+    Steady
+        State ``u`` and derivative ``du``, values by name, what was ``done``, what is ``undetermined``;
+        ``print`` shows it.
+
+    Raises
+    ------
+    ConvergenceError
+        If no steady state is found, with the equation that does not vanish.
+    InputError
+        If something given cannot be used.
+
+    References
+    ----------
+    C. T. Kelley, D. E. Keyes: Convergence analysis of pseudo-transient continuation, SIAM J. Numer. Anal. 35
+    (1998). P. Deuflhard: Newton Methods for Nonlinear Problems, Springer (2004).
+    """
+    return rest_of(target_of(given.problem, given.params, given.guess), given)
+
+
+def rest_of(target: Target, given: SteadyOptions) -> Steady:
+    """The steady state of equations that are made already, see :func:`steady_state`."""
+    problem = target.problem
+    t = target.time(given.t0)
+    u0, du = target.guess(given.guess, t), np.zeros(problem.n)
+    values, rates = split_fixed(target, given.fixed)
+    fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
+    for j, value in values.items():
+        u0[j], fixed[j] = value, True
+    for j, value in rates.items():
+        du[j] = value
+    for name in [given.turning] if isinstance(given.turning, str) else given.turning or ():
+        if name not in problem.names:
+            raise InputError(unknown(f"unknown of {title_of(problem)}", name, problem.names))
+        turning[problem.names.index(name)] = True
+    moving = bool(turning.any() or du.any())
+    hidden = target.hidden(t) if moving else None
+    problem.start_step(problem.state(u0), t)
+    return find_steady(problem, u0, t=t, du=du, fixed=fixed, turning=turning, hidden=hidden)
+
+
+@takes(BranchOptions)
+@one_at_a_time
+def steady_branch(given: BranchOptions) -> Branch:
+    """Steady states over a parameter, followed around folds, with their stability.
+
+    The branch begins at the steady state near the guess for the first value of the parameter, is followed by
+    its arc length, and ends where the parameter leaves its range.
+
+    {options}
+
+    Returns
+    -------
+    Branch
+        Values of the parameter, states, numbers of unstable poles, folds and Hopf points.
+
+    Raises
+    ------
+    ConvergenceError
+        If there is no steady state at the first value.
+    InputError
+        If something given cannot be used.
+
+    References
+    ----------
+    E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
+    """
+    if given.out is not None:
+        check_target(given.out)
+    name, first, last = _range(given.vary)
+    if given.turning or any(str(one).startswith("der(") for one in given.fixed or ()):
+        raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
+    target = target_of(given.problem, given.params, given.guess)
+    handle = ParameterOfProblem(target.problem, name)
+    handle.value = first
+    found = branch_of(
+        target.problem, rest_of(target, given), name, (first, last), target.parameter_unit(name)
+    )
+    if given.out is not None:
+        put_down(_table(found, given), given.out, True)
+    return found
+
+
+def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
+    if not isinstance(vary, Mapping) or len(vary) != 1:
+        raise InputError(
+            "vary takes one parameter with its first and last value, for instance {'load': (0, 10)}"
+        )
+    ((name, ends),) = vary.items()
+    pair = ends.split(":") if isinstance(ends, str) else ends
+    try:
+        first, last = (float(one) if isinstance(one, str) else require_number(name, one) for one in pair)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} needs its first and last value, for instance 0:10; got {ends!r}") from None
+    return str(name), first, last
+
+
+def _table(branch: Branch, given: BranchOptions) -> Result:
+    """The branch as a result of kind "branch"."""
+    n = branch.u.shape[1]
+    kinds = [("value", "f8"), ("u", "f8", (n,)), ("unstable", "i8"), ("special", "U8"), ("frequency", "f8")]
+    rows = [
+        (value, u, count, "", 0.0)
+        for value, u, count in zip(branch.values, branch.u, branch.unstable, strict=True)
+    ]
+    rows += [(one.value, one.u, -1, one.kind, one.frequency) for one in branch.special]
+    about = {
+        "problem": branch.title,
+        "parameter": branch.parameter,
+        "names": list(branch.names),
+        "unknown_units": list(branch.units),
+        "complete": branch.complete,
+        **{key: value for key, value in given.told().items() if key not in ("problem",)},
+    }
+    units = {"value": branch.parameter_unit}
+    return Result("branch", np.array(rows, dtype=kinds), units, about, command_line())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc steady``."""
+    add_options(parser, BranchOptions)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc steady``."""
+    given = given_options(args, BranchOptions)
+    if "vary" in given:
+        print(steady_branch(**given))
+        if args.out:
+            print(f"written to {args.out}")
+        return 0
+    if args.out:
+        raise InputError("a file is written of a branch; give --vary too")
+    print(steady_state(**given))
+    return 0
