@@ -31,7 +31,7 @@ from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
-from dae_sdc.run.text import aligned
+from dae_sdc.text import aligned
 
 SWEEPS = 10
 """Default of the largest number of sweeps."""
