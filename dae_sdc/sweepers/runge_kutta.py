@@ -17,6 +17,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 )
 
 from dae_sdc.arguments import checked
+from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
@@ -154,6 +155,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         given = dict(params)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         super().__init__(given, level)
+        adapt_level(level)
         self._problem: ProblemDAE | None = None
         self.collocation = _is_collocation(self.method)
         self.outcome: Outcome | None = None
