@@ -347,7 +347,9 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         """
         self._rhs.niter += 1
         try:
-            value = self.eval_f(u, du, t)
+            own: Any = self.__dict__.get("eval_f")
+            defined: Any = type(self).eval_f
+            value = getattr(defined, "residual", defined)(self, u, du, t) if own is None else own(u, du, t)
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise
