@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -102,6 +102,16 @@ class AdaptedProblem(ProblemDAE):
     def du_exact(self, t: float) -> npt.ArrayLike:
         """The derivative of the solution at time ``t`` that the original gives, shape (n,)."""
         return self._given("du_exact", t)
+
+    def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
+        """What pySDC's ``SwitchEstimator`` asks for, from the original where it answers."""
+        own = getattr(self.original, "get_switching_info", super().get_switching_info)
+        found: tuple[bool, int, list[float]] = own(u, t)
+        return found
+
+    def count_switches(self) -> None:
+        """Count an event in the original where it counts them."""
+        getattr(self.original, "count_switches", super().count_switches)()
 
     def _given(self, method: str, t: float) -> MeshDAE:
         name = f"{type(self).__name__}.{method}"

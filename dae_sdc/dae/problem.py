@@ -162,7 +162,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", "linear_solver", localVars=locals())
         self.n_diff = n_diff
         self.n_alg = n_alg
-        self.n = n_diff + n_alg
+        self.n = self.nvars = n_diff + n_alg
         self.work_counters = new_counters()
         self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
@@ -349,7 +349,9 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         try:
             own: Any = self.__dict__.get("eval_f")
             defined: Any = type(self).eval_f
-            value = getattr(defined, "residual", defined)(self, u, du, t) if own is None else own(u, du, t)
+            value: Any = (
+                getattr(defined, "residual", defined)(self, u, du, t) if own is None else own(u, du, t)
+            )
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise
@@ -362,7 +364,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
                 f"{type(self).__name__}.eval_f must return {self.n} values, one an equation; "
                 f"got shape {value.shape}"
             )
-        return value
+        found: Vector = value
+        return found
 
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """The residual at M nodes, in one call where ``residual_nodes`` exists.
