@@ -2,7 +2,7 @@
 
     python -m pytest -p peer_names FILE
 
-Problems, sweepers, states and hooks are those of this package; tests and scripts are those of pySDC as they are.
+Problems, sweepers, states and hooks are those of this package; tests and scripts are pySDC's as they are.
 """
 
 from __future__ import annotations
