@@ -13,7 +13,10 @@ import numpy as np
 import pySDC.core.errors as theirs
 import pySDC.implementations.sweeper_classes.Runge_Kutta as tableaux
 import pytest
+from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.convergence_controller_classes.basic_restarting import BasicRestartingNonMPI
+from pySDC.projects.PinTSimE.switch_estimator import SwitchEstimator
 
 import dae_sdc as ds
 from dae_sdc.dae.adapter import adapted
@@ -223,6 +226,37 @@ def test_a_script_of_theirs_reads_and_sets_what_it_is_used_to() -> None:
         _ = made.no_such
     with pytest.raises(ds.InputError, match="u_exact only available for t>=1"):
         made.u_exact(0.0)
+
+
+class Estimator(SwitchEstimator):  # type: ignore[misc]
+    """pySDC's own, whose root search returns an array of one entry with some versions of qmat."""
+
+    @staticmethod
+    def get_switch(*args: Any) -> float:
+        return float(np.ravel(SwitchEstimator.get_switch(*args))[0])
+
+
+@pytest.mark.parametrize("nodes", [3, 4])
+def test_the_switch_estimator_of_pysdc_locates_events_by_our_switches(nodes: int) -> None:
+    given = {
+        "problem_class": ds.DiscontinuousTestDAE,
+        "problem_params": {"newton_tol": 1e-10},
+        "sweeper_class": ds.FullyImplicitDAE,
+        "sweeper_params": {"quad_type": "RADAU-RIGHT", "num_nodes": nodes, "QI": "LU"},
+        "level_params": {"dt": 1e-2, "restol": 1e-10},
+        "step_params": {"maxiter": 60},
+        "convergence_controllers": {
+            Estimator: {"tol": 1e-8, "alpha": 0.96},
+            BasicRestartingNonMPI: {"max_restarts": 200, "crash_after_max_restarts": False},
+        },
+    }
+    controller = controller_nonMPI(1, dict(QUIET), given)
+    P = controller.MS[0].levels[0].prob
+    end, stats = controller.run(u0=P.u_exact(4.6), t0=4.6, Tend=4.7)
+    found = get_sorted(stats, type="switch", sortby="time", recomputed=False)
+    assert abs(end[0] - 50.0) < 1e-7
+    assert abs(found[-1][1] - np.arccosh(50.0)) < 1e-8
+    assert P.nswitches >= 1
 
 
 @pytest.mark.parametrize("way", [copy.deepcopy, dill.copy, lambda one: pickle.loads(pickle.dumps(one))])

@@ -76,7 +76,7 @@ class Branches:
         """
 
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
-        """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its side.
+        """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign.
 
         Parameters
         ----------
@@ -88,15 +88,14 @@ class Branches:
         Returns
         -------
         tuple of bool, int and list of float
-            Whether a switch leaves its side, the place in ``u`` before it does, and its values; those of the
+            Whether a switch changes its sign, the place in ``u`` before it does, and its values; those of the
             first switch where none does.
         """
         values = [list(self.switches(state, t)) for state in u]
-        sides = self.sides(u[0], t)
-        for m, row in enumerate(values[1:]):
-            for i, value in enumerate(row):
-                if value * sides[i] < -SIDE_SLACK:
-                    return True, m, [float(other[i]) for other in values]
+        for m in range(len(u) - 1):
+            for i, (before, after) in enumerate(zip(values[m], values[m + 1], strict=True)):
+                if (before < 0.0) != (after < 0.0):
+                    return True, m, [float(row[i]) for row in values]
         return False, -100, [float(row[0]) if row else 1.0 for row in values]
 
     def count_switches(self) -> None:
