@@ -78,6 +78,7 @@ def _shown(default: Any) -> str:
 OPTIONS: Mapping[str, Option] = {
     "problems": Option("names of problems, separated by commas"),
     "repetitions": Option("runs of each kind in turn"),
+    "adapted": Option("problems of the other package on both sides"),
     "nodes": Option("number of collocation nodes"),
     "qdelta": Option("preconditioner Q_Delta; 'dae-sdc list qdelta' shows all"),
     "sweeper": Option("method; 'dae-sdc list sweepers' shows all"),

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.deferred import defer_mpi
+from dae_sdc.launch import take_over
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
     from dae_sdc.constrained.first_order import (
@@ -241,3 +242,12 @@ class _FrontDoor(ModuleType):
 
 
 sys.modules[__name__].__class__ = _FrontDoor
+
+
+def _run_script(file: str) -> int:
+    from dae_sdc.cli import run_script
+
+    return run_script(file)
+
+
+take_over(_run_script)

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
+from dae_sdc.launch import launched
 from dae_sdc.registry import docstrings
-from dae_sdc.run.launch import launched
 
 PROGRAM = "dae-sdc"
 ROOMS = ("run", "plotting")
@@ -135,6 +135,32 @@ def main(argv: Sequence[str] | None = None) -> int:
         After ``--help`` and ``--version``, and with code 2 after arguments that cannot be parsed.
     """
     return carry_out(PROGRAM, _dispatch, argv)
+
+
+def run_script(file: str) -> int:
+    """Carry out the verb of a file that Python was started with, as ``python run/solve.py``.
+
+    Parameters
+    ----------
+    file : str
+        Its name in the package, as "run/solve.py".
+
+    Returns
+    -------
+    int
+        Exit code, as of :func:`main`; 2 for a file that is no verb.
+    """
+    room, name = Path(file).parent.name, Path(file).stem.replace("_", "-")
+    verb = find_verbs().get(name)
+
+    def refuse(_: list[str]) -> NoReturn:
+        raise InputError(f"{file} is no script; '{PROGRAM} --help' lists what can be run")
+
+    # The verb of a function may be carried out by another room, which draws what the function returns.
+    if verb is None or not (room == "run" or verb.module == f"dae_sdc.{room}.{Path(file).stem}"):
+        return carry_out(PROGRAM, refuse, ())
+    sys.argv[:1] = [PROGRAM, name]
+    return main()
 
 
 def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:

@@ -1,9 +1,16 @@
-"""Exceptions of dae_sdc: one line each that says what is wrong, where, and what to do."""
+"""Exceptions of dae_sdc: one line each that says what is wrong, where, and what to do.
+
+Where pySDC has an exception for the case, that of dae_sdc is one of its kind too: an InputError is a
+ParameterError, a failure of a residual, a Jacobian or Newton's method a ProblemError, and what does not
+converge a ConvergenceError.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
+
+from pySDC.core import errors as pysdc
 
 
 class DAEError(Exception):
@@ -13,7 +20,7 @@ class DAEError(Exception):
         return " ".join(super().__str__().split())
 
 
-class InputError(DAEError, ValueError):
+class InputError(DAEError, pysdc.ParameterError, ValueError):  # type: ignore[misc]
     """Something the user gave cannot be used; the command line exits with code 2."""
 
 
@@ -87,19 +94,19 @@ class RemoteError(DAEError):
     """Another process of a parallel run raised an exception that is no :class:`DAEError`."""
 
 
-class EvaluationError(SolveError):
+class EvaluationError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
     """A residual or Jacobian returned NaN or infinity."""
 
 
-class SingularMatrixError(SolveError):
+class SingularMatrixError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
     """An iteration matrix has no inverse."""
 
 
-class JacobianError(SolveError):
+class JacobianError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
     """A Jacobian that a problem gives is wrong, and no solution is found with it."""
 
 
-class StepSizeError(SolveError):
+class StepSizeError(SolveError, pysdc.ConvergenceError):  # type: ignore[misc]
     """No step from a state is good enough, however small."""
 
 
@@ -107,11 +114,11 @@ class TimeLimitError(SolveError):
     """A run took longer than it may."""
 
 
-class ConvergenceError(SolveError):
+class ConvergenceError(SolveError, pysdc.ConvergenceError):  # type: ignore[misc]
     """The sweeps of a step ended above their residual tolerance."""
 
 
-class NewtonError(SolveError):
+class NewtonError(SolveError, pysdc.ProblemError, pysdc.ConvergenceError):  # type: ignore[misc]
     """The Newton iteration at a node did not converge.
 
     Parameters

@@ -125,6 +125,10 @@ def run_command(command: str, where: str) -> None:
     elif words[0] == "dae-sdc" and not set(command) & SHELL_SYNTAX:
         code, printed = in_this_process(cli.main, words[1:])
         assert code == 0, f"{where}: {command}\n{printed}"
+    elif words[0] == "python" and words[1].startswith("run/"):  # tests/test_scripts.py starts them so
+        verb = Path(words[1]).stem.replace("_", "-")
+        code, printed = in_this_process(cli.main, [verb, *words[2:]])
+        assert code == 0, f"{where}: {command}\n{printed}"
     elif words[:3] == ["python", "-m", "benchmarks"] and not set(command) & SHELL_SYNTAX:
         code, printed = in_this_process(benchmarks.main, words[3:])
         assert code == 0, f"{where}: {command}\n{printed}"

@@ -29,8 +29,8 @@ FLOORS = {room: int(floor) for floor, rooms, _ in TABLE for room in re.findall(r
 ONE_ROOM = {room: "ground" for room, floor in FLOORS.items() if floor == 0}
 """Files that may import each other as if they were in one room."""
 
-BEFORE_PYSDC = "dae_sdc.deferred"
-"""What the front door opens for, because it must be there before pySDC is imported."""
+AT_THE_DOOR = {"dae_sdc.deferred", "dae_sdc.launch"}
+"""What the front door opens for, because it must be there before pySDC or another module is imported."""
 
 # Calls at the top of a module that would do something when it is imported.
 ACTS = {"print", "open", "write_text", "write_bytes", "mkdir", "save", "savez", "savez_compressed", "savetxt"}
@@ -160,7 +160,7 @@ def eager_front_door(package: Path) -> list[str]:
     return [
         f"{name}:{found.line} imports {target} when the package is imported"
         for name, target, found in edges(trees, package)
-        if name == package.name and found.at_import and target != BEFORE_PYSDC
+        if name == package.name and found.at_import and target not in AT_THE_DOOR
     ]
 
 

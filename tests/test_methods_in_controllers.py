@@ -213,13 +213,13 @@ def test_every_sweeper_of_pysdc_refuses_our_problems_in_a_line_that_names_ours(c
 
 
 def test_our_sweepers_name_the_module_of_a_problem_that_is_none_of_ours() -> None:
-    from pySDC.projects.DAE.problems.simpleDAE import SimpleDAE
+    from pySDC.implementations.problem_classes.Van_der_Pol_implicit import vanderpol
 
     given = description("fully-implicit", num_nodes=3, quad_type="RADAU-RIGHT")
-    given["problem_class"], given["problem_params"] = SimpleDAE, {"newton_tol": 1e-10}
+    given["problem_class"] = vanderpol
     controller = controller_nonMPI(1, dict(QUIET), given)
     P = controller.MS[0].levels[0].prob
-    with pytest.raises(ds.InputError, match=r"ProblemDAE of dae_sdc.*pySDC\.projects\.DAE"):
+    with pytest.raises(ds.InputError, match=r"ProblemDAE of dae_sdc.*pySDC\.implementations"):
         controller.run(u0=P.u_exact(0.0), t0=0.0, Tend=0.05)
 
 

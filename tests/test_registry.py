@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,36 +79,6 @@ def test_one_class_may_have_two_names(tools: Registry[type[object]]) -> None:
     tools.add("hammer", int)
     tools.add("mallet", int)
     assert dict(tools.items()) == {"hammer": int, "mallet": int}
-
-
-def test_a_module_imported_through_the_link_at_the_root_is_refused(checkout: Path) -> None:
-    """``import problems.linear`` makes a second copy of the module and of every class in it."""
-    script = textwrap.dedent(
-        """
-        import sys
-        sys.path.insert(0, sys.argv[1])
-        import dae_sdc.problems.linear
-        from dae_sdc.errors import InputError
-        try:
-            import problems.linear
-        except InputError as error:
-            print(error)
-        """
-    )
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    run = subprocess.run(
-        [sys.executable, "-B", "-c", script, str(checkout)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    lines = run.stdout.strip().splitlines()
-    assert len(lines) == 1, "no error came, or one of several lines"
-    assert "is registered twice, by dae_sdc.problems.linear and by problems.linear" in lines[0]
-    assert "import modules as dae_sdc.*" in lines[0]
 
 
 # --- looking up -----------------------------------------------------------------------------------

@@ -297,10 +297,12 @@ def test_init_survives_pickle_and_dill() -> None:
     assert MeshDAE(again).n_diff == 3
 
 
-def test_a_plain_shape_of_pysdc_makes_a_state_without_algebraic_unknowns() -> None:
-    u = MeshDAE((4, None, np.dtype(np.float64)), val=2.0)
-    assert plain(u.diff) == [2.0] * 4
-    assert u.alg.size == 0
+@pytest.mark.parametrize("shape", [4, (4,), (4, 6)])
+def test_a_plain_shape_of_pysdc_is_that_of_each_part_as_in_its_dae_project(shape: Any) -> None:
+    u = MeshDAE((shape, None, np.dtype(np.float64)), val=2.0)
+    assert u.diff.shape == u.alg.shape == (shape if isinstance(shape, tuple) else (shape,))
+    assert (u.diff == 2.0).all() and (u.alg == 2.0).all()
+    assert MeshDAE(u).n_diff == u.n_diff == 4
 
 
 def test_the_values_of_another_mesh_can_be_assigned() -> None:

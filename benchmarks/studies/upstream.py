@@ -158,16 +158,19 @@ def _upstream_class(folder: str, module: str, name: str) -> Any:
         ) from error
 
 
-def _ours(case: Case, nodes: int, qdelta: str, hooks: Sequence[type[Any]] = ()) -> Any:
+def _ours(case: Case, nodes: int, qdelta: str, adapted: bool, hooks: Sequence[type[Any]] = ()) -> Any:
     """A controller of this package, with the sweeps of a step in its prediction as ``solve`` has them."""
     cls, sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
-    own = {"initial_sweeps": INITIAL_SWEEPS}
-    return _controller(cls, dict(case.params), sweeper, case, nodes, qdelta, own=own, hooks=hooks)
+    own, params = {"initial_sweeps": INITIAL_SWEEPS}, dict(case.params)
+    problem: Any = cls
+    if adapted:
+        problem, params = _upstream_class("problems", case.module, cls.__name__), {}
+    return _controller(problem, params, sweeper, case, nodes, qdelta, own=own, hooks=hooks)
 
 
-def _pair(case: Case, nodes: int, qdelta: str) -> tuple[_Run, _Run]:
+def _pair(case: Case, nodes: int, qdelta: str, adapted: bool) -> tuple[_Run, _Run]:
     cls = PROBLEMS[case.problem]
-    ours = _ours(case, nodes, qdelta)
+    ours = _ours(case, nodes, qdelta, adapted)
     theirs = _controller(
         _upstream_class("problems", case.module, cls.__name__),
         {},
@@ -185,9 +188,11 @@ def _pair(case: Case, nodes: int, qdelta: str) -> tuple[_Run, _Run]:
     return _Run(ours, packed), _Run(theirs, packed)
 
 
-def _count_work(case: Case, nodes: int, qdelta: str, u0: Any, t0: float, t_end: float) -> tuple[float, float]:
+def _count_work(
+    case: Case, nodes: int, qdelta: str, adapted: bool, u0: Any, t0: float, t_end: float
+) -> tuple[float, float]:
     """Sweeps and residual evaluations a step of this package."""
-    controller = _ours(case, nodes, qdelta, hooks=[StepRecord])
+    controller = _ours(case, nodes, qdelta, adapted, hooks=[StepRecord])
     controller.run(u0=u0, t0=t0, Tend=t_end)
     rows = next(hook for hook in controller.hooks if isinstance(hook, StepRecord)).rows
     return sum(row["sweeps"] for row in rows) / len(rows), sum(row["rhs"] for row in rows) / len(rows)
@@ -221,6 +226,7 @@ def upstream(
     nodes: int = 3,
     qdelta: str = "LU",
     problems: Sequence[str] | None = None,
+    adapted: bool = False,
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
@@ -237,6 +243,8 @@ def upstream(
         Number of nodes and Q_Delta.
     problems : sequence of str, optional
         Names of the problems; all if not given.
+    adapted : bool
+        Whether the problems here are the classes of ``pySDC.projects.DAE`` as they are, too.
     out : str or Path, optional
         File to save the result to.
     progress : bool
@@ -261,21 +269,23 @@ def upstream(
     check_names("problem of this study", known if problems is None else list(problems), known)
     cases = [case for case in UPSTREAM if problems is None or case.problem in problems]
     rows = table("upstream", COLUMNS, {"time": "s", "time_upstream": "s", "dt": "s"}, out)
-    rows.parameters |= {"repetitions": repetitions, "nodes": nodes, "qdelta": qdelta}
+    rows.parameters |= {"repetitions": repetitions, "nodes": nodes, "qdelta": qdelta, "adapted": adapted}
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
     with rows.running(len(cases) * repetitions, "pair", progress) as bar:
         for case in cases:
-            rows.add([_compare(case, nodes, qdelta, repetitions, bar)])
+            rows.add([_compare(case, nodes, qdelta, adapted, repetitions, bar)])
     return rows.result()
 
 
-def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) -> tuple[Any, ...]:
-    ours, theirs = _pair(case, nodes, qdelta)
-    t0 = ours.problem.interval[0]
+def _compare(
+    case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int, bar: Any
+) -> tuple[Any, ...]:
+    ours, theirs = _pair(case, nodes, qdelta, adapted)
+    t0 = PROBLEMS[case.problem].interval[0]
     t_end = t0 + (case.steps - 0.5) * case.dt
     theirs_u0 = theirs.problem.u_exact(t0)
     ours_u0 = ours.problem.state(theirs.values(theirs_u0))
-    sweeps, rhs = _count_work(case, nodes, qdelta, ours_u0, t0, t_end)
+    sweeps, rhs = _count_work(case, nodes, qdelta, adapted, ours_u0, t0, t_end)
     ours(ours_u0, t0, t_end)
     rhs_upstream = _count_evaluations(theirs, theirs_u0, t0, t_end) / case.steps
     times = []

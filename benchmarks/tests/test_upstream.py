@@ -5,12 +5,14 @@ from __future__ import annotations
 import pkgutil
 
 import pySDC.projects.DAE.problems as theirs
+import pytest
 
 from benchmarks.studies.upstream import UPSTREAM, report, upstream
 
 
-def test_both_sides_do_equal_work_and_agree() -> None:
-    result = upstream(problems=["discontinuous"], repetitions=1)
+@pytest.mark.parametrize("adapted", [False, True])
+def test_both_sides_do_equal_work_and_agree(adapted: bool) -> None:
+    result = upstream(problems=["discontinuous"], repetitions=1, adapted=adapted)
     row = result.data[0]
     assert row["n"] == 2
     assert row["error"] < 1e-9

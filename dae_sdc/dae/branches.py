@@ -17,6 +17,8 @@ class Branches:
     ----------
     switch_names : tuple of str
         Name of every switch, see :meth:`switches`.
+    nswitches : int
+        Number of events that pySDC's ``SwitchEstimator`` has found; absent where it has not.
     """
 
     switch_names: tuple[str, ...] = ()
@@ -72,3 +74,30 @@ class Branches:
         step, so that no Newton iteration meets a jump. The choice may depend on ``u``, ``t`` and
         :meth:`sides` only, so that a repeated step repeats it.
         """
+
+    def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
+        """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign.
+
+        Parameters
+        ----------
+        u : sequence of MeshDAE
+            States at the start and at the nodes of the step.
+        t : float
+            Time at the start, with which :meth:`switches` is evaluated at all of them.
+
+        Returns
+        -------
+        tuple of bool, int and list of float
+            Whether a switch changes its sign, the place in ``u`` before it does, and its values; those of the
+            first switch where none does.
+        """
+        values = [list(self.switches(state, t)) for state in u]
+        for m in range(len(u) - 1):
+            for i, (before, after) in enumerate(zip(values[m], values[m + 1], strict=True)):
+                if (before < 0.0) != (after < 0.0):
+                    return True, m, [float(row[i]) for row in values]
+        return False, -100, [float(row[0]) if row else 1.0 for row in values]
+
+    def count_switches(self) -> None:
+        """Count an event, as pySDC's ``SwitchEstimator`` asks for."""
+        self.nswitches = getattr(self, "nswitches", 0) + 1

@@ -21,6 +21,10 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
     Sweepers that would take it for a right-hand side are refused.
 
+    What users get from ``eval_f`` is a state, whose abs() is a number. Where no sweeper has the problem, its
+    equations are those of a step that begins at ``u`` and ``t``. Solvers call the method itself, which the
+    function returned has as its attribute ``residual``.
+
     Raises
     ------
     InputError
@@ -38,8 +42,9 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
         bound = "_has_sweeper" in self.__dict__
         if t is not None:
-            value = method(self, u, du, t)
-            return value if bound else _as_state(self, value)
+            if not bound:
+                self.start_step(u, t)
+            return _as_state(self, method(self, u, du, t))
         if not bound:
             raise InputError(foreign_call(self, "eval_f(u, t)"))
         derivative = self.dtype_f(self.init)
@@ -48,6 +53,7 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
             derivative[:] = polynomial.derivative_at_end()
         return derivative
 
+    vars(eval_f)["residual"] = method
     return eval_f
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from pySDC.core.problem import Problem
+from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.compiled_equations import CompiledEquations, install_kernels
@@ -111,7 +112,6 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         ``eval_f`` need not count.
     """
 
-    dtype_u = MeshDAE
     dtype_f = MeshDAE
 
     title: ClassVar[str] = ""
@@ -162,7 +162,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", "linear_solver", localVars=locals())
         self.n_diff = n_diff
         self.n_alg = n_alg
-        self.n = n_diff + n_alg
+        self.n = self.nvars = n_diff + n_alg
         self.work_counters = new_counters()
         self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
@@ -292,8 +292,25 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`u_exact`."""
         raise InputError(f"{type(self).__name__} has no du_exact")
 
+    def dtype_u(self, init: StateShape | npt.ArrayLike, val: float = 0.0) -> MeshDAE:
+        """A new state: of a shape, filled with ``val``, or a copy of a state or of n numbers.
+
+        Parameters
+        ----------
+        init : StateShape, MeshDAE or array_like
+            The shape, ``problem.init``; or the values, shape (n,), as pySDC's controllers get them as u0.
+        val : float
+            Value of all unknowns of a state made from a shape.
+        """
+        return MeshDAE(init, val) if isinstance(init, MeshDAE | StateShape) else self.state(init)
+
     def state(self, values: npt.ArrayLike) -> MeshDAE:
-        """A new state with the given n values; raises :class:`InputError` on another shape."""
+        """A new state with the given n values; raises :class:`InputError` on another shape.
+
+        Of a mesh of pySDC's DAE project, the first ``n_diff`` and ``n_alg`` entries of its parts are taken.
+        """
+        if isinstance(values, MultiComponentMesh) and values.components == ["diff", "alg"]:
+            values = np.concatenate([values.diff[: self.n_diff], values.alg[: self.n_alg]])
         try:
             array = real_numbers(values)
         except TypeError as error:
@@ -330,7 +347,11 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         """
         self._rhs.niter += 1
         try:
-            value = self.eval_f(u, du, t)
+            own: Any = self.__dict__.get("eval_f")
+            defined: Any = type(self).eval_f
+            value: Any = (
+                getattr(defined, "residual", defined)(self, u, du, t) if own is None else own(u, du, t)
+            )
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise
@@ -343,7 +364,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
                 f"{type(self).__name__}.eval_f must return {self.n} values, one an equation; "
                 f"got shape {value.shape}"
             )
-        return value
+        found: Vector = value
+        return found
 
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """The residual at M nodes, in one call where ``residual_nodes`` exists.

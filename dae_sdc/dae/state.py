@@ -43,8 +43,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
     Parameters
     ----------
     init : StateShape, tuple or MeshDAE
-        A shape makes a new state filled with ``val`` (a plain pySDC tuple has no algebraic part); a state
-        makes a copy of it.
+        A shape makes a new state filled with ``val``, and a state a copy of it. A tuple as of pySDC's DAE
+        project, (shape, communicator, dtype), gives the shape of each of the two parts.
     val : float
         Value to fill a new state with.
 
@@ -82,9 +82,13 @@ class MeshDAE(mesh):  # type: ignore[misc]
                 obj.provisional = True
             return obj
         if isinstance(init, tuple) and len(init) >= 3:
-            obj = np.ndarray.__new__(cls, init[0], dtype=init[2], **kwargs)
+            shape = init[0] if isinstance(init[0], tuple) else (init[0],)
+            if len(init) == 3:
+                init = (*init, shape[0])
+                shape = (2 * shape[0], *shape[1:])
+            obj = np.ndarray.__new__(cls, shape, dtype=init[2], **kwargs)
             obj.fill(val)
-            obj.n_diff = init[3] if len(init) > 3 else obj.size
+            obj.n_diff = init[3]
             return obj
         raise InputError(
             f"a MeshDAE is made from a shape or another MeshDAE; got {type(init).__name__}; "

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dae_sdc.links import one_room
+
 # The module and the function share a name: importing here makes the function win, always.
 from dae_sdc.plotting.plot import PICTURES, function_at, plot
+
+one_room(__name__)
 
 if TYPE_CHECKING:
     from dae_sdc.plotting.convergence import loglog

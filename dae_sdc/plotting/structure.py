@@ -22,9 +22,9 @@ from dae_sdc.run.models import add_models, models_of
 from dae_sdc.run.progress import each
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
-from dae_sdc.run.text import aligned
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.repair import METHODS
+from dae_sdc.text import aligned
 
 _HEADS = ("model", "n", "index", "dof", "rank", "true index", "true dof", "seconds", "c", "d")
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.links import one_room
+
+one_room(__name__)
 
 
 def __getattr__(name: str) -> Any:

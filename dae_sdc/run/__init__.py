@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dae_sdc.links import one_room
+
 if TYPE_CHECKING:
     from dae_sdc.run.accuracy import accuracy as accuracy
     from dae_sdc.run.convergence import convergence as convergence
@@ -56,3 +58,4 @@ class _Experiments(ModuleType):
 
 
 sys.modules[__name__].__class__ = _Experiments
+one_room(__name__)

@@ -38,9 +38,9 @@ from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
-from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.text import aligned
 
 HALVINGS = 5
 """Default number of step sizes."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
+from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError
@@ -170,12 +171,15 @@ def defined_in(text: str) -> Any:
 
 
 def named(problem: ProblemLike) -> ProblemLike:
-    """The model, or the problem in a file, for a name; any other argument unchanged."""
+    """The model, or the problem in a file, for a name; any other argument unchanged.
+
+    Problems of pySDC's DAE project become problems of this package.
+    """
     if not isinstance(problem, str | Path) or problem in PROBLEMS:
-        return problem
+        return cast(ProblemLike, adapted(problem))
     text = str(problem)
     if text.partition(":")[0].endswith(".py"):
-        found = defined_in(text)
+        found = adapted(defined_in(text))
         if is_problem(found):
             return cast(ProblemLike, found)
     return _model(text) if text in MODELS or is_file(text) else cast(ProblemLike, problem)

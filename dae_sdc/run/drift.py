@@ -42,9 +42,9 @@ from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
 from dae_sdc.run.sundials import SOLVERS, installed
-from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.text import aligned
 
 PROBLEM = "rigid-pendulum"
 

@@ -33,7 +33,7 @@ from dae_sdc.run.reference import sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
-from dae_sdc.run.text import aligned
+from dae_sdc.text import aligned
 
 SWEEPS = 10
 """Default of the largest number of sweeps."""

@@ -34,8 +34,8 @@ from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
 from dae_sdc.run.sundials import SOLVERS, installed
-from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.text import aligned
 
 PROBLEM = "elastic-pendulum"
 

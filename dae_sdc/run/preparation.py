@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
@@ -118,7 +119,7 @@ def prepare(options: SolveOptions) -> Prepared:
         value = getattr(options, name)
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
-    options = with_given_start(options)
+    options = with_given_start(replace(options, problem=adapted(options.problem)))
     from dae_sdc.model.functions import takes_equations
 
     found: Any = options.problem

@@ -21,8 +21,8 @@ from dae_sdc.reduction.veils import LIMIT
 from dae_sdc.run.models import ModelOptions, add_models, make_model, models_of
 from dae_sdc.run.progress import each
 from dae_sdc.run.simplify import model_of
-from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.text import aligned
 
 _HEADS = (
     *("model", "n", "method", "index", "differentiated", "unknowns", "invariants"),

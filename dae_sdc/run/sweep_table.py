@@ -18,7 +18,7 @@ from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import partial_name, replacing
 from dae_sdc.run.results import Result, check_target, command_line, load, put_down
-from dae_sdc.run.text import aligned
+from dae_sdc.text import aligned
 
 START = "u0:"
 """What the name of a start value begins with, to tell it from a parameter."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
@@ -204,6 +205,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
             "skip_residual_computation", ("IT_CHECK", "IT_FINE", "IT_COARSE", "IT_UP", "IT_DOWN")
         )
         super().__init__(params, level)
+        adapt_level(level)
         self.tolerance = params.get("tolerance")
         self.outcome: Outcome | None = None
         self.shows_stages = True

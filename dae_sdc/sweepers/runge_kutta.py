@@ -17,6 +17,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 )
 
 from dae_sdc.arguments import checked
+from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
@@ -40,7 +41,7 @@ from dae_sdc.sweepers.simultaneous import (
 )
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
-from dae_sdc.sweepers.tableaux import METHODS, Tableau
+from dae_sdc.sweepers.tableaux import METHODS, Tableau, tableau_of_coefficients
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
 
@@ -110,11 +111,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     stage takes U_1 = u'(t_0) from the last stage of the step before, and in the first step from a consistent
     derivative.
 
+    A subclass has its tableau in the class attribute ``method``, or is made with one of pySDC's Runge-Kutta
+    classes, whose ``matrix``, ``weights`` and ``nodes`` it takes: ``class X(RungeKuttaDAE, BackwardEuler)``.
+
     Parameters
     ----------
     params : dict
         pySDC's parameters of a sweeper, and in runs to a tolerance ``tolerance``, a
-        :class:`~dae_sdc.sweepers.tolerance.Tolerance`. The tableau is the class attribute ``method``.
+        :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -127,10 +131,31 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     method: ClassVar[Tableau]
     family = "Runge-Kutta method"
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__mro__:
+            if "method" in vars(base):
+                return
+            if vars(base).get("matrix") is not None:
+                if getattr(cls, "matrix_explicit", None) is not None:
+                    raise InputError(
+                        f"{cls.__name__}: {base.__name__} splits u' = f(u, t) into two parts, which "
+                        f"F(t, u, u') = 0 does not have; use an implicit method"
+                    )
+                source = f"{base.__name__} of {base.__module__}"
+                cls.method = tableau_of_coefficients(cls.__name__, cls.matrix, cls.weights, cls.nodes, source)
+                return
+
     def __init__(self, params: dict[str, Any], level: Any) -> None:
+        if getattr(self, "method", None) is None:
+            raise InputError(
+                f"{type(self).__name__} has no tableau; give it the class attribute method, a Tableau, or "
+                f"one of pySDC's Runge-Kutta classes as a second base"
+            )
         given = dict(params)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         super().__init__(given, level)
+        adapt_level(level)
         self._problem: ProblemDAE | None = None
         self.collocation = _is_collocation(self.method)
         self.outcome: Outcome | None = None

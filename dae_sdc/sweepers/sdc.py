@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian import NOISE_LIMIT
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.noise import measured_noise
@@ -123,6 +124,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
             )
         super().__init__(given, level)
+        adapt_level(level)
         qdelta_matrix(self.coll, self.params.QI)
         self.nodes = self._communicator()
         self.matrices = SweepMatrices(self.coll, self._qdelta, lambda: bool(self.genQI.isKDependent()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
@@ -164,7 +165,7 @@ class Tableau(MethodRecord):
         Runge-Kutta Methods, LNM 1409, Springer (1989), ch. 4 and 6.
         """
         estimated = self.estimate_orders.get(max(index, 1), 1)
-        reached = self.orders[2 if turns and index <= 1 else max(index, 1)][0] or 1
+        reached = self.orders.get(2 if turns and index <= 1 else max(index, 1), (None,))[0] or 1
         # From index 2 on stages have a lower order than the estimate assumes.
         share = 1.0 if index <= 1 else 0.1
         return float(share * rtol ** max(0.0, estimated / reached - 1.0))
@@ -229,6 +230,69 @@ def _order_defects(A: Array, b: Array, c: Array, order: int) -> Iterator[tuple[s
         yield "sum b c A c = 1/8", float(b @ (c * Ac) - 1.0 / 8.0)
         yield "sum b A c^2 = 1/12", float(b @ (A @ c**2) - 1.0 / 12.0)
         yield "sum b A A c = 1/24", float(b @ (A @ Ac) - 1.0 / 24.0)
+    if order >= 5:
+        Acc, AAc = A @ c**2, A @ Ac
+        yield "sum b c^2 A c = 1/10", float(b @ (c**2 * Ac) - 1.0 / 10.0)
+        yield "sum b (A c)^2 = 1/20", float(b @ Ac**2 - 1.0 / 20.0)
+        yield "sum b c A c^2 = 1/15", float(b @ (c * Acc) - 1.0 / 15.0)
+        yield "sum b A c^3 = 1/20", float(b @ (A @ c**3) - 1.0 / 20.0)
+        yield "sum b c A A c = 1/30", float(b @ (c * AAc) - 1.0 / 30.0)
+        yield "sum b A c A c = 1/40", float(b @ (A @ (c * Ac)) - 1.0 / 40.0)
+        yield "sum b A A c^2 = 1/60", float(b @ (A @ Acc) - 1.0 / 60.0)
+        yield "sum b A A A c = 1/120", float(b @ (A @ AAc) - 1.0 / 120.0)
+
+
+def _classical_order(A: Array, b: Array, c: Array) -> int:
+    """Largest order up to 5 whose conditions hold; at least 1."""
+    orders = (
+        p for p in range(5, 1, -1) if all(abs(d) <= DEFECT_TOLERANCE for _, d in _order_defects(A, b, c, p))
+    )
+    return next(orders, 1)
+
+
+def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, reference: str) -> Tableau:
+    """The record of coefficients whose orders are not given: classical orders up to 5 are found from them.
+
+    Parameters
+    ----------
+    class_name : str
+        Name of the sweeper class.
+    A, c : array_like, shapes (s, s) and (s,)
+        Runge-Kutta matrix and nodes.
+    weights : array_like, shape (s,) or (2, s)
+        Weights, and below them those of an embedded method.
+    reference : str
+        Source of the coefficients.
+
+    Raises
+    ------
+    InputError
+        If they are no method for DAEs.
+    """
+    A, c, rows = (np.asarray(one, dtype=np.float64) for one in (A, c, weights))
+    fitting = rows.ndim in (1, 2) and A.shape == 2 * rows.shape[-1:] and c.shape == rows.shape[-1:]
+    if not fitting or (rows.ndim == 2 and len(rows) != 2):
+        raise InputError(
+            f"{class_name}: matrix, nodes and weights of a Runge-Kutta method have shapes (s, s), (s,), and "
+            f"(s,) or (2, s); got {A.shape}, {c.shape}, {rows.shape}"
+        )
+    b, *embedded = np.atleast_2d(rows)
+    order = _classical_order(A, b, c)
+    stiffly_accurate = np.allclose(b, A[-1], rtol=0.0, atol=DEFECT_TOLERANCE / 10)
+    lower = [_classical_order(A, row, c) for row in embedded]
+    return Tableau(
+        name="-".join(re.findall(r"[a-z0-9]+", class_name.lower())),
+        class_name=class_name,
+        A=A,
+        b=b,
+        c=c,
+        order=order,
+        # The end of the step is a stage, where z is a function of y; of high index the orders are not known.
+        orders={1: (order, order)} if stiffly_accurate else {},
+        reference=reference,
+        b_embedded=embedded[0] if embedded else None,
+        embedded_order=lower[0] if lower else None,
+    )
 
 
 _HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"

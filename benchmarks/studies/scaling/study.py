@@ -42,8 +42,8 @@ from benchmarks.studies.scaling.costs import (
 from benchmarks.study import Benchmark, check_names, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError, require_count
+from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
-from dae_sdc.run.launch import launched
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.sharing import python

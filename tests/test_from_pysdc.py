@@ -1,0 +1,321 @@
+"""What users of pySDC and its DAE project bring along: exceptions, tableaux, start values, problems."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+from pathlib import Path
+from typing import Any
+
+import dill
+import numpy as np
+import pySDC.core.errors as theirs
+import pySDC.implementations.sweeper_classes.Runge_Kutta as tableaux
+import pytest
+from pySDC.helpers.stats_helper import get_sorted
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.convergence_controller_classes.basic_restarting import BasicRestartingNonMPI
+from pySDC.projects.PinTSimE.switch_estimator import SwitchEstimator
+
+import dae_sdc as ds
+from dae_sdc.dae.adapter import adapted
+from dae_sdc.sweepers.direct import DirectMethod
+
+QUIET = {"logger_level": 40, "dump_setup": False}
+
+
+def run(problem: Any, sweeper: Any, t0: float, t_end: float, dt: float, u0: Any = None, **more: Any) -> Any:
+    """The controller and the end value of a run of pySDC's controller."""
+    direct = issubclass(sweeper, DirectMethod)
+    params = {"quad_type": "RADAU-RIGHT", "num_nodes": 3, "QI": "LU", **more.pop("sweeper_params", {})}
+    given = {
+        "problem_class": problem,
+        "problem_params": more.pop("problem_params", {}),
+        "sweeper_class": sweeper,
+        "sweeper_params": {} if direct else params,
+        "level_params": {"dt": dt, "restol": -1.0 if direct else more.pop("restol", 1e-10)},
+        "step_params": {"maxiter": 1 if direct else 60},
+    }
+    controller = controller_nonMPI(1, {**QUIET, **more}, given)
+    P = controller.MS[0].levels[0].prob
+    end, _ = controller.run(u0=P.u_exact(t0) if u0 is None else u0, t0=t0, Tend=t_end)
+    return controller, end
+
+
+# --- exceptions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "kind"),
+    [
+        (ds.InputError, theirs.ParameterError),
+        (ds.InconsistentStateError, theirs.ParameterError),
+        (ds.ConvergenceError, theirs.ConvergenceError),
+        (ds.NewtonError, theirs.ConvergenceError),
+        (ds.NewtonError, theirs.ProblemError),
+        (ds.EvaluationError, theirs.ProblemError),
+        (ds.SingularMatrixError, theirs.ProblemError),
+    ],
+)
+def test_an_exception_is_of_the_kind_that_pysdc_has_for_the_case(ours: type, kind: type) -> None:
+    assert issubclass(ours, kind)
+    assert issubclass(ours, ds.DAEError)
+
+
+def test_a_wrong_setting_in_a_description_is_a_parameter_error_of_pysdc() -> None:
+    with pytest.raises(theirs.ParameterError, match="RADAU-LEFT"):
+        run(ds.SimpleDAE, ds.FullyImplicitDAE, 0.0, 0.1, 0.1, sweeper_params={"quad_type": "RADAU-LEFT"})
+
+
+# --- tableaux -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (tableaux.BackwardEuler, ds.BackwardEulerDAE),
+        (tableaux.CrankNicolson, ds.TrapezoidalRuleDAE),
+        (tableaux.EDIRK4, ds.EDIRK4DAE),
+        (tableaux.DIRK43_2, ds.DIRK43_2DAE),
+    ],
+)
+def test_a_class_with_a_tableau_of_pysdc_steps_like_the_method_of_the_library(theirs: Any, ours: Any) -> None:
+    made = type("Made", (ds.RungeKuttaDAE, theirs), {})
+    assert made.method.order == ours.method.order
+    ends = [np.array(run(ds.SimpleDAE, cls, 0.0, 0.5, 0.1)[1]) for cls in (made, ours)]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("base", "order", "embedded"),
+    [
+        (tableaux.ImplicitMidpointMethod, 2, None),
+        (tableaux.DIRK43, 4, 3),
+        (tableaux.ESDIRK53, 5, 3),
+        (tableaux.ARK548L2SAESDIRK, 5, 4),
+        (tableaux.ARK324L2SAESDIRK, 3, 2),
+    ],
+)
+def test_orders_of_a_tableau_are_found_and_reached_where_it_ends_in_a_stage(
+    base: Any, order: int, embedded: int | None
+) -> None:
+    made = type("Made", (ds.RungeKuttaDAE, base), {})
+    assert (made.method.order, made.method.embedded_order) == (order, embedded)
+    if embedded is not None:
+        assert made.get_update_order() == base.get_update_order()
+    if not made.method.orders:
+        return
+    exact, tight = np.array(ds.DiscontinuousTestDAE().u_exact(2.0)), {"newton_tol": 1e-13}
+    ends = [run(ds.DiscontinuousTestDAE, made, 1.0, 2.0, dt, problem_params=tight)[1] for dt in (0.1, 0.05)]
+    errors = [abs(end[0] - exact[0]) for end in ends]
+    assert abs(np.log2(errors[0] / errors[1]) - order) < 0.3
+
+
+def test_a_method_with_coefficients_of_its_own_needs_no_second_base() -> None:
+    class Own(ds.RungeKuttaDAE):
+        nodes = np.array([1.0])
+        weights = np.array([1.0])
+        matrix = np.array([[1.0]])
+
+    ends = [np.array(run(ds.SimpleDAE, cls, 0.0, 0.5, 0.1)[1]) for cls in (Own, ds.BackwardEulerDAE)]
+    np.testing.assert_array_equal(*ends)
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [(tableaux.RK4, "all stages are explicit"), (tableaux.ARK54, "ARK54 splits u' = f")],
+)
+def test_a_tableau_that_solves_no_dae_is_refused_when_the_class_is_made(base: Any, words: str) -> None:
+    with pytest.raises(ds.InputError, match=words):
+        type("Made", (ds.RungeKuttaDAE, base), {})
+
+
+def test_a_runge_kutta_sweeper_without_a_tableau_says_how_to_give_one() -> None:
+    with pytest.raises(ds.InputError, match="no tableau"):
+        run(ds.SimpleDAE, ds.RungeKuttaDAE, 0.0, 0.1, 0.1)
+
+
+# --- start values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sweeper", [ds.FullyImplicitDAE, ds.BackwardEulerDAE, ds.SWEEPERS["bdf2"]])
+@pytest.mark.parametrize("form", ["list", "tuple", "array", "state", "mesh of theirs"])
+def test_a_start_may_be_any_row_of_numbers(form: str, sweeper: Any) -> None:
+    row = np.array(ds.SimpleDAE().u_exact(0.0))
+    forms = {"list": row.tolist(), "tuple": tuple(row.tolist()), "array": row}
+    forms |= {"state": ds.SimpleDAE().state(row), "mesh of theirs": peer("SimpleDAE")().u_exact(0.0)}
+    _, end = run(ds.SimpleDAE, sweeper, 0.0, 0.1, 0.05, u0=forms[form])
+    _, expected = run(ds.SimpleDAE, sweeper, 0.0, 0.1, 0.05)
+    assert isinstance(end, ds.MeshDAE) and end.n_diff == 2
+    np.testing.assert_array_equal(end, expected)
+
+
+def test_a_start_of_another_length_is_refused_in_a_line() -> None:
+    with pytest.raises(
+        ds.InputError, match=r"has shape \(3,\), differential unknowns first; got shape \(2,\)"
+    ):
+        run(ds.SimpleDAE, ds.FullyImplicitDAE, 0.0, 0.1, 0.05, u0=[1.0, 2.0])
+
+
+# --- problems of pySDC's DAE project --------------------------------------------------------------------
+
+CASES = {  # module, class, parts of the mesh, start, size of a step, residual tolerance
+    "simple": ("simpleDAE", "SimpleDAE", (2, 1), 0.0, 1e-2, 1e-11),
+    "problematic-f": ("problematicF", "ProblematicF", (2, 0), 0.0, 1e-2, 1e-11),
+    "pendulum": ("pendulum2D", "Pendulum2D", (4, 1), 0.0, 1e-2, 1e-10),
+    "discontinuous": ("discontinuousTestDAE", "DiscontinuousTestDAE", (1, 1), 1.0, 1e-2, 1e-11),
+    "one-transistor": ("transistorAmplifier", "OneTransistorAmplifier", (5, 0), 0.0, 1e-4, 1e-13),
+    "two-transistor": ("transistorAmplifier", "TwoTransistorAmplifier", (8, 0), 0.0, 1e-4, 1e-13),
+    "synchronous-machine": ("synchronousMachine", "SynchronousMachineInfiniteBus", (8, 6), 0.0, 1e-2, 1e-11),
+    "wscc9": ("wscc9BusSystem", "WSCC9BusSystem", (33, 24), 0.0, 1e-2, 1e-11),
+}
+STEPS = 2
+
+
+def peer(name: str) -> Any:
+    module = next(module for module, cls, *_ in CASES.values() if cls == name)
+    return getattr(importlib.import_module(f"pySDC.projects.DAE.problems.{module}"), name)
+
+
+def of_peer(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"pySDC.projects.DAE.sweepers.{module}"), name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unknowns_of_a_problem_of_theirs_are_found_in_its_mesh(case: str) -> None:
+    _, name, (n_diff, n_alg), t0, *_ = CASES[case]
+    original = peer(name)(newton_tol=1e-10)
+    made = adapted(original)
+    assert (made.n_diff, made.n_alg, made.n) == (n_diff, n_alg, original.nvars)
+    start = original.u_exact(t0)
+    values = np.array(start) if n_alg == 0 else np.concatenate([start.diff[:n_diff], start.alg[:n_alg]])
+    np.testing.assert_array_equal(made.u_exact(t0), values)
+
+
+@pytest.mark.parametrize("sweeper", [ds.FullyImplicitDAE, ds.SemiImplicitDAE, ds.ConstrainedDAE])
+@pytest.mark.parametrize("case", CASES)
+def test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs(case: str, sweeper: Any) -> None:
+    _, name, (_, n_alg), t0, dt, restol = CASES[case]
+    theirs = of_peer("fullyImplicitDAE", "FullyImplicitDAE")
+    if n_alg and sweeper is not ds.FullyImplicitDAE:
+        theirs = of_peer("semiImplicitDAE", "SemiImplicitDAE")
+    ends = []
+    for cls in (theirs, sweeper):
+        given: dict[str, Any] = {"problem_params": {"newton_tol": 1e-12}, "restol": restol}
+        controller, end = run(peer(name), cls, t0, t0 + (STEPS - 0.5) * dt, dt, **given)
+        ends.append(end)
+    P = controller.MS[0].levels[0].prob
+    assert isinstance(P, ds.ProblemDAE) and type(P).__name__ == name
+    # A multiplier of index 3 is a residual divided by dt^2.
+    bound = 1e-5 if case == "pendulum" else 1e-8
+    expected = np.array(P.state(ends[0]))
+    assert np.abs(np.array(ends[1]) - expected).max() < bound * (1.0 + np.abs(expected).max())
+
+
+def test_a_script_of_theirs_reads_and_sets_what_it_is_used_to() -> None:
+    original = peer("DiscontinuousTestDAE")()
+    made = adapted(original)
+    made.t_switch = 4.5
+    made.count_switches()
+    assert (original.t_switch, original.nswitches, made.nvars) == (4.5, 1, 2)
+    states = [made.state([y, 1.0]) for y in (40.0, 45.0, 55.0)]
+    assert made.get_switching_info(states, 4.6) == original.get_switching_info(states, 4.6)
+    assert made.names == ("diff[0]", "alg[0]")
+    with pytest.raises(AttributeError, match="no_such"):
+        _ = made.no_such
+    with pytest.raises(ds.InputError, match="u_exact only available for t>=1"):
+        made.u_exact(0.0)
+
+
+class Estimator(SwitchEstimator):  # type: ignore[misc]
+    """pySDC's own, whose root search returns an array of one entry with some versions of qmat."""
+
+    @staticmethod
+    def get_switch(*args: Any) -> float:
+        return float(np.ravel(SwitchEstimator.get_switch(*args))[0])
+
+
+@pytest.mark.parametrize("nodes", [3, 4])
+def test_the_switch_estimator_of_pysdc_locates_events_by_our_switches(nodes: int) -> None:
+    given = {
+        "problem_class": ds.DiscontinuousTestDAE,
+        "problem_params": {"newton_tol": 1e-10},
+        "sweeper_class": ds.FullyImplicitDAE,
+        "sweeper_params": {"quad_type": "RADAU-RIGHT", "num_nodes": nodes, "QI": "LU"},
+        "level_params": {"dt": 1e-2, "restol": 1e-10},
+        "step_params": {"maxiter": 60},
+        "convergence_controllers": {
+            Estimator: {"tol": 1e-8, "alpha": 0.96},
+            BasicRestartingNonMPI: {"max_restarts": 200, "crash_after_max_restarts": False},
+        },
+    }
+    controller = controller_nonMPI(1, dict(QUIET), given)
+    P = controller.MS[0].levels[0].prob
+    end, stats = controller.run(u0=P.u_exact(4.6), t0=4.6, Tend=4.7)
+    found = get_sorted(stats, type="switch", sortby="time", recomputed=False)
+    assert abs(end[0] - 50.0) < 1e-7
+    assert abs(found[-1][1] - np.arccosh(50.0)) < 1e-8
+    assert P.nswitches >= 1
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, dill.copy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_an_adapted_problem_is_copied_as_pysdc_copies_steps(way: Any) -> None:
+    made = adapted(peer("DiscontinuousTestDAE")(newton_tol=1e-9))
+    made.t_switch = 4.5
+    twin = way(made)
+    twin.t_switch = 4.6
+    assert type(twin) is type(made)
+    assert (made.original.t_switch, twin.original.t_switch, twin.newton_tol) == (4.5, 4.6, 1e-9)
+
+
+def test_several_steps_at_once_of_a_problem_of_theirs_end_where_single_steps_do() -> None:
+    given = {
+        "problem_class": peer("SimpleDAE"),
+        "sweeper_class": ds.FullyImplicitDAE,
+        "sweeper_params": {"quad_type": "RADAU-RIGHT", "num_nodes": 3, "QI": "LU"},
+        "level_params": {"dt": 0.05, "restol": 1e-10},
+        "step_params": {"maxiter": 60},
+    }
+    controller = controller_nonMPI(2, dict(QUIET), given)
+    P = controller.MS[0].levels[0].prob
+    end, _ = controller.run(u0=P.u_exact(0.0), t0=0.0, Tend=0.2)
+    np.testing.assert_allclose(end, P.u_exact(0.2), rtol=1e-5)
+
+
+def test_solve_takes_classes_and_instances_of_theirs(tmp_path: Path) -> None:
+    exact = np.array(ds.SimpleDAE().u_exact(0.5))
+    cls = peer("SimpleDAE")
+    file = tmp_path / "own.py"
+    file.write_text("from pySDC.projects.DAE.problems.simpleDAE import SimpleDAE\n", encoding="utf-8")
+    for problem in (cls, cls(newton_tol=1e-9), f"{file}:SimpleDAE"):
+        solution = ds.solve(problem, t_end=0.5, rtol=1e-8)
+        assert solution.success
+        np.testing.assert_allclose(solution.u[-1], exact, rtol=1e-8)
+    assert ds.solve(cls, t_end=0.5, dt=0.1, sweeper="semi-implicit", params={"newton_tol": 1e-9}).success
+
+
+def test_solve_finds_the_index_of_a_problem_of_theirs() -> None:
+    solution = ds.solve(peer("Pendulum2D"), params={"newton_tol": 1e-10}, t_end=0.5, rtol=1e-6)
+    assert solution.success
+    x, y, u, v, _ = solution.u[-1]
+    assert abs(np.hypot(x, y) - 1.0) < 1e-6
+    assert abs((u * u + v * v) / 2.0 + 9.8 * y) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("f.diff[0] = u.diff[0] - du.diff[0] + u.alg[0]", "reads 2 entries of its mesh and writes 1"),
+        ("raise RuntimeError", "cannot be evaluated beside its solution"),
+    ],
+)
+def test_a_mesh_whose_unknowns_cannot_be_seen_is_refused_in_a_line(body: str, words: str) -> None:
+    from pySDC.projects.DAE.misc.problemDAE import ProblemDAE
+
+    space: dict[str, Any] = {}
+    code = f"def eval_f(self, u, du, t):\n    f = self.dtype_f(self.init)\n    {body}\n    return f\n"
+    exec(code, space)
+    own = {"eval_f": space["eval_f"], "__init__": lambda self: ProblemDAE.__init__(self, 2, 1e-10)}
+    with pytest.raises(ds.InputError, match=words):
+        adapted(type("Own", (ProblemDAE,), own)())
