@@ -18,7 +18,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
-from dae_sdc.control.events import LocateEvents
+from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     MarkProvisionalStarts,
@@ -494,17 +494,8 @@ _ROOT = _RootLogger()
 
 
 def number_of_slopes(setup: Setup) -> int:
-    """Number of unknowns whose u' at the ends of steps is as accurate as u.
-
-    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
-    derivatives of unknowns that depend on multipliers.
-    """
-    method, problem = getattr(setup.sweeper_class, "method", None), setup.problem
-    if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
-        return 0
-    if problem.index == 0:
-        return problem.n
-    return problem.n_diff if problem.n_diff < problem.n else 0
+    """Number of unknowns whose u' is accurate, see :func:`dae_sdc.control.events.accurate_slopes`."""
+    return accurate_slopes(setup.sweeper_class, setup.problem)
 
 
 def _hook(controller: Any, kind: type[Any]) -> Any:
