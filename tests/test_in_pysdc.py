@@ -164,7 +164,7 @@ def test_end_and_tolerance_may_stand_in_the_parameters_of_the_controller() -> No
         made(given(), t_end=1.0)
     with pytest.raises(ds.InputError, match=r"t_end=1, but .* Tend=2"):
         run(made(given(), rtol=1e-6, t_end=1.0), 2.0)
-    with pytest.raises(ds.InputError, match="one step at a time; got 2"):
+    with pytest.raises(ds.InputError, match=r"one step at a time .* got 2"):
         made(given(), 2, rtol=1e-6, t_end=1.0)
 
 
@@ -184,4 +184,4 @@ def test_events_and_tolerances_work_on_ranks(three_ranks: Path) -> None:
         assert runs == [runs[0]] * 3
         assert runs[0]["error"] <= 1e-9 and len(runs[0]["switches"]) == 1
     assert found["refused"] == [found["refused"][0]] * 3
-    assert "one step at a time; got 3" in found["refused"][0]
+    assert "got 3 steps" in found["refused"][0]

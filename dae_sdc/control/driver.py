@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.controls import Control
+from dae_sdc.control.controls import Control, require_single_steps
 from dae_sdc.control.hooks import MarkProvisionalStarts, add_at_end
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, SolveError
@@ -153,20 +153,17 @@ class StepDriver(Control):
         comm = kwargs.get("comm")
         steps, count = controller.steps, len(controller.steps) if comm is None else comm.Get_size()
         level = steps[0].levels[0]
-        if len(steps[0].levels) > 1:
-            raise InputError(
-                "events, and steps of a given accuracy, need a run on one level; leave the coarse level out"
-            )
-        if self.adaptivity is not None:
-            if count > 1:
-                raise InputError(
-                    f"AdaptivityDAE takes one step at a time; got {count} steps at once; let ranks share the "
-                    f"nodes of a step, or use pySDC's AdaptivityPolynomialError"
-                )
+        single = self.adaptivity is not None
+        if len(steps[0].levels) > 1 or single:
+            require_single_steps(controller, comm, "AdaptivityDAE" if single else "LocateEvents")
+        if single:
             self.adaptivity.prepare(steps[0])
         self.sizes = GridOfSteps(level.params.dt) if self.adaptivity is None else self.adaptivity
         if count > 1:
             controller.add_hook(MarkProvisionalStarts)
+        for hook in controller.hooks:
+            if hasattr(hook, "guide"):  # watches for singular points
+                hook.guide(self.sizes)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Begin a block."""

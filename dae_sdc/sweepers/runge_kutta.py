@@ -27,7 +27,7 @@ from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
-from dae_sdc.sweepers.nodes import differing, rows_of
+from dae_sdc.sweepers.nodes import NodeList, Written, differing, rows_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
@@ -207,6 +207,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
                 self._step_one_by_one()
+                self._settle()
             else:
                 self._step_together()
             self._solved = True
@@ -382,17 +383,27 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L = self.level
         self._u, self._du = u, du
         if self.shows_stages:
-            self._shown = L.u[1:], L.f[1:] = (
-                [attach(row, L.prob.n_diff) for row in u],
-                [attach(row, L.prob.n_diff) for row in du],
-            )
+            values, slopes = ([attach(row, L.prob.n_diff) for row in rows] for rows in (u, du))
+            self._shown, self._written = (values, slopes), Written(u, du)
+            L.u, L.f = NodeList([L.u[0], *values]), NodeList([L.f[0], *slopes])
+            L.u.before_touch = L.f.before_touch = self._written.remember
+
+    def _settle(self) -> tuple[bool, bool]:
+        """Take the stages as they are for known; whether others have written into those of u and of u'."""
+        if not self.shows_stages:
+            return False, False
+        for rows in (self.level.u, self.level.f):
+            if isinstance(rows, NodeList):
+                rows.settle()
+        return self._written.take()
 
     def _adopt(self) -> None:
-        """Take over values that hooks and convergence controllers have assigned to stages of the level."""
+        """Take over what hooks and convergence controllers have assigned to, or written into, the stages."""
         if not self.shows_stages:
             return
         L, tableau = self.level, self.method
-        values, slopes = (differing(rows, shown) for rows, shown in zip((L.u, L.f), self._shown, strict=True))
+        assigned = [differing(rows, shown) for rows, shown in zip((L.u, L.f), self._shown, strict=True)]
+        values, slopes = (bool(one or other) for one, other in zip(assigned, self._settle(), strict=True))
         if not (values or slopes):
             return
         self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
@@ -408,6 +419,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Solve all stages of the step."""
         if self.method.diagonally_implicit:
             self._solve_one_by_one()
+            self._settle()
         else:
             self._solve_together()
 
