@@ -9,12 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 import dae_sdc as ds
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import Event, LocateEvents
+from dae_sdc.control.invariants import Invariants
+from dae_sdc.control.singular import WatchSingularPoints
+from dae_sdc.run.resume import SaveCheckpoints
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -166,6 +170,107 @@ def test_end_and_tolerance_may_stand_in_the_parameters_of_the_controller() -> No
         run(made(given(), rtol=1e-6, t_end=1.0), 2.0)
     with pytest.raises(ds.InputError, match=r"one step at a time .* got 2"):
         made(given(), 2, rtol=1e-6, t_end=1.0)
+
+
+# --- invariants, singular points, checkpoints ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pendulum() -> Any:
+    """A pendulum of index 1 with its invariants."""
+    return ds.reduce("pendulum")
+
+
+@pytest.mark.parametrize("controls", [{}, {AdaptivityDAE: {"rtol": 1e-6, "t_end": 1.0}}])
+def test_ends_of_steps_are_projected_on_invariants(pendulum: Any, controls: dict[Any, Any]) -> None:
+    for project in (True, False):
+        given = description(pendulum.problem, "semi-implicit", {**controls, Invariants: {"project": project}})
+        own = made(given)
+        P = own.MS[0].levels[0].prob
+        start = P.state([-1.0, 0.0, 0.0, 0.0, 0.0])
+        end, stats = run(own, 1.0, t0=0.0, u0=start)
+        drift = [value for _, value in get_sorted(stats, type="drift", recomputed=False)]
+        left = np.abs(P.invariants(P.state(end), 1.0)).max()
+        assert (max(drift) <= 1e-12) == (left <= 1e-12) == project
+        found = next(one for one in own.convergence_controllers if isinstance(one, Invariants)).summary()
+        assert found["drift"] == max(drift)
+
+
+def test_projections_need_invariants_and_single_steps(pendulum: Any) -> None:
+    with pytest.raises(ds.InputError, match="has no invariants"):
+        made(description("hessenberg-1", "semi-implicit", {Invariants: {}}))
+    with pytest.raises(ds.InputError, match=r"Invariants needs one step at a time .* got 2 steps"):
+        made(description(pendulum.problem, "semi-implicit", {Invariants: {}}), 2)
+    own = made(description(pendulum.problem, "semi-implicit", {Invariants: {"project": False}}, 0.02), 2)
+    _, stats = run(own, 0.2, t0=0.0, u0=own.MS[0].levels[0].prob.state([-1.0, 0.0, 0.0, 0.0, 0.0]))
+    assert len(get_sorted(stats, type="drift")) == 10
+
+
+def test_a_run_ends_before_a_singular_point() -> None:
+    # x' = -1/2, z^2 = x: the rank falls where z = 0, at t = 2.
+    m = ds.Model("root")
+    x, z = m.variables("x z", start=[1.0, 1.0])
+    m.equations(m.der(x) + 0.5, z**2 - x)
+    controls = {AdaptivityDAE: {"rtol": 1e-6, "t_end": 3.0}}
+    own = made(description(m.problem, "semi-implicit", controls), hooks=[WatchSingularPoints])
+    with pytest.raises(ds.SolveError, match="singular"):
+        run(own, 3.0, t0=0.0, u0=own.MS[0].levels[0].prob.state([1.0, 1.0]))
+    assert 1.5 < own.MS[0].time <= 2.0
+    with pytest.raises(ds.InputError, match="models and quasilinear"):
+        run(made(description("hessenberg-1", "semi-implicit", {}), hooks=[WatchSingularPoints]), 0.5)
+    with pytest.raises(ds.InputError, match="got 2 steps"):
+        run(
+            made(description(m.problem, "semi-implicit", {}), 2, hooks=[WatchSingularPoints]),
+            0.5,
+            0.0,
+            [1.0, 1.0],
+        )
+
+
+class Crash(Hooks):  # type: ignore[misc]
+    """Ends a run behind a time."""
+
+    at = np.inf
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        super().post_step(step, level_number)
+        if step.levels[0].time > self.at:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("controls", [{}, {AdaptivityDAE: {"rtol": 1e-7, "t_end": 5.0}}])
+@pytest.mark.parametrize("sweeper", ["semi-implicit", "radau-iia-5"])
+def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(
+    sweeper: str, controls: dict[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcome(at: float, resume: bool, name: str = "run.npz") -> Any:
+        monkeypatch.setattr(Crash, "at", at)
+        saved = {"checkpoint": tmp_path / name, "every": 3, "resume": resume}
+        given = description(
+            "discontinuous", sweeper, {**controls, LocateEvents: {}, SaveCheckpoints: saved}, 0.05, 4
+        )
+        own = made(given, hooks=[Crash])
+        end, _ = run(own, 5.0)
+        record = next(one for one in own.convergence_controllers if isinstance(one, SaveCheckpoints)).record
+        rows = record.rows.columns()
+        return end.tolist(), rows["t"].tolist(), events_of(own).switches[0].times
+
+    whole = outcome(np.inf, False, "whole.npz")
+    with pytest.raises(KeyboardInterrupt):
+        outcome(3.0, False)
+    assert outcome(np.inf, True) == whole
+    with pytest.raises(ds.InputError, match="checkpoint of another run"):
+        other = {SaveCheckpoints: {"checkpoint": tmp_path / "run.npz", "resume": True}}
+        made(description("hessenberg-1", sweeper, other))
+
+
+def test_checkpoints_need_a_file_and_single_steps(tmp_path: Path) -> None:
+    with pytest.raises(ds.InputError, match="needs checkpoint"):
+        made(description("simple", "semi-implicit", {SaveCheckpoints: {}}))
+    with pytest.raises(ds.InputError, match="SaveCheckpoints needs one step at a time"):
+        made(
+            description("simple", "semi-implicit", {SaveCheckpoints: {"checkpoint": tmp_path / "run.npz"}}), 2
+        )
 
 
 # --- on ranks -----------------------------------------------------------------------------------------------

@@ -125,6 +125,8 @@ class StepDriver(Control):
         What finds zeros on the steps.
     adaptivity : AdaptivityDAE or None
         What chooses their sizes; pySDC does if None.
+    saving : SaveCheckpoints or None
+        What goes on from a checkpoint when a run begins.
     """
 
     order = 1000  # after all others
@@ -132,6 +134,7 @@ class StepDriver(Control):
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         self.events: Any = None
         self.adaptivity: Any = None
+        self.saving: Any = None
         self._controller = controller
         self._request: Any = None
         self._comm: Any = None
@@ -161,9 +164,12 @@ class StepDriver(Control):
         self.sizes = GridOfSteps(level.params.dt) if self.adaptivity is None else self.adaptivity
         if count > 1:
             controller.add_hook(MarkProvisionalStarts)
-        for hook in controller.hooks:
+        for hook in list(controller.hooks):
             if hasattr(hook, "guide"):  # watches for singular points
                 hook.guide(self.sizes)
+            elif isinstance(hook, _Observe):  # behind all others, which look at the run as it was
+                controller.hooks.remove(hook)
+                controller.hooks.append(hook)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Begin a block."""
@@ -188,6 +194,10 @@ class StepDriver(Control):
         if self.events is not None:
             self.events.begin(L, t0, L.u[0], self)
             self._hold_sides()
+        if self.saving is not None:
+            self.saving.begin(step)
+            if self.events is not None:
+                self._hold_sides()
 
     def _hold_sides(self) -> None:
         sides = tuple(watch.side for watch in self.events.switches)
@@ -254,6 +264,8 @@ class StepDriver(Control):
 
     def _judge(self, S: Any) -> None:
         events = self.events
+        if not S.status.restart:
+            self._come_to = self._end_of(S.levels[0])
         if S.status.restart:
             self._ended = True
             if events is not None:
@@ -303,7 +315,7 @@ class StepDriver(Control):
         comm = kwargs.get("comm")
         if comm is None and S is not controller.steps[0]:
             return
-        now = self._share(S, time, comm, kwargs.get("MS"))
+        now = self._share(controller, S, time, comm, kwargs.get("MS"))
         if self.events is not None:
             self._hold_sides()
             if self.events.finished:
@@ -319,15 +331,15 @@ class StepDriver(Control):
         for number, step in enumerate(controller.steps, 0 if comm is None else S.status.slot):
             step.levels[0].params.dt = first if number == 0 else self.sizes.dt
 
-    def _share(self, S: Any, time: Any, comm: Any, block: Sequence[Any] | None) -> float:
+    def _share(self, controller: Any, S: Any, time: Any, comm: Any, block: Sequence[Any] | None) -> float:
         """Give all ranks the state of the one whose step ended the block; returns the time come to."""
         if comm is None:
             again = next((step for step in block or () if step.status.restart), None)
             if again is not None:
                 # pySDC forgets some of them, by which statistics tell repeated steps apart.
                 S.status.restarts_in_a_row = self._repetitions[again.status.slot]
-            if self.adaptivity is not None and not S.status.restart:
-                time[0] = self.adaptivity.come_to
+            if len(controller.steps) == 1:
+                time[0] = S.time if S.status.restart else self._come_to
             return float(time[0])
         if self._request is not None:
             self._request.wait()
