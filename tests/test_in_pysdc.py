@@ -218,13 +218,9 @@ def test_a_run_ends_before_a_singular_point() -> None:
     assert 1.5 < own.MS[0].time <= 2.0
     with pytest.raises(ds.InputError, match="models and quasilinear"):
         run(made(description("hessenberg-1", "semi-implicit", {}), hooks=[WatchSingularPoints]), 0.5)
+    own = made(description(m.problem, "semi-implicit", {}), 2, hooks=[WatchSingularPoints])
     with pytest.raises(ds.InputError, match="got 2 steps"):
-        run(
-            made(description(m.problem, "semi-implicit", {}), 2, hooks=[WatchSingularPoints]),
-            0.5,
-            0.0,
-            [1.0, 1.0],
-        )
+        run(own, 0.5, 0.0, own.MS[0].levels[0].prob.state([1.0, 1.0]))
 
 
 class Crash(Hooks):  # type: ignore[misc]

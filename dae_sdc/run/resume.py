@@ -189,7 +189,8 @@ class SaveCheckpoints(Control):
         )
         self._view = controls
         nodes = getattr(level.sweep.params, "comm", None)
-        self._checkpoints = saving.attach(controls, self.record, SimpleNamespace(comm=nodes, nodes=nodes))
+        team: Any = SimpleNamespace(comm=nodes, nodes=nodes)
+        self._checkpoints = saving.attach(controls, self.record, team)
 
     def begin(self, step: Any) -> None:
         """Go on from the checkpoint, where there is one, when a run begins."""

@@ -129,7 +129,7 @@ def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
         What a sweeper has put at the nodes.
     """
     # Looking at the entries in the way of lists does not count as touching them.
-    at = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
+    at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
     return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
 
 
