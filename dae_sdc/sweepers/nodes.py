@@ -133,6 +133,37 @@ def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
     return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
 
 
+class ShownRows:
+    """Arrays of stages whose rows a level shows, and what others do to these.
+
+    Parameters
+    ----------
+    level : pySDC.core.level.Level
+        The level; the values at its start stay.
+    values, derivatives : ndarray, shape (M, n)
+        u and u' at the stages.
+    """
+
+    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
+        n_diff, self._level = level.prob.n_diff, level
+        self._rows = [[attach(row, n_diff) for row in rows] for rows in (values, derivatives)]
+        self._written = Written(values, derivatives)
+        level.u, level.f = (
+            NodeList([old[0], *rows]) for old, rows in zip((level.u, level.f), self._rows, strict=True)
+        )
+        level.u.before_touch = level.f.before_touch = self._written.remember
+
+    def changed(self) -> tuple[bool, bool]:
+        """Whether u and u' at a stage have been assigned or written into; they count as known from here."""
+        lists = self._level.u, self._level.f
+        values, slopes = (bool(differing(now, rows)) for now, rows in zip(lists, self._rows, strict=True))
+        for now in lists:
+            if isinstance(now, NodeList):
+                now.settle()
+        written = self._written.take()
+        return values or written[0], slopes or written[1]
+
+
 def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
     """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f".
 
