@@ -11,11 +11,14 @@ import numpy as np
 
 from dae_sdc.control.approach import Approach
 from dae_sdc.control.controls import RepeatingControl
+from dae_sdc.control.driver import driver_of
 from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
-from dae_sdc.errors import StepSizeError, TimeLimitError
-from dae_sdc.sweepers.tolerance import EPS, Outcome
+from dae_sdc.errors import InputError, SolveError, StepSizeError, TimeLimitError
+from dae_sdc.sharing import tell
+from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
 
 
 @dataclass(frozen=True)
@@ -199,10 +202,16 @@ def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
 class AdaptivityDAE(RepeatingControl):
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
+    In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
+    sweeper gets its tolerance from ``rtol``, ``atol`` and ``leave_out``, and ``stops`` are the breakpoints of
+    the problem if they are not given. Every parameter may stand in ``controller_params``, too.
+
     Parameters (in ``params``)
     --------------------------
     t_end : float
         End of the run, which the last step meets.
+    rtol, atol, leave_out : float, float or ndarray, sequence of str
+        Accuracy, see :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
     stops : tuple of float
         Times before the end at which steps must end, as the equations have a kink or a jump.
     dt_max : float
@@ -216,21 +225,64 @@ class AdaptivityDAE(RepeatingControl):
     ----------
     remark : str
         What to tell the user of a run that has ended.
+    come_to : float
+        Time that the last accepted step has come to.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
         returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
     """
 
     order = 250  # behind pySDC's own check of convergence
-    defaults: ClassVar = {"stops": (), "dt_max": np.inf, "dt_first": None, "time_limit": np.inf}
+    defaults: ClassVar = {
+        **{"t_end": None, "rtol": None, "atol": None, "leave_out": ()},
+        **{"stops": None, "dt_max": np.inf, "dt_first": None, "time_limit": np.inf},
+    }
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         self.sizes = StepSize()
-        self._targets = [*self.params.stops, self.params.t_end]
+        self._driver = driver_of(controller, description)
+        if self._driver is not None:
+            self._driver.adaptivity = self
+        self._targets = [*(self.params.stops or ()), self.params.t_end]
         self._meets_target = self._halved = False
-        self.remark = ""
+        self.remark, self.come_to = "", -np.inf
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """The parameters; those that are not given are taken from ``controller_params``."""
+        given = description.get("convergence_controllers", {}).get(type(self), {})
+        common = {name: value for name, value in vars(controller.params).items() if name in self.defaults}
+        return {**super().setup(controller, params, description, **kwargs), **common, **given}
+
+    def prepare(self, step: Any) -> None:
+        """Let the sweeper of a step in a controller of pySDC work to the tolerance.
+
+        Raises
+        ------
+        InputError
+            Without an end or a tolerance, and for a sweeper that cannot estimate its error.
+        """
+        L, sweep, given = step.levels[0], step.levels[0].sweep, self.params
+        for name in ("t_end", "rtol"):
+            if getattr(given, name) is None and (
+                name == "t_end" or getattr(sweep, "tolerance", None) is None
+            ):
+                raise InputError(
+                    f"AdaptivityDAE needs {name}: give it in its parameters, or in controller_params"
+                )
+        if given.rtol is not None:
+            require_problem(sweep, L.prob)
+            require_estimate(type(sweep), L.prob, sweep.coll.num_nodes)
+            sweep.reset()
+            sweep.tolerance = Tolerance.checked(L.prob, given.rtol, given.atol, given.leave_out)
+        if isinstance(sweep, DirectMethod):
+            step.params.maxiter = 0
+        else:
+            # The residual of the level is in units of the tolerance.
+            L.params.restol = 1.0
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Accept or reject a finished step.
@@ -252,8 +304,11 @@ class AdaptivityDAE(RepeatingControl):
         S.status.restart = not accepted
         self._halved &= accepted
         if accepted:
+            self.come_to = self.end_of_step(L)
             self._check_approach(L, outcome)
-        if not accepted or controller.events is None:  # with events, switches may shorten steps
+        if (
+            not accepted or (self._driver or controller).events is None
+        ):  # with events, switches may shorten steps
             self._check_progress(L, outcome, accepted)
         if self._is_late(L):
             raise TimeLimitError(
@@ -305,6 +360,10 @@ class AdaptivityDAE(RepeatingControl):
         """Choose the first step of a run."""
         L = step.levels[0]
         tolerance = L.sweep.tolerance
+        if self._driver is not None:
+            tolerance.check_start(L.prob, u0)
+            if self.params.stops is None:
+                self._targets = [*stops_of(L.prob, t0, self.params.t_end), self.params.t_end]
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
         self._given: float | None = None
@@ -351,6 +410,26 @@ class AdaptivityDAE(RepeatingControl):
         If not, ``remark`` names unknowns that never rose above their tolerance.
         """
         return self._again or self._looks_back(L, value, True)
+
+    def conclude(self, L: Any) -> None:
+        """Tell what there is to tell after a run in a controller of pySDC."""
+        self.check_scales(L, True)
+        if self.remark:
+            tell(self.remark)
+
+    def check_scales(self, L: Any, ended: bool = False) -> None:
+        """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC.
+
+        Raises
+        ------
+        SolveError
+            If an unknown was measured by a wrong size, so that the run would have to be repeated.
+        """
+        if (self.must_repeat_run if ended else self.finds_wrong_scales)(L, L.uend):
+            raise SolveError(
+                f"rtol alone could not tell the sizes of all unknowns before the run, and at t={L.time:.6g} "
+                f"they have shown to be smaller; give atol, or use ds.solve, which begins such a run again"
+            )
 
     def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
         tolerance, names = L.sweep.tolerance, L.prob.names
@@ -416,7 +495,8 @@ class AdaptivityDAE(RepeatingControl):
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
     ) -> None:
         """Give the next step its size, and let it meet the times that are to be met."""
-        L, now = S.levels[0], float(time[0])
+        L = S.levels[0]
+        now = float(L.time) if S.status.restart else self.come_to
         given, self._given = self._given, None
         stops, restarts, self._restarts = self.at_stop(now), self._restarts, False
         if stops:
@@ -443,3 +523,38 @@ class AdaptivityDAE(RepeatingControl):
         )
         self._halved = not self._meets_target and wanted > 0.5 * left
         return float(left if self._meets_target else 0.5 * left if self._halved else wanted)
+
+
+def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:
+    """Raise InputError if the error estimate of a method does not hold for a problem, or there is none.
+
+    Parameters
+    ----------
+    cls : type
+        The sweeper.
+    problem : ProblemDAE
+        The equations.
+    nodes : int
+        Number of nodes or stages.
+    name : str
+        Name of the sweeper for messages; that of its class if empty.
+    """
+    if issubclass(cls, DirectMethod):
+        cls.check_adaptive()
+    limit = getattr(cls, "estimate_index", None)
+    index = max(problem.index or 0, *problem.variable_index)
+    if limit is not None and index > limit(nodes):
+        raise InputError(
+            f"the error estimate of '{name or cls.__name__}' with {nodes} stages holds up to index "
+            f"{limit(nodes)}, and {type(problem).__name__} has index {index}; use Radau IIA with at "
+            f"least {index - 1} nodes, or reduce the index"
+        )
+
+
+def stops_of(problem: Any, t0: float, t_end: float) -> tuple[float, ...]:
+    """Times between ``t0`` and ``t_end`` at which the equations have a kink or a jump, in order."""
+    times = np.unique(np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64))
+    if np.isnan(times).any():
+        raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
+    tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)
+    return tuple(times[(times > t0 + tiny) & (times < t_end - tiny)].tolist())

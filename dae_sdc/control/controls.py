@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 
 from pySDC.core.convergence_controller import ConvergenceController
 
+from dae_sdc.errors import InputError
+
 
 class Control(ConvergenceController):  # type: ignore[misc]
     """A convergence controller with a place among the others.
@@ -40,3 +42,26 @@ class RepeatingControl(Control):
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Take the mark away for the next step."""
         self.set_step_status_variable("restart", False)
+
+
+def require_single_steps(controller: Any, comm: Any, what: str, needed: bool = True) -> None:
+    """Raise InputError unless a controller takes one step at a time on one level.
+
+    Parameters
+    ----------
+    controller : pySDC.core.controller.Controller
+        The controller.
+    comm : mpi4py.MPI.Intracomm or None
+        Ranks that have a step each.
+    what : str
+        What needs single steps.
+    needed : bool
+        Whether it does.
+    """
+    steps = len(controller.steps) if comm is None else comm.Get_size()
+    levels = len(controller.steps[0].levels)
+    if needed and (steps > 1 or levels > 1):
+        raise InputError(
+            f"{what} needs one step at a time on one level; got {steps} steps and {levels} levels; let ranks "
+            f"share the nodes of a step instead"
+        )

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.control.controls import RepeatingControl
+from dae_sdc.control.driver import driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.declaration import names_given
@@ -423,24 +425,31 @@ class LocateEvents(RepeatingControl):
 
     A step with a terminal event or a switch in it is repeated so that it ends there. After a switch the
     problem takes the other branch, from a state that is consistent with it: the differential unknowns are
-    kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`.
+    kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`, and in pySDC's own controllers with
+    one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
 
     Parameters (in ``params``)
     --------------------------
-    events : tuple of Event
-        The user's functions.
-    span : float
-        Length of the run.
-    n_slopes : int
-        Number of leading unknowns whose u' is accurate, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
+    events : callable, Event, or a sequence of these
+        The user's functions, see :func:`as_events`.
+    span : float, optional
+        Length of the run, by which progress between switches is judged; a step if not given.
+    n_slopes : int, optional
+        Number of leading unknowns whose u' is accurate, see :func:`accurate_slopes`.
     requires_convergence : bool
         Whether a step above its residual tolerance ends the run, and is ignored here.
     """
 
     order = 300  # when the step has been accepted
+    defaults: ClassVar = {"events": (), "span": None, "n_slopes": None, "requires_convergence": False}
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
+        self.params.events = as_events(self.params.events)
+        driver = driver_of(controller, description)
+        self._driven = driver is not None
+        if driver is not None:
+            driver.events = self
         self.message = ""
         self.finished = False
         self.events: list[_Watch] = []
@@ -448,7 +457,7 @@ class LocateEvents(RepeatingControl):
         self._aim: _Aim | None = None
         self._switched: list[_Watch] = []
         self._steps: Any = None
-        self._n = self._n_diff = 0
+        self._n = self._n_diff = self._told = 0
         self._without_progress, self._last_switch = 0, -np.inf
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
@@ -466,6 +475,9 @@ class LocateEvents(RepeatingControl):
             What chooses the step sizes.
         """
         P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
+        self._without_progress, self._last_switch, self._told = 0, -np.inf, 0
+        if self.params.n_slopes is None:
+            self.params.n_slopes = accurate_slopes(type(L.sweep), P)
         P.hold_sides(None)
         names = switch_names(P, u0, t0)
         sides = P.sides(u0, t0)
@@ -491,6 +503,31 @@ class LocateEvents(RepeatingControl):
         for name in SAVED:
             setattr(self, name, kept[name])
 
+    def pack(self) -> dict[str, Any]:
+        """The state within a block of steps, for another rank."""
+        watches, aim = [*self.events, *self.switches], self._aim
+        return self.get_state() | {
+            "aim": None if aim is None else (watches.index(aim.watch), aim.whole, aim.attempts),
+            "switched": [watches.index(watch) for watch in self._switched],
+            "ended": (self.finished, self.message, self._told),
+        }
+
+    def unpack(self, packed: Mapping[str, Any]) -> None:
+        """Take what :meth:`pack` gave."""
+        self.set_state(packed)
+        watches, aim = [*self.events, *self.switches], packed["aim"]
+        self._aim = None if aim is None else _Aim(watches[aim[0]], *aim[1:])
+        self._switched = [watches[number] for number in packed["switched"]]
+        self.finished, self.message, self._told = packed["ended"]
+
+    def news(self) -> list[tuple[str, float]]:
+        """Kind, "event" or "switch", and time of the zeros that were found since this was last asked."""
+        pairs = [("event", time) for watch in self.events for time in watch.times]
+        pairs += [("switch", time) for watch in self.switches for time in watch.times]
+        pairs.sort(key=itemgetter(1))
+        new, self._told = pairs[self._told :], len(pairs)
+        return new
+
     def settle(self, dense: DenseOutput | None) -> None:
         """Move zeros on steps without a polynomial of their own to where dense output has them."""
         if dense is None or not self.events:
@@ -506,18 +543,33 @@ class LocateEvents(RepeatingControl):
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Find zeros on a step that is accepted so far."""
-        if not S.status.done:
+        if self._driven or not S.status.done:
             return
-        if S.status.restart or (self.params.requires_convergence and unconverged(S)):
+        if S.status.restart:
             self._aim = None
             return
-        L = S.levels[0]
-        if self._aim is None:
-            self._usual = L.dt
-        wanted = self._look(L, Curve(L, self.params.n_slopes))
+        wanted = self.examine(S)
         if wanted is not None:
             S.status.restart = True
             self._steps.repeat_step(wanted)
+
+    def examine(self, S: Any) -> float | None:
+        """Keep the zeros on an accepted step and return None, or return the size with which to repeat it."""
+        if self.params.requires_convergence and unconverged(S):
+            self._aim = None
+            return None
+        L = S.levels[0]
+        if self._aim is None:
+            self._usual = L.dt
+        return self._look(L, Curve(L, self.params.n_slopes))
+
+    def leave_step(self) -> None:
+        """Forget the zero that a step was to end at, as something else lets it be repeated."""
+        self._aim = None
+
+    def interrupts(self, t: float) -> bool:
+        """Whether the run ends at the end t of an accepted step, or other equations hold from there on."""
+        return self.finished or bool(self._switched) or bool(self._steps.at_stop(t))
 
     def _look(self, L: Any, curve: Curve) -> float | None:
         """Keep the zeros on a step and return None, or return the size with which to repeat it."""
@@ -697,7 +749,8 @@ class LocateEvents(RepeatingControl):
     def _check_progress(self, t: float) -> None:
         if not self._switched:
             return
-        if t - self._last_switch > EVENTS.least_progress * self.params.span:
+        span = self._usual if self.params.span is None else self.params.span
+        if t - self._last_switch > EVENTS.least_progress * span:
             self._without_progress = 0
         self._last_switch = t
         self._without_progress += 1
@@ -722,6 +775,27 @@ class LocateEvents(RepeatingControl):
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
             )
         return values
+
+
+def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
+    """Number of unknowns whose u' at the ends of steps is as accurate as u.
+
+    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
+    derivatives of unknowns that depend on multipliers.
+
+    Parameters
+    ----------
+    sweeper : type
+        Class of the sweeper.
+    problem : ProblemDAE
+        The equations.
+    """
+    method = getattr(sweeper, "method", None)
+    if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
+        return 0
+    if problem.index == 0:
+        return problem.n
+    return problem.n_diff if problem.n_diff < problem.n else 0
 
 
 def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: float) -> None:

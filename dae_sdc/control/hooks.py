@@ -14,9 +14,7 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import step_data
 from dae_sdc.errors import ConvergenceError
-
-RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
-"""Residual, relative to the terms of its equation, that no further sweep can lower."""
+from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
 
 GRID_SLACK = 1e-10
 """Distance, in steps, between the end of a step and a time of a grid up to which they are equal."""

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.controls import Control
+from dae_sdc.control.controls import Control, require_single_steps
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import CONSISTENCY
 from dae_sdc.dae.declaration import names_given
@@ -76,6 +76,8 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
     as ``drift_before_projection``.
     """
 
+    control: Invariants
+
     def pre_run(self, step: Any, level_number: int) -> None:
         """Refuse a start that violates an invariant."""
         super().pre_run(step, level_number)
@@ -104,6 +106,8 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         L = step.levels[level_number]
         known = step.status.get("drift")
         after = largest_invariant(L.prob, L.uend, L.time + L.dt) if known is None else known[1]
+        if known is None:
+            self.control.note(after, after)
         entries = {"drift": after}
         if known is not None:
             entries["drift_before_projection"] = known[0]
@@ -170,8 +174,13 @@ class Invariants(Control):
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
         controller.add_hook(_WatchInvariants)
+        next(hook for hook in controller.hooks if isinstance(hook, _WatchInvariants)).control = self
         self.projections = self.iterations = 0
         self.before = self.after = 0.0
+
+    def note(self, before: float, after: float) -> None:
+        """Take the largest absolute values of the invariants at the end of a step."""
+        self.before, self.after = max(self.before, before), max(self.after, after)
 
     def summary(self) -> dict[str, float]:
         """Counts and largest invariants of a run, by name."""
@@ -185,7 +194,15 @@ class Invariants(Control):
         }
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the invariants before and after the projection to the status of a step."""
+        """Add the invariants before and after the projection to the status of a step.
+
+        Raises
+        ------
+        InputError
+            For a problem without invariants, and for several steps or levels whose ends are to be moved.
+        """
+        require_invariants(controller.steps[0].levels[0].prob)
+        require_single_steps(controller, kwargs.get("comm"), "Invariants", self.params.project)
         self.add_status_variable_to_step("drift", None)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
@@ -209,9 +226,7 @@ class Invariants(Control):
             return
         problem, end, t = L.prob, L.uend, float(L.time + L.dt)
         if not self.params.project:
-            drift = largest_invariant(problem, end, t)
-            self.before, self.after = max(self.before, drift), max(self.after, drift)
-            return
+            return  # looked at when the step counts
         found = nearest(problem, np.array(end), t)
         before, after = (float(np.abs(values).max(initial=0.0)) for values in (found.before, found.after))
         if not found.converged:
@@ -222,7 +237,7 @@ class Invariants(Control):
                 f"take smaller steps, or do not project"
             )
         S.status.drift = before, after
-        self.before, self.after = max(self.before, before), max(self.after, after)
+        self.note(before, after)
         self.iterations += found.iterations
         if not np.array_equal(found.x, end.view(np.ndarray)):
             self.projections += 1

@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 
 from dae_sdc.constrained.manifold import MANIFOLD
 from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.events import accurate_slopes
 from dae_sdc.control.recent_steps import (
     OPTIONS,
     AcceptedStep,
@@ -23,9 +24,17 @@ from dae_sdc.control.recent_steps import (
     longest_of,
     touching_point,
 )
-from dae_sdc.control.singular_determinants import Place, Watched, _SaddleDeterminant, watched
+from dae_sdc.control.singular_determinants import (
+    FIRST_ORDER,
+    Place,
+    Watched,
+    _SaddleDeterminant,
+    default_way,
+    require_way,
+    watched,
+)
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.structure.determinants import DETERMINANTS
 
 
@@ -64,27 +73,15 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     Attributes
     ----------
-    way : str
-        What is done at a singular point, "stop" or "pass": the run ends before it, or goes on along the
-        branch that the method takes.
-    n_slopes : int
-        Number of leading unknowns whose u' is accurate.
-    refuses : bool
-        Whether quasilinear equations that are singular at the very end of a step end the run in any case, as
-        solutions may branch there and the method may be on the wrong one.
-    trusts : bool
-        Whether the method notices singular points itself, so that nothing else is watched.
-    straight : bool
-        Whether dense output is not to be used, as ranks that share the nodes of a step do not all have it.
+    asked : str or None
+        What is to be done at a singular point, "stop" or "pass": the run ends before it, or goes on along the
+        branch that the method takes. None for "pass" on manifolds and for quasilinear equations, "stop" for
+        others.
     passed : list of Passage
         Singular points that were passed.
     """
 
-    way: ClassVar[str]
-    n_slopes: ClassVar[int]
-    refuses: ClassVar[bool]
-    trusts: ClassVar[bool]
-    straight: ClassVar[bool]
+    asked: ClassVar[str | None] = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,6 +91,20 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._seen = 0
         self._leap: _Leap | None = None
         self._tried = np.inf
+
+    def _look_at(self, L: Any) -> None:
+        """Choose by sweeper and problem how to watch; InputError where there is nothing to look for."""
+        sweeper, problem = type(L.sweep), L.prob
+        keeps = hasattr(sweeper, "on_manifold")
+        self.way = self.asked or ("pass" if keeps else default_way(problem)) or "stop"
+        require_way(self.way, problem)
+        self.n_slopes = accurate_slopes(sweeper, problem)
+        # Solutions may branch at the very end of a step, and the method may be on the wrong one.
+        self.refuses = not (keeps or self.asked == "pass") and getattr(problem, "kind", "") in FIRST_ORDER
+        # The method notices singular points itself.
+        self.trusts = keeps and self.asked is None
+        # Ranks that share the nodes of a step do not all have its dense output.
+        self.straight = bool(getattr(getattr(L.sweep, "nodes", None), "shared", False))
 
     def _take(self, problem: Any) -> Watched | None:
         if self._problem is not problem:
@@ -108,11 +119,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         ------
         SingularMatrixError
             If the equations are singular there.
+        InputError
+            For several steps or levels, and equations whose determinants are not known.
         """
         super().pre_run(step, level_number)
         L = step.levels[0]
+        if step.status.time_size > 1 or len(step.levels) > 1:
+            raise InputError(
+                "WatchSingularPoints needs one step at a time on one level; got "
+                f"{step.status.time_size} steps and {len(step.levels)} levels; leave it out"
+            )
         if not step.status.first or L.status.time is None:
             return
+        self._look_at(L)
         found = self._take(L.prob)
         if found is None or isinstance(found, _SaddleDeterminant) or found.needs_derivatives:
             return  # quasilinear problems check their starts themselves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.convergence_controller import ConvergenceController
@@ -56,6 +56,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     controller_params, description : dict
         As for ``controller_nonMPI``; ``convergence_controllers`` holds :class:`AdaptivityDAE`.
     """
+
+    drives_itself: ClassVar[bool] = True
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pySDC.core.base_transfer import BaseTransfer
 from pySDC.core.collocation import CollBase
-from pySDC.core.errors import UnlockError
+from pySDC.core.errors import TransferError, UnlockError
 from pySDC.core.space_transfer import SpaceTransfer
 from scipy.linalg import null_space
 from scipy.optimize import minimize
@@ -135,13 +135,16 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         for name in base_transfer_params:
             if name not in PARAMETERS:
                 raise InputError(unknown("base_transfer_params entry", name, PARAMETERS))
-        super().__init__(
-            fine_level,
-            coarse_level,
-            {"match_sweep": False, **base_transfer_params},
-            space_transfer_class,
-            space_transfer_params,
-        )
+        parameters = {"match_sweep": False, **base_transfer_params}
+        try:
+            super().__init__(
+                fine_level, coarse_level, parameters, space_transfer_class, space_transfer_params
+            )
+        except (AttributeError, TypeError, TransferError) as error:
+            raise InputError(
+                f"{space_transfer_class.__name__} does not fit states of {type(fine_level.prob).__name__} "
+                f"({error}); use SameUnknowns, or a class with restrict(u) and prolong(u)"
+            ) from error
         SF, SG = fine_level.sweep, coarse_level.sweep
         SF.coupled = SG.coupled = True
         self._restrict_residuals = self.Rcoll

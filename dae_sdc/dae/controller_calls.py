@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,6 +55,107 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     vars(eval_f)["residual"] = method
     return eval_f
+
+
+def with_start(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``u_exact`` also be called as hooks of local errors do, ``u_exact(t, u_init, t_init)``.
+
+    With a start it gives the solution through that state instead of the one that the problem knows.
+    """
+    if "u_init" in inspect.signature(method).parameters:
+        return method
+
+    @functools.wraps(method)
+    def u_exact(self: Any, t: float, u_init: Any = None, t_init: float | None = None) -> Any:
+        if u_init is None or t_init is None:
+            return method(self, t)
+        return self.solution_through(self.state(u_init), t_init, t)
+
+    return u_exact
+
+
+class ForOthers:
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: what hooks and controls of pySDC ask problems for.
+
+    Attributes
+    ----------
+    solution_through : callable
+        u(t) of the solution from a state at a time: f(problem, state, t_init, t). The room ``sweepers`` gives
+        it, which knows how to solve.
+    nswitches : int
+        Number of switches that pySDC's ``SwitchEstimator`` has counted.
+    t_switch : float or None
+        Time of the last of them.
+    """
+
+    solution_through: ClassVar[Callable[..., MeshDAE]]
+    nswitches: int = 0
+    t_switch: float | None = None
+
+    def get_switching_info(self: Any, u: Sequence[Any], t: float) -> tuple[bool, int, list[float]]:
+        """The first of :meth:`switches` that changes its sign in a step, as ``SwitchEstimator`` wants it.
+
+        Parameters
+        ----------
+        u : sequence of MeshDAE, length M + 1
+            States at the start of the step and at its nodes.
+        t : float
+            Start of the step.
+
+        Returns
+        -------
+        detected : bool
+            Whether one does.
+        node : int
+            Number of the node before the change, from 0.
+        values : list of float, length M + 1
+            Its values; those of the first switch where none changes, and empty without switches.
+
+        Raises
+        ------
+        InputError
+            If pySDC's estimator does not work with the qmat that is installed, or with the method.
+        """
+        if self.__dict__.get("_has_stages"):
+            raise InputError(
+                "pySDC's SwitchEstimator reads the nodes of spectral deferred corrections and no stages; use "
+                "LocateEvents of dae_sdc with Runge-Kutta methods"
+            )
+        rows = np.array([self.switches(state, t) for state in u]).T
+        for row in rows:
+            changes = np.flatnonzero(row[:-1] * row[1:] < 0.0)
+            if changes.size:
+                _require_scalar_polynomials()
+                return True, int(changes[0]), row.tolist()
+        return False, -100, rows[0].tolist() if len(rows) else []
+
+    def count_switches(self) -> None:
+        """Count a switch that ``SwitchEstimator`` has found."""
+        self.nswitches += 1
+
+    def getOutputFile(self: Any, fileName: str) -> Any:
+        """The file of pySDC's hook ``LogToFile``: the n unknowns as scalars, at every time."""
+        from pySDC.helpers.fieldsIO import Scalar
+
+        file = Scalar(np.float64, fileName)
+        file.setHeader(self.n)
+        file.initialize()
+        return file
+
+    def processSolutionForOutput(self, u: MeshDAE) -> Any:
+        """A state as ``LogToFile`` writes it, shape (n,)."""
+        return np.array(u)
+
+
+def _require_scalar_polynomials() -> None:
+    """Raise InputError where a polynomial of qmat at a time is an array, which SwitchEstimator cannot use."""
+    from qmat import lagrange
+
+    if np.ndim(lagrange.LagrangeApproximation(points=[0.0, 1.0], fValues=[0.0, 1.0])(0.5)):
+        raise InputError(
+            "pySDC's SwitchEstimator does not work with the installed qmat, whose polynomials are arrays at "
+            "single times; use LocateEvents of dae_sdc, which finds the switches of a problem itself"
+        )
 
 
 def _as_state(problem: Any, value: Any) -> Any:

@@ -13,7 +13,7 @@ from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.compiled_equations import CompiledEquations, install_kernels
-from dae_sdc.dae.controller_calls import foreign_call, with_controller_call
+from dae_sdc.dae.controller_calls import ForOthers, foreign_call, with_controller_call, with_start
 from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.declaration import (
     GUARDED,
@@ -43,7 +43,7 @@ def _of_class(cls: type[Any], name: str) -> Any:
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
+class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]
     """A differential-algebraic equation F(t, u, u') = 0 with n = n_diff + n_alg unknowns.
 
     A subclass gives its residual, as :meth:`eval_f` or as ``residual_kernel``. It may also give
@@ -136,6 +136,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         guard_methods(cls, GUARDED)
         if "eval_f" in cls.__dict__:
             cls.eval_f = with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
+        if "u_exact" in cls.__dict__:
+            cls.u_exact = with_start(cls.__dict__["u_exact"])  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -260,12 +262,17 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
 
-    def begin_steps(self) -> None:
+    def begin_steps(self, direct: bool = False) -> None:
         """Tell that a sweeper of this package has the problem.
 
         pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
+
+        Parameters
+        ----------
+        direct : bool
+            Whether it is a method without sweeps.
         """
-        self.__dict__["_has_sweeper"] = True
+        self.__dict__.update(_has_sweeper=True, _has_stages=direct)
 
     def solve_system(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
@@ -276,6 +283,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         """Relative round-off of F, or its noise where that is known to be more."""
         return EPS if self.noise is None else max(EPS, self.noise.relative)
 
+    @with_start
     def u_exact(self, t: float) -> npt.ArrayLike:
         """The solution at time ``t``, shape (n,), from a formula or from stored reference data.
 

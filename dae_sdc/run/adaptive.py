@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate, stops_of as stops_of
 from dae_sdc.control.events import Event, LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
@@ -131,30 +131,15 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
     description["sweeper_params"]["tolerance"] = tolerance
     controllers = description["convergence_controllers"]
     controllers.pop(StopAtRoundOff, None)
+    require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
     if issubclass(cls, DirectMethod):
-        cls.check_adaptive()
-        _check_index(setup)
         description["step_params"]["maxiter"] = 0
     else:
-        _check_index(setup)
         # The residual of the level is in units of the tolerance.
         description["level_params"]["restol"] = 1.0
     named = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max, "time_limit": sizes.time_limit}
     given = {name: value for name, value in named.items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
-
-
-def _check_index(setup: Setup) -> None:
-    """Raise InputError if the error estimate of a method does not hold for the index of the problem."""
-    limit = getattr(setup.sweeper_class, "estimate_index", None)
-    index = max(setup.problem.index or 0, *setup.problem.variable_index)
-    nodes = setup.label["nodes"]
-    if limit is not None and index > limit(nodes):
-        raise InputError(
-            f"the error estimate of '{setup.label['sweeper']}' with {nodes} stages holds up to index "
-            f"{limit(nodes)}, and {type(setup.problem).__name__} has index {index}; use Radau IIA with at "
-            f"least {index - 1} nodes, or reduce the index"
-        )
 
 
 def locate(
@@ -211,12 +196,3 @@ def locate(
         "requires_convergence": fixed is not None,
     }
     return True
-
-
-def stops_of(problem: ProblemDAE, t0: float, t_end: float) -> tuple[float, ...]:
-    """Times between ``t0`` and ``t_end`` at which the equations have a kink or a jump, in order."""
-    times = np.unique(np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64))
-    if np.isnan(times).any():
-        raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
-    tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)
-    return tuple(times[(times > t0 + tiny) & (times < t_end - tiny)].tolist())

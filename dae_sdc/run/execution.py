@@ -18,7 +18,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
-from dae_sdc.control.events import LocateEvents
+from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     MarkProvisionalStarts,
@@ -27,7 +27,7 @@ from dae_sdc.control.hooks import (
 )
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
-from dae_sdc.control.singular_determinants import FIRST_ORDER, default_way
+from dae_sdc.control.singular_determinants import default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
@@ -286,22 +286,13 @@ class Execution:
 
     def watching(self) -> list[type[Any]]:
         """The hook class that watches for singular points, in a list; an empty list if none is wanted."""
-        setup = self.setup
-        if setup.has_coarse_level:
-            return []
+        setup, way = self.setup, self.given.singular
         keeps = hasattr(setup.sweeper_class, "on_manifold")
-        asked = self.given.singular
-        found = asked or ("pass" if keeps else default_way(setup.problem))
-        if found is None:
+        if setup.has_coarse_level or not (way or keeps or default_way(setup.problem)):
             return []
-        chosen: str = found
 
         class Watch(WatchSingularPoints):
-            way: ClassVar[str] = chosen
-            n_slopes = number_of_slopes(setup)
-            refuses = not (keeps or asked == "pass") and getattr(setup.problem, "kind", "") in FIRST_ORDER
-            trusts = keeps and asked is None
-            straight = self.team.nodes is not None
+            asked: ClassVar[str | None] = way
 
         return [Watch]
 
@@ -494,17 +485,8 @@ _ROOT = _RootLogger()
 
 
 def number_of_slopes(setup: Setup) -> int:
-    """Number of unknowns whose u' at the ends of steps is as accurate as u.
-
-    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
-    derivatives of unknowns that depend on multipliers.
-    """
-    method, problem = getattr(setup.sweeper_class, "method", None), setup.problem
-    if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
-        return 0
-    if problem.index == 0:
-        return problem.n
-    return problem.n_diff if problem.n_diff < problem.n else 0
+    """Number of unknowns whose u' is accurate, see :func:`dae_sdc.control.events.accurate_slopes`."""
+    return accurate_slopes(setup.sweeper_class, setup.problem)
 
 
 def _hook(controller: Any, kind: type[Any]) -> Any:

@@ -7,11 +7,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.checkpoint import Checkpoints, check_state, plain_attributes, same
+from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain_attributes, same
+from dae_sdc.control.controls import Control, require_single_steps
+from dae_sdc.control.driver import driver_of
 from dae_sdc.control.events import Event
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
@@ -124,6 +127,89 @@ class Saving:
         if not self.resume:
             return {}
         return {"resumed_at": None if self.start is None else self.start["time"]}
+
+
+class SaveCheckpoints(Control):
+    """Writes checkpoints of a run in pySDC's own controllers, one step at a time, and goes on from one.
+
+    Parameters (in ``params``)
+    --------------------------
+    checkpoint : str or pathlib.Path
+        The file, as in :func:`dae_sdc.run.solve.solve`.
+    every : int, optional
+        Accepted steps between two checkpoints.
+    resume : bool
+        Whether to go on from the file if it exists.
+
+    Attributes
+    ----------
+    record : StepRecord
+        Hook with the steps of the whole run, also those before it was interrupted.
+    """
+
+    order = 1100  # behind the driver, which chooses the next step
+    defaults: ClassVar = {"checkpoint": None, "every": None, "resume": False}
+
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(controller, params, description)
+        driver = driver_of(controller, description)
+        if driver is None:
+            raise InputError("SaveCheckpoints is for controllers of pySDC; give solve checkpoint instead")
+        self._driver, driver.saving = driver, self
+        controller.add_hook(StepRecord)
+        self.record: StepRecord = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Read the file of a run that goes on.
+
+        Raises
+        ------
+        InputError
+            For several steps or levels, without a file, and for the checkpoint of another run.
+        """
+        require_single_steps(controller, kwargs.get("comm"), "SaveCheckpoints")
+        step = controller.steps[0]
+        level, given = step.levels[0], self.params
+        if given.checkpoint is None:
+            raise InputError("SaveCheckpoints needs checkpoint, the name of a file that ends in .npz")
+        saving = Saving.checked(
+            SavingOptions(checkpoint=given.checkpoint, every=given.every, resume=given.resume)
+        )
+        assert saving is not None
+        settings = {**plain_settings(level.sweep.params), **plain_settings(level.params)}
+        saving.run = {
+            "problem": type(level.prob).__name__,
+            "parameter": {**described(level.prob.params), **plain_attributes(level.prob)},
+            "sweeper": type(level.sweep).__name__,
+            "setting": described(settings),
+        }
+        saving.prepare()
+        controls = SimpleNamespace(
+            MS=[step], adaptivity=self._driver.sizes, events=self._driver.events, convergence_controllers=[]
+        )
+        self._view = controls
+        nodes = getattr(level.sweep.params, "comm", None)
+        team: Any = SimpleNamespace(comm=nodes, nodes=nodes)
+        self._checkpoints = saving.attach(controls, self.record, team)
+
+    def begin(self, step: Any) -> None:
+        """Go on from the checkpoint, where there is one, when a run begins."""
+        L = step.levels[0]
+        time, value = self._checkpoints.begin(self._view, float(L.time), L.u[0])
+        L.status.time, L.u[0] = time, value
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
+    ) -> None:
+        """Write a checkpoint if one is due."""
+        if not S.status.restart:
+            now = float(time if kwargs.get("comm") is not None else time[0])
+            self._checkpoints.look(self._view, now, S.levels[0].uend)
+
+
+def plain_settings(given: Any) -> dict[str, Any]:
+    """The parameters of a sweeper or level that are numbers, texts, or sequences of them."""
+    return {name: value for name, value in vars(given).items() if name[0] != "_" and is_plain(value)}
 
 
 def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | None) -> None:

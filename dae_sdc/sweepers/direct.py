@@ -23,7 +23,7 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
             f"{type(sweeper).__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got "
             f"{cls.__name__} of {cls.__module__}"
         )
-    problem.begin_steps()
+    problem.begin_steps(isinstance(sweeper, DirectMethod))
 
 
 class DirectMethod:

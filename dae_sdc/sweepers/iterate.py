@@ -12,7 +12,7 @@ from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.matrices import SweepMatrices
-from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, differing, rows_of
+from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, Written, differing, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
@@ -98,6 +98,8 @@ class StepIterate:
         Number of sweeps that the step has had.
     extrapolated : bool
         Whether the iterate was predicted by the polynomial of the last step.
+    replaces : bool
+        Whether the step was begun by another sweeper, with other nodes.
     pending : Continuation or None
         The polynomial that the first sweep continues before it begins.
     integral_tau : ndarray, shape (M, k), or None
@@ -172,7 +174,7 @@ class StepIterate:
         self.residuals_known = self.residuals_shared = False
         self.spare: Stages | None = None
         self.sweeps = 0
-        self.extrapolated = False
+        self.extrapolated = self.replaces = False
         self.start: MeshDAE | None = None
         self._start_polynomial: Any = None
         self._end: tuple[Any, int, int] = (self, 0, 0)
@@ -185,12 +187,20 @@ class StepIterate:
             L.u, L.f = NodeList(L.u), NodeList(L.f)
         L.u[1:], L.f[1:] = stages.values, stages.derivatives
         self._shown = L.u, L.f
-        L.u.assigned = L.f.assigned = False
+        self._written = Written(stages.u, stages.du)
+        L.u.before_touch = L.f.before_touch = self._written.remember
+        self.settle()
+
+    def settle(self) -> tuple[bool, bool]:
+        """Take the values of the level for known; whether others have written into those of u and of U."""
+        self.level.u.settle()
+        self.level.f.settle()
+        return self._written.take()
 
     def shows_level(self) -> bool:
         """Whether the level keeps the values of this iterate."""
         u = self.level.u
-        return u is self._shown[0] and u[1] is self.stages.values[0]
+        return u is self._shown[0] and not differing(u, self.stages.values[:1])
 
     def scale(self) -> None:
         """Take the matrices for the step size, and the times of the nodes."""
@@ -333,24 +343,27 @@ class StepIterate:
     # --- values of others -----------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        """Take over values that others put at the nodes in place of the stage arrays.
+        """Take over values that others put at the nodes in place of the stage arrays, or wrote into these.
 
         If only values of u were assigned, U is computed so that it integrates to them; if only values of U,
         u at the nodes becomes their integral.
         """
         u, f = self.level.u, self.level.f
         if u is self._shown[0] and f is self._shown[1]:
-            if not (u.assigned or f.assigned):
+            if u.unchanged and f.unchanged:
                 return
-            u.assigned = f.assigned = False
             stages = self.stages
-            values, derivatives = differing(u, stages.values), differing(f, stages.derivatives)
+            assigned = differing(u, stages.values), differing(f, stages.derivatives)
+            written = self.settle()
+            values, derivatives = (bool(one or other) for one, other in zip(assigned, written, strict=True))
             if values or derivatives:
                 self._adopt_at_nodes(not derivatives, not values)
             return
         at_nodes, slopes = self._rows_of(u, f)
         self.forget_ahead()
+        replaces = self._shown[0] is None
         self.allocate()
+        self.replaces = replaces
         self.scale()
         self.stages.u[:], self.stages.du[:] = at_nodes, slopes
         if not slopes.any():

@@ -66,6 +66,7 @@ class LevelValues:
         stages.u[:], stages.du[:] = values, derivatives
         stages.du[:, iterate.n_integrated :] = 0.0
         stages.integral_known = iterate.norms_known = False
+        iterate.settle()
         L.status.unlocked = True
         L.status.updated = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,19 +48,74 @@ class Stages:
 
 
 class NodeList(list[Any]):
-    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes assignments.
+    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes changes.
 
     Attributes
     ----------
     assigned : bool
         Whether an entry has been assigned since this was last set to False.
+    touched : bool
+        Whether somebody was given the values at a node, and may have written into them, since then.
+    before_touch : callable or None
+        Called once before a value at a node is given away.
     """
 
-    assigned = False
+    assigned = touched = False
+    before_touch: Callable[[], None] | None = None
 
     def __setitem__(self, place: Any, value: Any) -> None:
         super().__setitem__(place, value)
         self.assigned = True
+
+    def __getitem__(self, place: Any) -> Any:
+        if place != 0 and not self.touched and self.before_touch is not None:
+            self.touched = True
+            self.before_touch()
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[Any]:
+        self[-1:]
+        return super().__iter__()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether no entry can have changed."""
+        return not (self.assigned or self.touched)
+
+    def settle(self) -> None:
+        """Note that changes up to now are known."""
+        self.assigned = self.touched = False
+
+
+class Written:
+    """Finds out whether somebody has written into the values at nodes that a level shows.
+
+    Parameters
+    ----------
+    values, derivatives : ndarray, shape (M, n)
+        The arrays of which a level shows the rows.
+    """
+
+    def __init__(self, values: Vector, derivatives: Vector) -> None:
+        self._arrays = values, derivatives
+        self._before: tuple[Vector, Vector] | None = None
+
+    def remember(self) -> None:
+        """Remember the values as they are, unless earlier ones are remembered."""
+        if self._before is None:
+            values, derivatives = self._arrays
+            self._before = values.copy(), derivatives.copy()
+
+    def take(self) -> tuple[bool, bool]:
+        """Whether u and u' have changed since they were remembered; they are forgotten."""
+        before, self._before = self._before, None
+        if before is None:
+            return False, False
+        values, slopes = (
+            not np.array_equal(now, old, equal_nan=True)
+            for now, old in zip(self._arrays, before, strict=True)
+        )
+        return values, slopes
 
 
 def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
@@ -73,7 +128,40 @@ def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
     shown : sequence, length M
         What a sweeper has put at the nodes.
     """
-    return [m for m, own in enumerate(shown) if entries[m + 1] is not own]
+    # Looking at the entries in the way of lists does not count as touching them.
+    at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
+    return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
+
+
+class ShownRows:
+    """Arrays of stages whose rows a level shows, and what others do to these.
+
+    Parameters
+    ----------
+    level : pySDC.core.level.Level
+        The level; the values at its start stay.
+    values, derivatives : ndarray, shape (M, n)
+        u and u' at the stages.
+    """
+
+    def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
+        n_diff, self._level = level.prob.n_diff, level
+        self._rows = [[attach(row, n_diff) for row in rows] for rows in (values, derivatives)]
+        self._written = Written(values, derivatives)
+        level.u, level.f = (
+            NodeList([old[0], *rows]) for old, rows in zip((level.u, level.f), self._rows, strict=True)
+        )
+        level.u.before_touch = level.f.before_touch = self._written.remember
+
+    def changed(self) -> tuple[bool, bool]:
+        """Whether u and u' at a stage have been assigned or written into; they count as known from here."""
+        lists = self._level.u, self._level.f
+        values, slopes = (bool(differing(now, rows)) for now, rows in zip(lists, self._rows, strict=True))
+        for now in lists:
+            if isinstance(now, NodeList):
+                now.settle()
+        written = self._written.take()
+        return values or written[0], slopes or written[1]
 
 
 def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:

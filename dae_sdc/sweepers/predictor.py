@@ -8,6 +8,7 @@ import numpy as np
 
 from dae_sdc.dae.polynomial import reaches
 from dae_sdc.dae.state import attach
+from dae_sdc.errors import InputError
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, continue_polynomial
@@ -105,11 +106,18 @@ class Predictor:
         u0 = L.u[0]
         if iterate.starts_at(u0):
             return
+        if iterate.replaces and iterate.start is not None:
+            raise InputError(
+                f"the step from t={L.time:.6g} was given other nodes while the step before still changes; "
+                f"AdaptivityCollocation needs one step at a time"
+            )
         knew = bool(iterate.sweeps) or iterate.extrapolated
         if iterate.start_algebraic is not None and (L.level_index > 0 or not knew):
             # z is not integrated: a guess made for another start could lead to another solution branch.
             iterate.stages.u[:, k:] += u0.view(np.ndarray)[k:] - iterate.start_algebraic
         iterate.begin_at(u0)
+        # The branch of the equations is that of the start, which may lie behind a switch only now.
+        iterate.problem.start_step(u0, L.time)
         guesses = self.params.initial_guess == "extrapolate"
         known = u0.polynomial
         if not knew and guesses and reaches(known, L.time + L.dt, k) and known.settled:

@@ -27,7 +27,7 @@ from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
-from dae_sdc.sweepers.nodes import differing, rows_of
+from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
@@ -129,6 +129,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     """
 
     method: ClassVar[Tableau]
+    _shown: ShownRows | None = None
     family = "Runge-Kutta method"
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -207,6 +208,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
                 self._step_one_by_one()
+                self._written()
             else:
                 self._step_together()
             self._solved = True
@@ -381,18 +383,16 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _take(self, u: Any, du: Any) -> None:
         L = self.level
         self._u, self._du = u, du
-        if self.shows_stages:
-            self._shown = L.u[1:], L.f[1:] = (
-                [attach(row, L.prob.n_diff) for row in u],
-                [attach(row, L.prob.n_diff) for row in du],
-            )
+        self._shown = ShownRows(L, u, du) if self.shows_stages else None
+
+    def _written(self) -> tuple[bool, bool]:
+        """Whether others have changed stages of u and of u' in the level, which count as known from here."""
+        return (False, False) if self._shown is None else self._shown.changed()
 
     def _adopt(self) -> None:
-        """Take over values that hooks and convergence controllers have assigned to stages of the level."""
-        if not self.shows_stages:
-            return
+        """Take over what hooks and convergence controllers have assigned to, or written into, the stages."""
         L, tableau = self.level, self.method
-        values, slopes = (differing(rows, shown) for rows, shown in zip((L.u, L.f), self._shown, strict=True))
+        values, slopes = self._written()
         if not (values or slopes):
             return
         self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
@@ -408,6 +408,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Solve all stages of the step."""
         if self.method.diagonally_implicit:
             self._solve_one_by_one()
+            self._written()
         else:
             self._solve_together()
 

@@ -17,6 +17,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
+from dae_sdc.sweepers import local_solution as local_solution
 from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.backends import BACKENDS as BACKENDS, node_solver
 from dae_sdc.sweepers.collocation import (

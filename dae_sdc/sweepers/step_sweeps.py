@@ -12,7 +12,7 @@ from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.predictor import Predictor
-from dae_sdc.sweepers.residual import StepResidual
+from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF, StepResidual
 from dae_sdc.sweepers.sweep import (
     GOING_ON,
     INTEGRATE,
@@ -273,7 +273,21 @@ class StepSweeps:
         value = residual.value if iterate.norms_known else residual.compute(self.norms())
         if value == np.inf and iterate.sweeps:
             residual.explain_not_finite()
+        if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
+            value = self._unswept(value)
         L.status.residual = value
+
+    def _unswept(self, value: float) -> float:
+        """The residual of an extrapolated guess: just above ``restol`` unless it is at round-off.
+
+        Steps that only continue the polynomial of the last one would all have an error of the size of
+        ``restol``, where a sweep leaves much less.
+        """
+        iterate = self.iterate
+        last = iterate.num_nodes - 1
+        terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in iterate.nodes.owned else 0.0)
+        solved = value <= RESIDUAL_ROUND_OFF * terms
+        return value if solved else float(np.nextafter(iterate.level.params.restol, np.inf))
 
     def norms(self) -> list[float]:
         """Norms of the residual at all nodes.

@@ -12,6 +12,7 @@ import adaptive
 import dense
 import direct
 import events
+import in_pysdc
 import messages
 import paths
 import starts
@@ -22,7 +23,7 @@ def main(directory: str) -> None:
     """Run all programs; those for two ranks on the first two."""
     world = MPI.COMM_WORLD
     two = world.Split(0 if world.rank < 2 else MPI.UNDEFINED, world.rank)
-    for program in (messages, adaptive, direct, paths, starts):
+    for program in (messages, adaptive, direct, in_pysdc, paths, starts):
         program.main(directory)
         world.Barrier()
     for program in (dense, events):

@@ -1,0 +1,405 @@
+"""What steps of a given accuracy and events need of pySDC's own controllers, with one step or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from pySDC.core.hooks import Hooks
+
+from dae_sdc.control.controls import Control, require_single_steps
+from dae_sdc.control.hooks import MarkProvisionalStarts, add_at_end
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.errors import InputError, SolveError
+
+LEAST_REMAINDER = 1e-3
+"""Least part of a step that gets a step of its own on the way back to the grid."""
+
+SAME_TIME = 1e-10
+"""Distance of two times, in steps, up to which they are equal."""
+
+TAG = 7001
+"""Tag of the messages from step to step; pySDC's are below that."""
+
+
+class UnneededStep(SolveError):
+    """The failure that is given to sweepers whose steps will be repeated whatever they come to."""
+
+
+class GridOfSteps:
+    """Step sizes of runs that pySDC gives theirs: only what events change, and the way back to the grid.
+
+    Parameters
+    ----------
+    dt : float
+        Step size of the description.
+    """
+
+    def __init__(self, dt: float) -> None:
+        self.dt = dt
+        self.begin(0.0)
+
+    def begin(self, t0: float) -> None:
+        """Begin a run."""
+        self._grid, self._off = t0, False
+        self._given: float | None = None
+
+    def repeat_step(self, dt: float) -> None:
+        """Let the next step have this size: the repetition of one that has been accepted."""
+        self._given = dt
+
+    def restart(self) -> None:
+        """Does nothing: the size of the next step does not depend on the last."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a size is given for the next step."""
+        return self._given is not None
+
+    def next(self, now: float, t_end: float) -> float | None:
+        """Size of the step from ``now``; None where pySDC's holds."""
+        given, self._given = self._given, None
+        if given is not None:
+            self._grid, self._off = self._grid if self._off else now, True
+            return given
+        if not self._off:
+            return None
+        meets = self._grid
+        while meets - now < -SAME_TIME * self.dt:
+            meets += self.dt
+        self._grid = meets
+        if abs(meets - now) <= SAME_TIME * self.dt:
+            self._off = False
+            return self.dt
+        if meets - now < LEAST_REMAINDER * self.dt:
+            meets += self.dt
+        size = meets - now
+        if meets >= t_end - SAME_TIME * self.dt:
+            size = last_step(now, max(meets, t_end))
+        return size
+
+    def get_state(self) -> dict[str, Any]:
+        """All that later steps depend on."""
+        return dict(vars(self))
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
+        vars(self).update(state)
+
+
+def last_step(now: float, end: float) -> float:
+    """The size of a step from ``now`` whose end, as it is rounded, is not before ``end``."""
+    size = end - now
+    while now + size < end:
+        size = float(np.nextafter(size, np.inf))
+    return size
+
+
+class _Observe(Hooks):  # type: ignore[misc]
+    """Tells a :class:`StepDriver` that a run begins and that steps end."""
+
+    driver: StepDriver
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Begin a run."""
+        super().pre_run(step, level_number)
+        self.driver.begin(step)
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Hand the state on which the next block begins to the controller."""
+        super().post_step(step, level_number)
+        self.driver.hand_on(step, self)
+
+
+class StepDriver(Control):
+    """Lets :class:`LocateEvents` and :class:`AdaptivityDAE` work in pySDC's own controllers.
+
+    Both add it themselves. Steps are looked at in order when they are done. The first that is to be repeated,
+    or that ends where other equations begin to hold, ends the block: the next block begins there, and steps
+    behind it do not compute any more.
+
+    Attributes
+    ----------
+    events : LocateEvents or None
+        What finds zeros on the steps.
+    adaptivity : AdaptivityDAE or None
+        What chooses their sizes; pySDC does if None.
+    saving : SaveCheckpoints or None
+        What goes on from a checkpoint when a run begins.
+    """
+
+    order = 1000  # after all others
+
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        self.events: Any = None
+        self.adaptivity: Any = None
+        self.saving: Any = None
+        self._controller = controller
+        self._request: Any = None
+        self._comm: Any = None
+        self._news: list[tuple[str, float]] = []
+        super().__init__(controller, params, description)
+        controller.add_hook(_Observe)
+        next(hook for hook in controller.hooks if isinstance(hook, _Observe)).driver = self
+
+    # --- set-up ---------------------------------------------------------------------------------------------
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Check what is to be driven, and let steps that iterate together know of each other.
+
+        Raises
+        ------
+        InputError
+            For several steps or levels where one at a time are needed.
+        """
+        comm = kwargs.get("comm")
+        steps, count = controller.steps, len(controller.steps) if comm is None else comm.Get_size()
+        level = steps[0].levels[0]
+        single = self.adaptivity is not None
+        if len(steps[0].levels) > 1 or single:
+            require_single_steps(controller, comm, "AdaptivityDAE" if single else "LocateEvents")
+        if single:
+            self.adaptivity.prepare(steps[0])
+        self.sizes = GridOfSteps(level.params.dt) if self.adaptivity is None else self.adaptivity
+        if count > 1:
+            controller.add_hook(MarkProvisionalStarts)
+        for hook in list(controller.hooks):
+            if hasattr(hook, "guide"):  # watches for singular points
+                hook.guide(self.sizes)
+            elif isinstance(hook, _Observe):  # behind all others, which look at the run as it was
+                controller.hooks.remove(hook)
+                controller.hooks.append(hook)
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Begin a block."""
+        self._comm = kwargs.get("comm")
+        self._ended, self._told, self._heard = False, False, False
+        self._hands_on: int | None = None
+        self._judged: set[int] = set()
+        self._repetitions: dict[int, int] = {}
+
+    def begin(self, step: Any) -> None:
+        """Begin a run on every rank, from the start of its first step."""
+        first = step.status.first
+        if self._comm is None and not first:
+            return
+        L, comm = step.levels[0], self._comm
+        t0 = L.time if comm is None else comm.bcast(L.time, root=0)
+        if self.adaptivity is not None:
+            self.adaptivity.begin(step, t0, L.u[0])
+        else:
+            self.sizes.begin(t0)
+        self._repeating, self._news = False, []
+        if self.events is not None:
+            self.events.begin(L, t0, L.u[0], self)
+            self._hold_sides()
+        if self.saving is not None:
+            self.saving.begin(step)
+            if self.events is not None:
+                self._hold_sides()
+
+    def _hold_sides(self) -> None:
+        sides = tuple(watch.side for watch in self.events.switches)
+        for step in self._controller.steps:
+            step.levels[0].prob.hold_sides(sides)
+
+    # --- what events ask for --------------------------------------------------------------------------------
+
+    def repeat_step(self, dt: float) -> None:
+        """Let the next step have this size."""
+        self.sizes.repeat_step(dt)
+
+    def restart(self) -> None:
+        """Let the next step begin like the first: other equations hold from here on."""
+        self.sizes.restart()
+
+    def at_stop(self, time: float) -> bool:
+        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
+        if self.adaptivity is not None:
+            return bool(self.adaptivity.at_stop(time))
+        L = self._controller.steps[0].levels[0]
+        near = SAME_TIME * self.sizes.dt
+        return any(abs(stop - time) <= near for stop in L.prob.breakpoints(time - 2 * near, time + 2 * near))
+
+    # --- while steps iterate --------------------------------------------------------------------------------
+
+    def post_spread_processing(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Let only the first step compute in a block that repeats a step up to an event."""
+        if self._repeating and not S.status.first:
+            _stop_computing(S)
+
+    def communicate_convergence(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Judge a step that is done; pySDC calls this for steps in one process, one after the other."""
+        self._follow(S)
+
+    def post_iteration_processing_block(self, controller: Any, **kwargs: Any) -> None:
+        """Judge the step of this rank if it is done, and hear of the one before, or tell the one behind."""
+        comm = kwargs.get("comm")
+        if comm is None:
+            return
+        S = controller.S
+        if not S.status.first and not self._heard and (S.status.prev_done or S.status.done):
+            self._heard = True
+            self._take(comm.recv(source=S.status.slot - 1, tag=TAG))
+        self._follow(S)
+        if S.status.done and not self._told and not S.status.last:
+            self._told = True
+            self._request = comm.isend(self._state(), dest=S.status.slot + 1, tag=TAG)
+
+    def _follow(self, S: Any) -> None:
+        """Judge a step when it is done."""
+        slot = S.status.slot
+        if self._ended and slot not in self._judged:
+            if S.status.done:
+                self._judged.add(slot)
+                S.status.restart = True
+                self._repetitions[slot] = S.status.restarts_in_a_row + 1
+            else:
+                _stop_computing(S)
+        elif S.status.done and slot not in self._judged:
+            self._judged.add(slot)
+            self._repetitions[slot] = S.status.restarts_in_a_row + 1
+            self._judge(S)
+
+    def _judge(self, S: Any) -> None:
+        events = self.events
+        if not S.status.restart:
+            self._come_to = self._end_of(S.levels[0])
+        if S.status.restart:
+            self._ended = True
+            if events is not None:
+                events.leave_step()
+            return
+        if events is None:
+            return
+        wanted = events.examine(S)
+        if wanted is not None:
+            self._ended = S.status.restart = True
+            self.sizes.repeat_step(wanted)
+            return
+        self._news = events.news()
+        if events.interrupts(self._end_of(S.levels[0])):
+            self._ended = True
+            self._hands_on = S.status.slot + (0 if S.status.last else 1)
+
+    def _end_of(self, L: Any) -> float:
+        return float(L.time + L.dt) if self.adaptivity is None else float(self.adaptivity.come_to)
+
+    def hand_on(self, step: Any, hook: Hooks) -> None:
+        """Replace the state with which the next block begins by one for the equations that hold there."""
+        if self.events is None or step.status.slot not in self._judged:
+            return
+        L = step.levels[0]
+        for kind, time in self._news:
+            add_at_end(hook, step, L, kind, time)
+        self._news = []
+        if step.status.slot != self._hands_on:
+            return
+        self._hands_on = None
+        if step.status.restart:
+            L.u[0] = self._carried(L, float(L.time), L.u[0])
+        else:
+            L.uend = self._carried(L, self._end_of(L), L.uend)
+
+    def _carried(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
+        found: MeshDAE = self.events.carry_on(L, t, u)
+        return found
+
+    # --- between blocks -------------------------------------------------------------------------------------
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
+    ) -> None:
+        """Give the steps of the next block their sizes, and the equations that hold there."""
+        comm = kwargs.get("comm")
+        if comm is None and S is not controller.steps[0]:
+            return
+        now = self._share(controller, S, time, comm, kwargs.get("MS"))
+        if self.events is not None:
+            self._hold_sides()
+            if self.events.finished:
+                vars(controller)["step_is_active"] = _never
+        if self.adaptivity is not None:
+            self._keep_end(S, now, Tend)
+            return
+        self._repeating = self.sizes.repeats
+        chosen = [step.levels[0].status.dt_new for step in controller.steps]
+        first = self.sizes.next(now, Tend)
+        if first is None or (not self._repeating and any(dt is not None for dt in chosen)):
+            return
+        for number, step in enumerate(controller.steps, 0 if comm is None else S.status.slot):
+            step.levels[0].params.dt = first if number == 0 else self.sizes.dt
+
+    def _share(self, controller: Any, S: Any, time: Any, comm: Any, block: Sequence[Any] | None) -> float:
+        """Give all ranks the state of the one whose step ended the block; returns the time come to."""
+        if comm is None:
+            again = next((step for step in block or () if step.status.restart), None)
+            if again is not None:
+                # pySDC forgets some of them, by which statistics tell repeated steps apart.
+                S.status.restarts_in_a_row = self._repetitions[again.status.slot]
+            if len(controller.steps) == 1:
+                time[0] = S.time if S.status.restart else self._come_to
+            return float(time[0])
+        if self._request is not None:
+            self._request.wait()
+            self._request = None
+        restarts = comm.allgather(bool(S.status.restart))
+        last = restarts.index(True) if True in restarts else comm.Get_size() - 1
+        state = comm.bcast(self._state(), root=last)
+        if comm.Get_rank() != last:
+            self._take(state)
+        return float(time)
+
+    def _keep_end(self, S: Any, now: float, Tend: float) -> None:
+        """Check that the end of the run is the one that step sizes are chosen for, and let them meet it."""
+        end, L = self.adaptivity.t_end, S.levels[0]
+        if abs(end - Tend) > SAME_TIME * abs(end):
+            raise InputError(
+                f"AdaptivityDAE has t_end={end:g}, but the controller runs to Tend={Tend:g}; give it that"
+            )
+        if not S.status.restart:
+            self.adaptivity.check_scales(L)
+        if self._comm is not None and now + L.params.dt >= end - SAME_TIME * L.params.dt:
+            L.params.dt = last_step(now, end)
+
+    def post_run_processing(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Let the controller run again, and give all ranks the events of the run."""
+        vars(controller).pop("step_is_active", None)
+        comm = kwargs.get("comm")
+        if comm is not None and self.events is not None:
+            # Ranks without a step at the end of the run have not seen all; rank 0 always has one.
+            self._take(comm.bcast(self._state(), root=0))
+        if self.adaptivity is not None and S is controller.steps[0]:
+            self.adaptivity.conclude(S.levels[0])
+
+    def _state(self) -> dict[str, Any]:
+        """All that steps behind this one, and the next block, depend on."""
+        events = None if self.events is None else self.events.pack()
+        sizes = self.sizes.get_state() if self.adaptivity is None else None
+        return {"ended": self._ended, "hands_on": self._hands_on, "events": events, "sizes": sizes}
+
+    def _take(self, state: dict[str, Any]) -> None:
+        self._ended, self._hands_on = state["ended"], state["hands_on"]
+        if self.events is not None:
+            self.events.unpack(state["events"])
+        if state["sizes"] is not None:
+            self.sizes.set_state(state["sizes"])
+
+
+def _stop_computing(S: Any) -> None:
+    """Let the sweeper of a step that will be repeated do nothing until then."""
+    S.levels[0].sweep.failure = UnneededStep(f"the step from t={S.time:.6g} is not needed")
+
+
+def _never(*args: Any) -> bool:
+    """That no step is active any more."""
+    return False
+
+
+def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None:
+    """The driver of a controller of pySDC, added to it; None for controllers that need none."""
+    if getattr(controller, "drives_itself", False):
+        return None
+    controller.add_convergence_controller(StepDriver, description)
+    return next(one for one in controller.convergence_controllers if isinstance(one, StepDriver))
