@@ -83,7 +83,7 @@ def test_every_test_of_the_project_passes_or_fails_for_a_known_reason(serial: di
 def test_every_test_of_the_project_on_ranks_passes(
     ranks: int, words: str, count: int, mpirun: Launcher, tmp_path: Path
 ) -> None:
-    done = mpirun(ranks, "peer_suite.py", tmp_path, words)
+    done = mpirun(ranks, "peer_suite.py", tmp_path, words, timeout=480)
     for rank in range(ranks):
         found = outcomes(tmp_path / f"{rank}.xml")
         assert len(found) == count, done.stderr

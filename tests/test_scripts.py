@@ -36,6 +36,7 @@ def test_a_file_of_the_room_run_is_the_verb_or_says_in_a_line_that_it_is_none(
     name: str, outcomes: dict[str, Any]
 ) -> None:
     done = outcomes[name]
+    # A file that imports nothing of the package cannot say so: it belongs to the ground floor.
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     verb = name.removesuffix(".py").replace("_", "-")
     wanted = f"dae-sdc: {verb}: " if name in VERBS else f"dae-sdc: run/{name} is no script; "

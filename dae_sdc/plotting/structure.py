@@ -18,8 +18,8 @@ import numpy as np
 from dae_sdc.errors import InputError
 from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting.signature import blocked_signature
+from dae_sdc.progress import each
 from dae_sdc.run.models import add_models, models_of
-from dae_sdc.run.progress import each
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
 from dae_sdc.structure.analysis import Structure

@@ -37,11 +37,11 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.problems._models import MODELS
+from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import defined_in, make_problem, named
 from dae_sdc.run.models import ModelLike, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations
-from dae_sdc.run.progress import bar_of
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.starting import names_of_function

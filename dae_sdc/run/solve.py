@@ -34,6 +34,7 @@ from dae_sdc.options import (
     names_of_options,
     takes,
 )
+from dae_sdc.progress import TimeBar, bar_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import (
     DEFAULT_RTOL,
@@ -61,7 +62,6 @@ from dae_sdc.run.execution import CONTROLLER as CONTROLLER, QUIET as QUIET, Exec
 from dae_sdc.run.files import partial_name
 from dae_sdc.run.preparation import Prepared, prepare
 from dae_sdc.run.processes import everyone, on_root, ranks
-from dae_sdc.run.progress import TimeBar, bar_of
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times

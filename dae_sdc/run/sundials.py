@@ -29,6 +29,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
 from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
+from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import first_step, stops_of
 from dae_sdc.run.callbacks import (
@@ -40,7 +41,6 @@ from dae_sdc.run.callbacks import (
     weighted,
 )
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
-from dae_sdc.run.progress import TimeBar
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
 from dae_sdc.run.tracing import check_at_states

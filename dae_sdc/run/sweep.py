@@ -37,9 +37,9 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.polynomials.pool import run_jobs
+from dae_sdc.progress import bar_of
 from dae_sdc.run.description import ProblemLike, named, problem_name
 from dae_sdc.run.models import is_file
-from dae_sdc.run.progress import bar_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
 from dae_sdc.sharing import tell
