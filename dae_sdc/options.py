@@ -567,7 +567,7 @@ class Values(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Output(Group):
+class ResultFile(Group):
     """Where results go."""
 
     out: str | Path | None = option(
@@ -578,6 +578,12 @@ class Output(Group):
         metavar="FILE.npy",
         told=False,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(ResultFile):
+    """Where results of what takes long go, and whether progress is shown."""
+
     progress: bool | None = option(
         False,
         "show progress with the remaining time on standard error (if that is a terminal)",

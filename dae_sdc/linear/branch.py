@@ -19,6 +19,7 @@ from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
 from dae_sdc.linear.minimal import DEFLATION, by_ranks
 from dae_sdc.linear.paths import PATH, PathPoint, corrected, follow, tangent_at
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import meter
 
 
 @dataclass(frozen=True)
@@ -237,7 +238,13 @@ def branch_of(
             path.rows = row_scales(path.jacobian(begin), sizes)
             ends = min(first, last), max(first, last)
             forward = 1.0 if last > first else -1.0
-            points = list(follow(path.residual, path.jacobian, begin, sizes, ends, forward))
+            points, reached = [], 0.0
+            with meter(100, "%") as bar:
+                for point in follow(path.residual, path.jacobian, begin, sizes, ends, forward):
+                    points.append(point)
+                    part = 100.0 * abs(point.values[-1] - first) / abs(last - first)
+                    bar.update(max(0.0, part - reached))
+                    reached = max(reached, part)
             unstable = np.array([_unstable(path, point) for point in points])
             special = _special(path, points, unstable, sizes)
     finally:

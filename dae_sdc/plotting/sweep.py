@@ -32,7 +32,7 @@ from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
 from dae_sdc.run.sweep_table import SCALARS, Sweep
 
-MOST_PANELS = 8
+DRAWN_UNKNOWNS = 8
 """Unknowns that are drawn where none are named."""
 
 DISTINCT = 7
@@ -206,7 +206,7 @@ def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, n
 def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
     """What is drawn; raises InputError for a name that does not exist."""
     if unknowns is None:
-        return list(runs.all_names[:MOST_PANELS])
+        return list(runs.all_names[:DRAWN_UNKNOWNS])
     if not unknowns:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names)}")
     for name in unknowns:

@@ -22,7 +22,7 @@ from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.minimal import DEFLATION
 from dae_sdc.linear.system import LinearSystem
-from dae_sdc.options import Output, Parameters, about, add_options, count, given_options, option, takes
+from dae_sdc.options import Parameters, ResultFile, about, add_options, count, given_options, option, takes
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.steady import SteadyOptions, rest_of
@@ -40,7 +40,7 @@ STEPS = 301
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where(Output, Parameters):
+class Where(ResultFile, Parameters):
     """Equations, and what of them is linearised."""
 
     problem: Any = field(

@@ -27,9 +27,10 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.registry import unknown
+from dae_sdc.run.progress import bar_of
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.targets import Target, split_fixed, target_of, title_of
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import metering, one_at_a_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +173,10 @@ def steady_branch(given: BranchOptions) -> Branch:
     target = target_of(given.problem, given.params, given.guess)
     handle = ParameterOfProblem(target.problem, name)
     handle.value = first
-    found = branch_of(
-        target.problem, rest_of(target, given), name, (first, last), target.parameter_unit(name)
-    )
+    with metering(lambda total, unit: bar_of(total, unit, given.progress)):
+        found = branch_of(
+            target.problem, rest_of(target, given), name, (first, last), target.parameter_unit(name)
+        )
     if given.out is not None:
         put_down(_table(found, given), given.out, True)
     return found
@@ -224,11 +226,11 @@ def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc steady``."""
     given = given_options(args, BranchOptions)
     if "vary" in given:
-        print(steady_branch(**given))
+        print(steady_branch(**{"progress": None, **given}))
         if args.out:
             print(f"written to {args.out}")
         return 0
     if args.out:
         raise InputError("a file is written of a branch; give --vary too")
-    print(steady_state(**given))
+    print(steady_state(**{name: value for name, value in given.items() if name != "progress"}))
     return 0

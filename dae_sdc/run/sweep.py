@@ -44,7 +44,7 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
 from dae_sdc.sharing import tell
 
-POINTS = 201
+OUTPUT_TIMES = 201
 """Default number of output times."""
 
 MOST_RUNS = 100_000
@@ -94,7 +94,7 @@ class SweepOptions(
         "several swept parameters: every value with every other, or the first with the first (grid)",
         choices=COMBINATIONS,
     )
-    points: int | None = redeclared(OutputTimes, "points", POINTS)
+    points: int | None = redeclared(OutputTimes, "points", OUTPUT_TIMES)
     workers: int = option(1, "processes that share the runs (1)", check=count(10_000))
     resume: bool = option(
         False,
