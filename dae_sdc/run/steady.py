@@ -26,8 +26,8 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
+from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.progress import bar_of
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.targets import Target, split_fixed, target_of, title_of
 from dae_sdc.sharing import metering, one_at_a_time
