@@ -217,7 +217,7 @@ class Linearizer(ABC):
 
     @abstractmethod
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
 
@@ -349,7 +349,7 @@ class LinearModel(Linearizer):
         return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
 
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         system = self.jets(state.t)
@@ -358,7 +358,7 @@ class LinearModel(Linearizer):
             with suppress(SingularMatrixError):
                 back = {label: name for name, label in self._labels.items()}
                 wanted = [back.get(name, name) for name in preferred]
-                found = by_offsets(system, self.values(system, state), self.states, own, wanted, preference)
+                found = by_offsets(system, self.values(system, state), self.states, own, wanted, tangent)
                 labels = tuple(self._labels.get(name, name) for name in found.coordinates)
                 return replace(found, coordinates=labels), self.index, ""
         found, steps = by_ranks(*self.matrices(state))
@@ -415,7 +415,7 @@ class LinearProblem(Linearizer):
         return column
 
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         exact = getattr(self.problem, "jacobian", None) is not None
