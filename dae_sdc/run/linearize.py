@@ -349,7 +349,7 @@ def _step_end(system: LinearSystem) -> float:
         return 1.0
     decays = poles[poles.real < 0.0]
     by_decay = 5.0 / np.abs(decays.real).min() if decays.size == poles.size else np.inf
-    return float(min(by_decay, 60.0 * np.pi / np.abs(poles).min()))
+    return float(min(by_decay, 20.0 * np.pi / np.abs(poles).min()))
 
 
 def _table_along(found: Eigenvalues, title: str, given: EigenvaluesOptions) -> Result:
