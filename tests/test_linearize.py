@@ -311,6 +311,18 @@ def test_eigenvalues_along_a_solution_are_those_of_single_states() -> None:
         same(found.values[at], np.linalg.eigvals([[0.0, 1.0], slopes]), 1e-5)
 
 
+def test_eigenvalues_along_the_constraint_of_a_pendulum_are_those_of_its_tangent() -> None:
+    run = ds.solve("pendulum", t_end=2.0, rtol=1e-10, atol=1e-10)
+    found = ds.eigenvalues("pendulum", along=run, points=11)
+    states = run.at(found.t)
+    # For the arc s from the bottom s'' = -g sin(s). Along the tangent at s the place is z = sin(ds), and so
+    # dz'' = -(g cos(s) + s'^2) dz, where s'^2 = 2 g cos(s) for a pendulum that was let go from the side.
+    expected = np.sqrt((3.0 * 9.8 * states.values("y")).astype(complex))
+    for values, one in zip(found.values, expected, strict=True):
+        np.testing.assert_allclose(np.sort_complex(values), np.sort_complex([one, -one]), atol=1e-5)
+    assert found.coordinates == () and found.changes == ()
+
+
 def test_to_control_gives_the_minimal_form_to_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
 

@@ -23,7 +23,7 @@ from dae_sdc.sharing import meter
 
 
 @dataclass(frozen=True)
-class BranchOptions:
+class FollowingOptions:
     """Settings of branches.
 
     Parameters
@@ -41,7 +41,7 @@ class BranchOptions:
     bisections: int = 40
 
 
-BRANCH = BranchOptions()
+BRANCH = FollowingOptions()
 
 
 @dataclass(frozen=True, eq=False)

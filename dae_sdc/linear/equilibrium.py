@@ -26,7 +26,7 @@ Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class SteadyOptions:
+class RestOptions:
     """Settings of the search for steady states.
 
     Parameters
@@ -90,7 +90,7 @@ class SteadyOptions:
     later: tuple[float, ...] = (0.137, 0.419, 0.871)
 
 
-STEADY = SteadyOptions()
+STEADY = RestOptions()
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class LinearOptions:
+class LinearizationOptions:
     """Settings of the linearisation.
 
     Parameters
@@ -65,7 +65,7 @@ class LinearOptions:
     at_rest: float = 1e-9
 
 
-LINEAR = LinearOptions()
+LINEARIZATION = LinearizationOptions()
 
 
 def inputs_of(inputs: Any) -> Inputs:
@@ -168,13 +168,13 @@ def consistent(system: ModelJets, x: Vector) -> Vector:
             continue
         sizes = np.maximum(np.abs(x[stage.jets]), 1e-3 * max(1.0, np.abs(x[stage.jets]).max(initial=0.0)))
         before = np.inf
-        for _ in range(LINEAR.iterations):
+        for _ in range(LINEARIZATION.iterations):
             residual = system.values(x, number)
             matrix = sparse.csc_matrix(system.jacobian(x, number))[:, stage.jets]
             step = least_step(matrix, residual, sizes)
             x[stage.jets] += step
             change = float((np.abs(step) / np.maximum(sizes, np.abs(x[stage.jets]))).max(initial=0.0))
-            if change <= LINEAR.settled or not (change < 0.5 * before or change > 1e-8):
+            if change <= LINEARIZATION.settled or not (change < 0.5 * before or change > 1e-8):
                 break
             before = change
         if not change <= 1e-8:
@@ -217,7 +217,7 @@ class Linearizer(ABC):
 
     @abstractmethod
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
 
@@ -349,7 +349,7 @@ class LinearModel(Linearizer):
         return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
 
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         system = self.jets(state.t)
@@ -358,7 +358,7 @@ class LinearModel(Linearizer):
             with suppress(SingularMatrixError):
                 back = {label: name for name, label in self._labels.items()}
                 wanted = [back.get(name, name) for name in preferred]
-                found = by_offsets(system, self.values(system, state), self.states, own, wanted, preference)
+                found = by_offsets(system, self.values(system, state), self.states, own, wanted, tangent)
                 labels = tuple(self._labels.get(name, name) for name in found.coordinates)
                 return replace(found, coordinates=labels), self.index, ""
         found, steps = by_ranks(*self.matrices(state))
@@ -397,7 +397,7 @@ class LinearProblem(Linearizer):
         problem: Any = self.problem
         value = getattr(problem, name, None) if not factors and not name.startswith("_") else None
         if isinstance(value, float | int) and not isinstance(value, bool):
-            step = LINEAR.parameter_step * max(1.0, abs(value))
+            step = LINEARIZATION.parameter_step * max(1.0, abs(value))
             sides = []
             for sign in (1.0, -1.0):
                 setattr(problem, name, value + sign * step)
@@ -415,7 +415,7 @@ class LinearProblem(Linearizer):
         return column
 
     def minimal(
-        self, state: State, preferred: Sequence[str] = (), preference: float = DEFLATION.preference
+        self, state: State, preferred: Sequence[str] = (), tangent: bool = False
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         exact = getattr(self.problem, "jacobian", None) is not None
@@ -426,7 +426,9 @@ class LinearProblem(Linearizer):
 
 def _frozen(index: int, state: State) -> str:
     """What to say of poles of constant matrices at a state that moves."""
-    moves = np.abs(state.du).max(initial=0.0) > LINEAR.at_rest * max(1.0, np.abs(state.u).max(initial=0.0))
+    moves = np.abs(state.du).max(initial=0.0) > LINEARIZATION.at_rest * max(
+        1.0, np.abs(state.u).max(initial=0.0)
+    )
     if index < 2 or not moves:
         return ""
     return "poles of matrices frozen at a state that moves: from index 2 on not those of the motion"

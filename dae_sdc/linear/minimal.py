@@ -31,17 +31,13 @@ class DeflationOptions:
     weakest_pivot : float
         Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
     preference : float
-        Factor of the pivots of unknowns that are to be coordinates: they are as long as their pivots would
-        not be better than others by more than its inverse.
-    kept : float
-        That factor along a solution, for the coordinates of before.
+        Factor of the pivots of unknowns that are to be coordinates.
     """
 
     dependent: float = 1e-10
     dependent_by_differences: float = 1e-7
     weakest_pivot: float = 1e-11
     preference: float = 1e-5
-    kept: float = 0.1
 
 
 DEFLATION = DeflationOptions()
@@ -218,7 +214,7 @@ def by_offsets(
     states: Sequence[tuple[int, int]],
     inputs: Sequence[int],
     preferred: Sequence[str] = (),
-    preference: float = DEFLATION.preference,
+    tangent: bool = False,
 ) -> Minimal:
     r"""The minimal form around a solution, from the equations differentiated as their offsets say.
 
@@ -238,8 +234,9 @@ def by_offsets(
         Numbers of the equations that define the inputs.
     preferred : sequence of str
         Names of jets that are coordinates as far as can be.
-    preference : float
-        See :class:`DeflationOptions`.
+    tangent : bool
+        Whether the coordinates are orthonormal combinations of unknowns along the constraints at this state,
+        with their derivatives, instead of unknowns; for systems without inputs.
 
     Returns
     -------
@@ -256,7 +253,9 @@ def by_offsets(
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
     matrix = sparse.csc_matrix(system.jacobian(x))
-    free = _free(system, matrix, np.where(np.isin(system.jet_names, list(preferred)), preference, 1.0))
+    free = _free(
+        system, matrix, np.where(np.isin(system.jet_names, list(preferred)), DEFLATION.preference, 1.0)
+    )
     bound = np.flatnonzero(~free)
     at_free = np.flatnonzero(free)
     rows, _, _ = offsets_stages(system.analysis.c, system.analysis.d)
@@ -274,16 +273,49 @@ def by_offsets(
     everything[at_free, np.arange(r)] = 1.0
     place = system.place
     rates = everything[[place[j, k + 1] for j, k in (system.jets[at] for at in at_free)]]
+    names = tuple(system.jet_names[at] for at in at_free)
+    if tangent:
+        to_free, rates = _along_constraints(system, at_free, everything)
+        everything, names = everything.copy(), ()
+        everything[:, :r], rates[:, :r] = everything[:, :r] @ to_free, rates[:, :r] @ to_free
     known = [place[state] for state in states]
     parts = [slice(r + k * m, r + (k + 1) * m) for k in range(order + 1)]
     return Minimal(
-        tuple(system.jet_names[at] for at in at_free),
+        names,
         np.eye(r),
         rates[:, :r],
         _trimmed([rates[:, part] for part in parts]),
         everything[known][:, :r],
         _trimmed([everything[known][:, part] for part in parts]),
     )
+
+
+def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> tuple[Vector, Vector]:
+    """The free jets by coordinates along the constraints, and the derivatives of these by the free jets.
+
+    Jets of one order that are free for as many orders have an orthonormal basis V of their free changes: V' x
+    and its derivatives are as many coordinates.
+    """
+    place, free = system.place, {system.jets[at]: column for column, at in enumerate(at_free)}
+    chains: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for j, k in free:
+        if (j, k - 1) not in free:
+            length = next(count for count in range(1, len(free) + 1) if (j, k + count) not in free)
+            chains.setdefault((k, length), []).append((j, k))
+    values, rates = [], []
+    for (order, length), begins in chains.items():
+        like = [j for j, k in system.jets if k == order and (j, order + length) in place]
+        columns = [free[one] for one in begins]
+        basis = qr(everything[[place[j, order] for j in like]][:, columns], mode="economic")[0]
+        levels = [
+            basis.T @ everything[[place[j, order + count] for j in like]] for count in range(length + 1)
+        ]
+        values += levels[:-1]
+        rates += levels[1:]
+    r = len(at_free)
+    if not r:
+        return np.zeros((0, 0)), np.zeros((0, everything.shape[1]))
+    return np.asarray(np.linalg.inv(np.vstack(values)[:, :r])), np.vstack(rates)
 
 
 def _trimmed(stack: list[Vector]) -> Stacks:

@@ -42,6 +42,8 @@ class ResponseOptions:
         Decades of frequencies on either side of the poles and zeros.
     widths : tuple of float
         Distances from a resonance, in half its width, at which frequencies are added.
+    narrowest : float
+        Smallest half width that counts, relative to the frequency.
     proper : float
         Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
     at_origin : float
@@ -53,7 +55,8 @@ class ResponseOptions:
     most_dense: int = 60
     points: int = 400
     decades: float = 1.5
-    widths: tuple[float, ...] = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+    widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
+    narrowest: float = 1e-3
     proper: float = 1e-13
     at_origin: float = 1e-9
 
@@ -321,9 +324,10 @@ class LinearSystem:
         ends = np.log10(low) - RESPONSE.decades, np.log10(high) + RESPONSE.decades
         grid: list[Any] = [np.logspace(*ends, RESPONSE.points)]
         for one in every[every.imag > 0.0]:
-            grid += [
-                [one.imag + side * width * abs(one.real)] for width in RESPONSE.widths for side in (-1, 1)
-            ]
+            # At the frequency of a mode without damping the response is infinite.
+            width = max(abs(one.real), RESPONSE.narrowest * one.imag)
+            grid += [one.imag + width * side * np.array(RESPONSE.widths) for side in (-1.0, 1.0)]
+            grid += [[one.imag]] if abs(one.real) >= RESPONSE.narrowest * one.imag else []
         omega = np.unique(np.concatenate(grid))
         return np.asarray(omega[(omega >= 10.0 ** ends[0]) & (omega <= 10.0 ** ends[1])])
 

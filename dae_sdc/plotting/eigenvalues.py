@@ -12,6 +12,9 @@ from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns
 from dae_sdc.run.results import Result
 
+NO_PART = 1e-9
+"""Part of the largest pole up to which all real or imaginary parts are rounding errors of 0."""
+
 
 def eigenvalues(result: Result) -> Figure:
     """Draw a result of ``dae-sdc linearize --along``.
@@ -33,6 +36,7 @@ def eigenvalues(result: Result) -> Figure:
     """
     require_columns(result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again")
     data, about = result.data, result.parameters
+    largest = float(np.nanmax(np.hypot(data["re"], data["im"]), initial=0.0)) or 1.0
     with style.styled():
         figure = style.figure(6.8, 6.0, f"{style.text(about['problem'])}: poles along the solution")
         panels = figure.subplots(2, 1, sharex=True)
@@ -47,9 +51,12 @@ def eigenvalues(result: Result) -> Figure:
                 axes.axvline(t, color="0.7", linewidth=0.7, linestyle=":")
             axes.axhline(0.0, color="black", linewidth=0.5)
             axes.set_ylabel(label)
+            extent = np.nanmax(np.abs(data[name]), initial=0.0)
+            if extent <= NO_PART * largest:  # what rounding leaves of 0 is no curve
+                axes.set_ylim(-0.1 * largest, 0.1 * largest)
         panels[1].set_xlabel(f"t{style.bracket(result.units.get('t'))}")
-        note = f"coordinates: {style.text(', '.join(about['coordinates']))}"
+        note = f"coordinates: {style.text(', '.join(about['coordinates']) or 'along the constraints')}"
         panels[0].annotate(
-            note, (0.0, 1.02), xycoords="axes fraction", fontsize=style.SMALL, color=style.GREY
+            note, (1.0, 1.02), xycoords="axes fraction", ha="right", fontsize=style.SMALL, color=style.GREY
         )
     return figure

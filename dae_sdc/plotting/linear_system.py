@@ -1,9 +1,9 @@
 """Pictures of a linear system: frequency responses, poles and zeros, and step responses.
 
-Plot: bode of linear, magnitude and phase over frequency
-Plot: nyquist of linear, frequency responses in the complex plane
-Plot: poles of linear, poles and zeros in the complex plane
-Plot: step of linear, step responses
+Plot: bode of linear-system, magnitude and phase over frequency
+Plot: nyquist of linear-system, frequency responses in the complex plane
+Plot: poles of linear-system, poles and zeros in the complex plane
+Plot: step of linear-system, step responses
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
+from dae_sdc.plotting.eigenvalues import NO_PART
 from dae_sdc.plotting.table import panels_of, require_columns
 from dae_sdc.run.results import Result, combinations_of
 
@@ -57,7 +58,7 @@ def bode(result: Result) -> Figure:
     Parameters
     ----------
     result : Result
-        Of kind "linear".
+        Of kind "linear-system".
 
     Returns
     -------
@@ -110,7 +111,7 @@ def nyquist(result: Result) -> Figure:
     Parameters
     ----------
     result : Result
-        Of kind "linear".
+        Of kind "linear-system".
 
     Returns
     -------
@@ -165,7 +166,7 @@ def poles(result: Result) -> Figure:
     Parameters
     ----------
     result : Result
-        Of kind "linear".
+        Of kind "linear-system".
 
     Returns
     -------
@@ -195,6 +196,12 @@ def poles(result: Result) -> Figure:
         axes.axvline(0.0, color="black", linewidth=0.8)
         axes.axhline(0.0, color="black", linewidth=0.5)
         axes.margins(0.12)
+        shown = data[np.isin(data["what"], ("pole", "zero"))]
+        largest = float(np.hypot(shown["re"], shown["im"]).max()) or 1.0
+        if np.abs(shown["re"]).max() <= NO_PART * largest:
+            axes.set_xlim(-0.6 * largest, 0.6 * largest)
+        if np.abs(shown["im"]).max() <= NO_PART * largest:
+            axes.set_ylim(-0.6 * largest, 0.6 * largest)
         axes.set_xlabel("real part [1/s]")
         axes.set_ylabel("imaginary part [rad/s]")
         figure.legend(loc="outside lower center", ncols=3)
@@ -207,7 +214,7 @@ def step(result: Result) -> Figure:
     Parameters
     ----------
     result : Result
-        Of kind "linear".
+        Of kind "linear-system".
 
     Returns
     -------

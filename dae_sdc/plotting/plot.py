@@ -76,7 +76,8 @@ def plot(
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
         errors and residuals against sweeps, "pendulum" for a study of the elastic pendulum, with a picture
-        for each method, "drift" for errors of constraints and energy; all are in :data:`PICTURES`.
+        for each method, "drift" for errors of constraints and energy, "bode" for a linear system; all are in
+        :data:`PICTURES`.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional

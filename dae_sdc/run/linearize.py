@@ -20,7 +20,6 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
-from dae_sdc.linear.minimal import DEFLATION
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import Parameters, ResultFile, about, add_options, count, given_options, option, takes
 from dae_sdc.run.results import Result, check_target, command_line, put_down
@@ -29,7 +28,7 @@ from dae_sdc.run.steady import SteadyOptions, rest_of
 from dae_sdc.run.targets import Target, target_of
 from dae_sdc.sharing import one_at_a_time
 
-POINTS = 101
+TIMES_ALONG = 101
 """Times along a solution."""
 
 FREQUENCIES = 400
@@ -104,7 +103,7 @@ class EigenvaluesOptions(Where):
         like="Solution, str or Path",
         metavar="FILE.npy",
     )
-    points: int = option(POINTS, f"number of times ({POINTS})", check=count(100_000))
+    points: int = option(TIMES_ALONG, f"number of times ({TIMES_ALONG})", check=count(100_000))
 
 
 class Eigenvalues(NamedTuple):
@@ -117,7 +116,8 @@ class Eigenvalues(NamedTuple):
     values : ndarray of complex, shape (K, r)
         The poles, in each column one that changes continuously; NaN where there are fewer.
     coordinates : tuple of str
-        The coordinates at the first time: where a solution moves, poles belong to coordinates.
+        The coordinates that were given; empty for those along the constraints. Where a solution moves, poles
+        belong to coordinates.
     changes : tuple of float
         Times at which other coordinates had to be taken.
     """
@@ -176,7 +176,10 @@ def linearize(given: LinearizeOptions) -> LinearSystem:
 @takes(EigenvaluesOptions)
 @one_at_a_time
 def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
-    """Finite poles of a DAE along a solution, in coordinates that are kept as long as they can be.
+    """Finite poles of a DAE along a solution.
+
+    The coordinates are orthonormal along the constraints at each time, and do not turn with them; or those
+    that are given, as long as they can be.
 
     {options}
 
@@ -202,13 +205,11 @@ def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
     times = np.linspace(solution.t[0], solution.t[-1], given.points)
     rows = solution.at(times) if solution.dense is not None else solution
     preferred, changes = tuple(given.coordinates), []
-    kept = DEFLATION.preference if preferred else DEFLATION.kept
+    tangent = not preferred
     values: list[npt.NDArray[np.complex128]] = []
     for row, t in enumerate(rows.t.tolist()):
-        form = linearizer.minimal(linearizer.near(_of_solution(linearizer, rows, row)), preferred, kept)[0]
-        if row == 0:
-            preferred = first = form.coordinates
-        elif set(form.coordinates) != set(preferred):
+        form = linearizer.minimal(linearizer.near(_of_solution(linearizer, rows, row)), preferred, tangent)[0]
+        if not tangent and set(form.coordinates) != set(preferred):
             preferred = form.coordinates
             changes.append(t)
         poles = form.poles()
@@ -217,7 +218,7 @@ def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
     table = np.full((len(values), wide), np.nan + 0j)
     for at, one in enumerate(values):
         table[at, : len(one)] = one
-    found = Eigenvalues(rows.t.copy(), table, first, tuple(changes))
+    found = Eigenvalues(rows.t.copy(), table, tuple(given.coordinates), tuple(changes))
     if given.out is not None:
         put_down(_table_along(found, linearizer.title, given), given.out, True)
     return found
@@ -305,7 +306,7 @@ COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("
 
 
 def _table(system: LinearSystem, given: LinearizeOptions) -> Result:
-    """The linear system as a result of kind "linear"."""
+    """The linear system as a result of kind "linear-system"."""
     rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, one.real, one.imag) for one in system.poles]
     omega = _frequencies(system, given.omega)
     values = system.frequency_response(omega)
@@ -331,7 +332,7 @@ def _table(system: LinearSystem, given: LinearizeOptions) -> Result:
         "input_units": dict(zip(system.inputs, system.input_units, strict=True)),
         "output_units": dict(zip(system.outputs, system.output_units, strict=True)),
     }
-    return Result("linear", np.array(rows, dtype=list(COLUMNS)), {}, about, command_line())
+    return Result("linear-system", np.array(rows, dtype=list(COLUMNS)), {}, about, command_line())
 
 
 def _zeros(system: LinearSystem, source: str, output: str) -> npt.NDArray[np.complex128]:
@@ -348,7 +349,7 @@ def _step_end(system: LinearSystem) -> float:
         return 1.0
     decays = poles[poles.real < 0.0]
     by_decay = 5.0 / np.abs(decays.real).min() if decays.size == poles.size else np.inf
-    return float(min(by_decay, 60.0 * np.pi / np.abs(poles).min()))
+    return float(min(by_decay, 20.0 * np.pi / np.abs(poles).min()))
 
 
 def _table_along(found: Eigenvalues, title: str, given: EigenvaluesOptions) -> Result:
@@ -384,7 +385,7 @@ def main(args: argparse.Namespace) -> int:
         found = eigenvalues(**own)
         largest = found.values[np.isfinite(found.values)].real.max(initial=-np.inf)
         print(f"{found.values.shape[1]} poles at {len(found.t)} times, largest real part {largest:.6g}")
-        print(f"coordinates: {', '.join(found.coordinates)}")
+        print(f"coordinates: {', '.join(found.coordinates) or 'along the constraints'}")
         for t in found.changes:
             print(f"other coordinates from t={t:.6g} on")
     else:
