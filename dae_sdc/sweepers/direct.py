@@ -173,6 +173,8 @@ class DirectMethod:
         """A description of the method, line by line."""
         method = cls.method
         lines = [f"{method.stages} stages, classical order {method.order}"]
+        if getattr(method, "embedded", False):
+            lines.append(f"embedded weights of order {method.embedded_order}")
         for index, orders in method.orders.items():
             shown = ", ".join("-" if order is None else str(order) for order in orders)
             lines.append(f"orders at index {index}: {shown}")

@@ -41,7 +41,7 @@ from dae_sdc.sweepers.simultaneous import (
 )
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
-from dae_sdc.sweepers.tableaux import METHODS, Tableau, tableau_of_coefficients
+from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
 
@@ -134,25 +134,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for base in cls.__mro__:
-            if "method" in vars(base):
-                return
-            if vars(base).get("matrix") is not None:
-                if getattr(cls, "matrix_explicit", None) is not None:
-                    raise InputError(
-                        f"{cls.__name__}: {base.__name__} splits u' = f(u, t) into two parts, which "
-                        f"F(t, u, u') = 0 does not have; use an implicit method"
-                    )
-                source = f"{base.__name__} of {base.__module__}"
-                cls.method = tableau_of_coefficients(cls.__name__, cls.matrix, cls.weights, cls.nodes, source)
-                return
+        found = tableau_of_bases(cls)
+        if found is not None:
+            cls.method = found
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
-        if getattr(self, "method", None) is None:
-            raise InputError(
-                f"{type(self).__name__} has no tableau; give it the class attribute method, a Tableau, or "
-                f"one of pySDC's Runge-Kutta classes as a second base"
-            )
+        require_tableau(type(self))
         given = dict(params)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         super().__init__(given, level)
@@ -242,14 +229,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             raise InputError(
                 f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
             )
-
-    @classmethod
-    def summary(cls) -> list[str]:
-        """A description of the method, line by line."""
-        lines = super().summary()
-        if cls.method.embedded:
-            lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
-        return lines
 
     @property
     def step_coefficients(self) -> tuple[Any, Any] | None:

@@ -42,6 +42,19 @@ SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae
 """Every sweeper by its name."""
 
 
+def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> None:
+    check_quadrature(given["quad_type"], given.get("num_nodes"))
+    if given["initial_guess"] not in INITIAL_GUESSES:
+        raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
+    if given["backend"] not in (None, *BACKENDS):
+        raise InputError(unknown("backend", given["backend"], BACKENDS))
+    if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
+        raise InputError(
+            f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
+            f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
+        )
+
+
 class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     r"""The sweep that all SDC sweepers for DAEs share.
 
@@ -112,18 +125,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
         given = {**defaults, "initial_sweeps": 0, "backend": None, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
-        check_quadrature(given["quad_type"], given.get("num_nodes"))
-        if given["initial_guess"] not in INITIAL_GUESSES:
-            raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
-        if given["backend"] not in (None, *BACKENDS):
-            raise InputError(unknown("backend", given["backend"], BACKENDS))
+        _check_parameters(given, tolerance)
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
-        if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
-            raise InputError(
-                f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
-                f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
-            )
         super().__init__(given, level)
         adapt_level(level)
         qdelta_matrix(self.coll, self.params.QI)

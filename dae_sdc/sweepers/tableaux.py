@@ -295,6 +295,38 @@ def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, refer
     )
 
 
+def tableau_of_bases(cls: type[Any]) -> Tableau | None:
+    """The tableau of a class that has one of pySDC's Runge-Kutta classes as a base; None where it has its own.
+
+    Raises
+    ------
+    InputError
+        For a base that splits u' = f(u, t) into two parts.
+    """
+    for base in cls.__mro__:
+        if "method" in vars(base):
+            return None
+        if vars(base).get("matrix") is not None:
+            if getattr(cls, "matrix_explicit", None) is not None:
+                raise InputError(
+                    f"{cls.__name__}: {base.__name__} splits u' = f(u, t) into two parts, which "
+                    f"F(t, u, u') = 0 does not have; use an implicit method"
+                )
+            known: Any = cls
+            source = f"{base.__name__} of {base.__module__}"
+            return tableau_of_coefficients(cls.__name__, known.matrix, known.weights, known.nodes, source)
+    return None
+
+
+def require_tableau(cls: type[Any]) -> None:
+    """Raise InputError for a class without a tableau."""
+    if getattr(cls, "method", None) is None:
+        raise InputError(
+            f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
+            f"pySDC's Runge-Kutta classes as a second base"
+        )
+
+
 _HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"
 
 METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
