@@ -548,7 +548,7 @@ class Times(OutputTimes):
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
-        "True writes it to a file beside ``out`` too.",
+        "It is written to a file beside ``out``, too; of more than 4 million values only if True.",
     )
 
 
@@ -819,8 +819,8 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
+    """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:

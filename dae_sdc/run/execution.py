@@ -391,7 +391,7 @@ class Execution:
             events=() if located is None else located.records(located.events),
             switches=() if located is None else located.records(located.switches),
             dense=between,
-            saves_dense=bool(self.given.dense),
+            saves_dense=self.given.dense,
             unknowns=self.unknowns,
         )
         solution = solution.with_corrected_events()

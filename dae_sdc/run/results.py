@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked, shown
+from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run.files import check_place, opened, partial_name, read_array, replacing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FORMAT = "dae_sdc result"
 _VERSION = 1
@@ -32,6 +36,9 @@ _SIDECAR: Mapping[str, type] = {
     **{"kind": str, "rows": int, "columns": list, "units": dict},
     **{"parameters": dict, "command": str, "info": dict},
 }
+
+DRAWING = "dae_sdc.plotting.plot:plot"
+"""The function that draws results, of a higher room."""
 
 BESIDE = ".dense.npz"
 """Suffix of the file with the data for values between the steps of a solution."""
@@ -144,6 +151,30 @@ class Result:
             raise InputError(
                 f"a result cannot hold Python objects; got {data.dtype}; use numbers or fixed-width text"
             )
+
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """Draw the result, see :func:`dae_sdc.plotting.plot.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            A kind of picture of this kind of result; the first one if not given.
+        **options
+            Those of the kind of picture; ``out``, the file to write.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture. It opens no window; Jupyter shows it.
+
+        Raises
+        ------
+        InputError
+            If the kind or an option does not fit, or the picture cannot be written.
+        """
+        what = (self,) if kind is None else (kind, self)
+        figure: Figure = function_at(DRAWING)(*what, **options)
+        return figure
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``<path>.npy`` and its ``.json`` sidecar, both whole or not at all.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +19,28 @@ from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_withi
 from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
+from dae_sdc.deferred import function_at
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import opened, read_archive
-from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
+from dae_sdc.run.results import BESIDE, DRAWING, Result, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DENSE_LIMIT = 10_000
 """Largest number of unknowns for which the data for values between steps is kept by default."""
+
+DENSE_FILE_LIMIT = 4_000_000
+"""Largest number of values of a solution, times by unknowns, for which that data is saved by default."""
+
+PICTURE_POINTS = 1200
+"""Times, at least, at which a picture knows a solution; about the number of its pixels."""
+
+CORRECTED_IN_PICTURES = 200
+"""Largest number of unknowns for which a picture corrects values between the steps by the equations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +73,8 @@ class Solution:
         Zeros of each event function, and of each switch of the problem.
     dense : DenseOutput, optional
         Polynomials for u(t) between the steps.
-    saves_dense : bool
-        Whether :meth:`save` writes these polynomials too.
+    saves_dense : bool, optional
+        Whether :meth:`save` writes these polynomials too; up to :data:`DENSE_FILE_LIMIT` if not given.
     unknowns : Unknowns or SavedUnknowns, optional
         The unknowns that were eliminated from a simplified model, see :meth:`values`.
     equations : Pointwise, optional
@@ -82,7 +96,7 @@ class Solution:
     events: tuple[EventRecord, ...] = field(repr=False, default=())
     switches: tuple[EventRecord, ...] = field(repr=False, default=())
     dense: DenseOutput | None = field(repr=False, default=None)
-    saves_dense: bool = field(repr=False, default=False)
+    saves_dense: bool | None = field(repr=False, default=None)
     unknowns: Unknowns | SavedUnknowns | None = field(repr=False, default=None)
     equations: Pointwise | None = field(repr=False, default=None)
 
@@ -265,6 +279,31 @@ class Solution:
         parts = (self.message, _interpolated(failed) if failed.size else "")
         return replace(self, message="; ".join(part for part in parts if part))
 
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """Draw the solution, see :func:`dae_sdc.plotting.plot.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            "linear" over time, "phase" or "mechanism"; chosen by the options if not given.
+        **options
+            ``show``, ``steps`` and ``log``; ``x`` and ``y`` of a phase plot; ``points`` and ``bars`` of a
+            mechanism; ``out``, the file to write.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture. It opens no window; Jupyter shows it.
+
+        Raises
+        ------
+        InputError
+            If the kind or an option does not fit, or the picture cannot be written.
+        """
+        what = (self,) if kind is None else (kind, self)
+        figure: Figure = function_at(DRAWING)(*what, **options)
+        return figure
+
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
         n = self.u.shape[1]
@@ -302,7 +341,8 @@ class Solution:
     def save(self, path: str | Path) -> Path:
         """Write the solution to a .npy file with a .json beside it.
 
-        With ``dense=True`` the polynomials for u(t) are written to ``<name>.dense.npz`` too.
+        The polynomials for u(t) are written to ``<name>.dense.npz`` too, with ``dense=True`` or if they are
+        not very large.
 
         Parameters
         ----------
@@ -320,13 +360,56 @@ class Solution:
             If it cannot be written.
         """
         result, dense = self.result(), self.dense
-        if dense is None or not self.saves_dense:
+        small = dense is not None and dense.values.size <= DENSE_FILE_LIMIT
+        if dense is None or not (small if self.saves_dense is None else self.saves_dense):
             return result.save(path)
         arrays: dict[str, Any] = {"checksum": np.array(checksum(result.data)), **dense.arrays()}
+        arrays |= self._samples_of_eliminated()
         return result.save_with(path, lambda file: np.savez(file, **arrays))
 
+    def for_picture(self, logarithmic: bool = False) -> Solution:
+        """A copy at so many times that straight lines between them look like the solution.
+
+        Parameters
+        ----------
+        logarithmic : bool
+            Whether the axis of time is to be logarithmic.
+
+        Returns
+        -------
+        Solution
+            The solution as it is where it was not kept between the steps, or has more steps than a picture
+            can show. Values of large systems between the steps are those of the polynomials alone.
+        """
+        dense = self.dense
+        if dense is None or len(dense.ends) > 4 * PICTURE_POINTS or not len(dense.ends):
+            return self
+        small = self.u.shape[1] <= CORRECTED_IN_PICTURES
+        whole = self if small else replace(self, equations=None)
+        return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
+
+    def _samples_of_eliminated(self) -> dict[str, Vector]:
+        """Values of the eliminated unknowns between the steps, which a file without equations cannot tell."""
+        if isinstance(self.unknowns, SavedUnknowns):
+            return self.unknowns.samples
+        if self.unknowns is None or not self.unknowns.removed:
+            return {}
+        fine = self.for_picture()
+        table = np.full((len(fine.t), len(self.unknowns.removed)), np.nan)
+        for at, name in enumerate(self.unknowns.removed):
+            with suppress(InputError):  # it is not determined; the others are saved
+                table[:, at] = fine.values(name)
+        return {"sample_times": fine.t, "samples": table}
+
+    @staticmethod
+    def beside(path: str | os.PathLike[str]) -> Path:
+        """The file for values between the steps that belongs to a ``.npy`` file."""
+        source = Path(path)
+        source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
+        return source.with_suffix(BESIDE)
+
     @classmethod
-    def load(cls, path: str | Path) -> Solution:
+    def load(cls, path: str | os.PathLike[str]) -> Solution:
         """Read a solution that :meth:`save` wrote.
 
         Parameters
@@ -359,16 +442,16 @@ class Solution:
             kind: tuple(EventRecord.of(record, n) for record in parameters.pop(kind, ()))
             for kind in ("events", "switches")
         }
-        source = Path(path)
-        source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
-        beside = source.with_suffix(BESIDE)
-        dense = _load_dense(beside, result) if beside.exists() else None
+        beside = cls.beside(path)
+        dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
         others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
         fields: Mapping[str, Any] = data.dtype.fields or {}
         shape = fields["others"][0].shape if "others" in fields else (0,)
         if not len(others) == len(units) == sum(shape):
             raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
-        unknowns = SavedUnknowns(others, units, data["t"].copy(), data["others"].copy()) if others else None
+        unknowns = None
+        if others:
+            unknowns = SavedUnknowns(others, units, data["t"].copy(), data["others"].copy(), samples)
         return cls(
             data["t"].copy(),
             data["u"].copy(),
@@ -484,13 +567,20 @@ def _lacking(parameters: Mapping[str, Any], n: int) -> list[str]:
     return wrong
 
 
-def _load_dense(path: Path, result: Result) -> DenseOutput:
+def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vector]]:
+    """The polynomials in a file, and samples of eliminated unknowns."""
     try:
         with opened(path) as file:
             arrays = read_archive(file)
         belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
         if dense.values.shape[1:] != result.data["u"].shape[1:]:
             raise ValueError("has another number of unknowns")
+        samples = {name: table for name, table in arrays.items() if name in ("sample_times", "samples")}
+        if samples and samples["samples"].shape != (
+            len(samples["sample_times"]),
+            *result.data["others"].shape[1:],
+        ):
+            raise ValueError("has another number of eliminated unknowns")
     except ResultFileError:  # is a ValueError too
         raise
     except (ValueError, KeyError, IndexError, TypeError, OverflowError):
@@ -502,4 +592,4 @@ def _load_dense(path: Path, result: Result) -> DenseOutput:
             f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
             f"steps alone"
         )
-    return dense
+    return dense, samples

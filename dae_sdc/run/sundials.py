@@ -149,7 +149,7 @@ def integrate(given: SundialsOptions) -> Solution:
     label["max_order"] = task.max_order
 
     def solution(message: str) -> Solution:
-        found = record.solution(message, label, bool(given.dense))
+        found = record.solution(message, label, given.dense)
         if times is not None:
             found = found.at(times)
         return found if kept else replace(found, dense=None)
@@ -317,7 +317,7 @@ class _Record:
         first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
         return bool(first < np.searchsorted(self.times, end, side="right"))
 
-    def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool) -> Solution:
+    def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:
         """The solution up to the last step."""
         task, problem = self.task, self.task.problem
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
