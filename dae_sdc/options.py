@@ -573,8 +573,9 @@ class ResultFile(Group):
     out: str | Path | None = option(
         None,
         "file for the result; a .json of the same name says how it was made",
-        "Its name gets ``.npy`` where that is missing. Until the run has come to its end, and when it fails, "
-        "what it has computed lies in ``<out>.partial.npy`` beside.",
+        "Its name gets ``.npy`` where that is missing; a name that ends in ``.csv`` gets the columns as "
+        "text, and no file beside. Until the run has come to its end, and when it fails, what it has "
+        "computed lies in ``<out>.partial.npy`` beside.",
         metavar="FILE.npy",
         told=False,
     )

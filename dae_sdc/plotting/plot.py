@@ -222,6 +222,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
     # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
     from dae_sdc.run.results import load
     from dae_sdc.run.solution import Solution
+    from dae_sdc.run.solution_files import file_between
 
     found: dict[str, Any] = {}
     for number, one in enumerate(given, start=1):
@@ -229,7 +230,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
             found |= {str(label): part for label, part in one.items()}
         elif isinstance(one, str | os.PathLike):
             result = load(one)
-            polynomials = result.kind == SEVERAL and Solution.beside(one).exists()
+            polynomials = result.kind == SEVERAL and file_between(one).exists()
             found[os.fspath(one)] = Solution.load(one) if polynomials else result
         elif isinstance(one, Sequence):
             found |= {f"run {place}": part for place, part in enumerate(one, start=1)}
@@ -320,6 +321,9 @@ def _animation(figure: Any) -> bytes:
     from dae_sdc.plotting.mechanism import FRAMES_PER_SECOND
 
     FigureCanvasAgg(figure)
+    figure.show_frame(0)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what is placed stays there, and is not placed anew in every frame
     writer = PillowWriter(fps=FRAMES_PER_SECOND)
     with TemporaryDirectory() as place:
         with writer.saving(figure, f"{place}/motion.gif", dpi=ANIMATION_DPI):

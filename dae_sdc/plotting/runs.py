@@ -18,7 +18,7 @@ from dae_sdc.options import names_in
 from dae_sdc.plotting import style, table
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.run.results import Result
-from dae_sdc.run.solution import PICTURE_POINTS, Solution
+from dae_sdc.run.solution import PICTURE_POINTS, Solution, for_picture
 from dae_sdc.run.unknowns import SavedUnknowns
 
 Values = NDArray[np.float64]
@@ -113,7 +113,7 @@ class Run:
         if self.between is None:
             return self.rows, [self.at_rows(one) for one in chosen]
         if logarithmic not in self.fine:
-            self.fine[logarithmic] = self.between.for_picture(logarithmic)
+            self.fine[logarithmic] = for_picture(self.between, logarithmic)
         fine = self.fine[logarithmic]
         return fine.t, [self._between(fine, one) for one in chosen]
 

@@ -42,7 +42,7 @@ from dae_sdc.run.callbacks import (
 )
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, parameters_of
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -351,7 +351,7 @@ class _Record:
                 "names": list(problem.names),
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,
-                "params": {name: plain(value) for name, value in problem.params.items()},
+                "params": parameters_of(problem),
             },
             dense=between,
             saves_dense=saves_dense,
