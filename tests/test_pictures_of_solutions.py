@@ -80,6 +80,18 @@ def test_unknowns_without_a_derivative_are_dashed() -> None:
     assert nobody_looked.get_title(loc="left") == ""
 
 
+def test_eliminated_unknowns_are_called_what_they_are() -> None:
+    made = table({"x": np.ones(4), "y": np.ones(4)}, n_diff=1, others=["force"], other_units=[""])
+    types = [*((name, made.data.dtype[name]) for name in made.data.dtype.names or ()), ("others", "f8", (1,))]
+    data = np.zeros(4, dtype=types)
+    data["t"], data["u"], data["others"] = made.data["t"], 1.0, 0.5
+    axes = ds.plot(Result("solution", data, {"t": "s"}, made.parameters, info={})).axes[0]
+    assert list(curves(axes)) == ["x", "y", "force"]
+    assert axes.get_title(loc="left") == (
+        "solid: with a derivative in the equations; dashed: without or computed from the others"
+    )
+
+
 def test_steps_are_marked_if_asked(oscillator: Any) -> None:
     plain, marked = oscillator.plot(show="u[0]"), oscillator.plot(show="u[0]", steps=True)
     assert all(line.get_marker() in ("None", "") for line in plain.axes[0].lines)

@@ -317,6 +317,22 @@ def test_errors_that_are_not_finite_are_gaps() -> None:
     loglog(result).draw_without_rendering()
 
 
+def test_what_failed_is_shown_at_its_place() -> None:
+    result = orders(MANY[:2])
+    result.data["error"][[1, 9]] = np.nan
+    first, second = loglog(result).axes[1].lines, loglog(result).axes[0].lines
+    for lines in (first, second):
+        crosses = [line for line in lines if line.get_marker() == "x"]
+        assert all(np.asarray(line.get_xdata()).tolist() == [0.05] for line in crosses)
+    assert sum(line.get_marker() == "x" for line in [*first, *second]) == 2
+    failed = sweeps()
+    failed.data["error"][2:7] = np.nan
+    axes = semilogy(failed).axes[0]
+    assert axes.get_title(loc="right") == "x failed"
+    (crosses_of_panel,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert np.asarray(crosses_of_panel.get_xdata()).tolist() == [2, 3, 4, 5, 6]
+
+
 def test_many_groups_and_curves_fit_on_the_page() -> None:
     groups = ("position", "velocity", "multiplier", "differential", "algebraic")
     figure = loglog(orders(MANY, groups))

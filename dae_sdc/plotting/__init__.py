@@ -1,4 +1,4 @@
-"""Pictures from the result files of studies; matplotlib is loaded when the first picture is made."""
+"""Pictures of solutions and of results of studies; matplotlib is loaded when the first picture is made."""
 
 from __future__ import annotations
 

@@ -23,8 +23,11 @@ from dae_sdc.run.unknowns import SavedUnknowns
 
 Values = NDArray[np.float64]
 
-WITH, WITHOUT = "with a derivative in the equations", "without"
+WITH, WITHOUT = "with a derivative in the equations", "without a derivative in the equations"
 """What differential and algebraic unknowns are called in pictures."""
+
+COMPUTED = "computed from the others"
+"""What eliminated unknowns are called in pictures."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Unknown:
     name, unit : str
         As the user called it.
     kind : str
-        :data:`WITH` or :data:`WITHOUT`, empty if it is not known which, or "derivative" for "der(x)".
+        :data:`WITH`, :data:`WITHOUT` or :data:`COMPUTED`, empty if it is not known which, or "derivative".
     source : str
         Column of the result that holds it: "u", "du" or "others".
     column : int
@@ -88,7 +91,7 @@ class Run:
         self.unknowns = {name: Unknown(name, unit, kind, "u", at) for name, unit, kind, at in state}
         self.state_names = tuple(self.unknowns)
         for at, (name, unit) in enumerate(zip(more, more_units, strict=True)):
-            self.unknowns.setdefault(name, Unknown(name, unit, WITHOUT, "others", at))
+            self.unknowns.setdefault(name, Unknown(name, unit, COMPUTED, "others", at))
 
     @cached_property
     def rates(self) -> dict[str, Unknown]:

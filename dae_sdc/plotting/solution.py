@@ -29,6 +29,9 @@ LARGEST_RATIO = 100.0
 FEW_ROWS = 60
 """Number of times up to which points are drawn at all of them where nothing is known in between."""
 
+STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}
+"""Look of the ends of steps."""
+
 _LEGEND_ROWS = 14
 _LETTERS_BESIDE = 22
 _LETTER = 0.068
@@ -100,7 +103,7 @@ def linear(
         figure.align_ylabels(list(grid))
         grid[-1].set_xlabel(f"time{style.bracket(runs[0].result.units.get('t'))}")
         handles = [
-            *_of_runs(runs, by_run),
+            *_some(list(_of_runs(runs, by_run))),
             *events_and_switches(runs, lambda times, look: _lines(grid, times, look)),
             *failures(runs, lambda run, look: [axes.axvline(run.rows[-1], **look) for axes in grid]),
         ]
@@ -110,15 +113,11 @@ def linear(
     return figure
 
 
-STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}
-
-
 def _panels(
     runs: list[Run], show: str | Sequence[str] | None, logarithmic: bool, split: bool
 ) -> list[_Panel]:
     """The panels, first by unit and then, if ``split``, by size."""
-    state = [[run.unknowns[name] for name in run.state_names] for run in runs]
-    chosen = state if show is None else choose(runs, show)
+    chosen = [list(run.unknowns.values()) for run in runs] if show is None else choose(runs, show)
     alone = len(runs) > len(style.LINES)  # no line style is left for a run: each unknown has a panel
     # Dashed lines tell kinds of unknowns apart in a panel, unless there are too many, or runs are dashed.
     most = max(
@@ -177,14 +176,14 @@ def _is_crowded(run: Run) -> bool:
 
 
 def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: bool) -> None:
-    mixed = len(runs) == 1 and {WITH, WITHOUT} <= panel.kinds
+    dashed = panel.kinds - {WITH} if len(runs) == 1 and WITH in panel.kinds else set()
     lines: list[Line2D] = []
     for number, (one, curves) in enumerate(panel.curves.items()):
         for run, (times, values) in curves.items():
             look = style.line(run, len(runs)) if by_run else style.line(number, len(panel.curves))
             if not by_run:
                 look["linestyle"] = style.LINES[run % len(style.LINES)]
-            if mixed and one.kind == WITHOUT:
+            if one.kind in dashed:
                 look["linestyle"] = style.LINES[1]
             drawn = np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
             if len(times) == 1 or (runs[run].between is None and len(times) <= FEW_ROWS):
@@ -201,12 +200,7 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
     shown = ", ".join(names)
     short = len(shown) + len(panel.unit) <= _LETTERS_BESIDE
     axes.set_ylabel(f"{style.text(shown) if short else f'{len(names)} unknowns'}{style.bracket(panel.unit)}")
-    kinds = (
-        f"solid: {WITH}; dashed: {WITHOUT}"
-        if mixed
-        else "; ".join(_told(kind) for kind in sorted(panel.kinds))
-    )
-    axes.set_title(kinds, loc="left", fontsize=style.SMALL, color=style.GREY)
+    axes.set_title(_kinds(panel.kinds, dashed), loc="left", fontsize=style.SMALL, color=style.GREY)
     if panel.hidden:
         note = f"{panel.hidden} more not drawn; choose with --show"
         axes.set_title(note, loc="right", fontsize=style.SMALL, color=style.GREY)
@@ -215,24 +209,30 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
     axes.margins(x=0.01)
 
 
-def _told(kind: str) -> str:
-    return f"{kind} a derivative in the equations" if kind == WITHOUT else kind
+def _kinds(kinds: set[str], dashed: set[str]) -> str:
+    """What the unknowns of a panel are, by line style if they differ."""
+    told = " or ".join(sorted(dashed or kinds, reverse=True))
+    return f"solid: {WITH}; dashed: {told.replace(WITHOUT, 'without')}" if dashed else told
 
 
 def _legend(axes: Any, lines: list[Line2D]) -> None:
     """The names beside the panel; of many that go from dark to light, some with the first and the last."""
-    entries = [(line, str(line.get_label())) for line in lines]
-    if len(lines) > 2 * _LEGEND_ROWS:
-        places = np.linspace(0, len(lines) - 1, _LEGEND_ROWS).round().astype(int)
-        entries = [entries[place] for place in dict.fromkeys(places.tolist())]
+    entries = _some(lines)
     axes.legend(
-        *zip(*entries, strict=True),
+        handles=entries,
         title=f"some of {len(lines)}" if len(entries) < len(lines) else None,
         loc="upper left",
         bbox_to_anchor=(1.0, 1.04),
         ncols=-(-len(entries) // _LEGEND_ROWS),
         borderaxespad=0.3,
     )
+
+
+def _some(lines: Sequence[Line2D]) -> list[Line2D]:
+    """All lines, or if there are very many, some with the first and the last."""
+    if len(lines) <= 2 * _LEGEND_ROWS:
+        return list(lines)
+    return [lines[place] for place in np.linspace(0, len(lines) - 1, _LEGEND_ROWS).round().astype(int)]
 
 
 def _legend_rows(panel: _Panel) -> int:
@@ -251,7 +251,7 @@ def _legend_width(panel: _Panel) -> float:
 
 def _scale(axes: Any, axis: str, runs: list[Run], curves: list[tuple[Values, Values]]) -> None:
     """Logarithmic axes; values of both signs have a linear part around 0."""
-    if "x" in axis and "n" not in axis:
+    if "x" in axis:
         first = min((run.rows[1] for run in runs if len(run.rows) > 1), default=1.0)
         axes.set_xscale("log") if first > 0.0 else None
         axes.set_xlim(left=first) if first > 0.0 else None
@@ -335,4 +335,6 @@ def place_legend(figure: Figure, handles: list[Line2D], width: float) -> None:
     if handles:
         longest = max(len(line) for handle in handles for line in str(handle.get_label()).splitlines())
         columns = max(1, min(len(handles), int(width / (0.9 + _LETTER * longest))))
+        rows = -(-len(handles) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.175 * (rows - 1))
         figure.legend(handles=handles, loc="outside lower center", ncols=columns)
