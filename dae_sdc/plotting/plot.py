@@ -252,8 +252,10 @@ def _table(one: Any) -> Result:
 
 
 def _fitting(result: Result, options: Mapping[str, Any], origin: str) -> str:
-    """The first kind of picture that draws a result and takes all options."""
-    fitting = [name for name in PICTURES if _draws(name, result)]
+    """The kind of picture that draws a result and takes all options: that of its name, or the first one."""
+    fitting = sorted(
+        (name for name in PICTURES if _draws(name, result)), key=lambda name: name != result.kind
+    )
     for name in fitting:
         if _takes(PICTURES[name], options):
             return name
