@@ -27,8 +27,8 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.results import DRAWING, Result, checksum, command_line
 from dae_sdc.run.solution_files import SAMPLES, fields_of_file
 from dae_sdc.run.tables import summarised
-from dae_sdc.run.text import aligned
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
+from dae_sdc.text import aligned
 from dae_sdc.views import html_picture, html_table, html_view
 
 if TYPE_CHECKING:
