@@ -21,7 +21,8 @@ from dae_sdc.plotting.runs import WITH, WITHOUT, Run, Unknown, Values, choose, h
 MOST = 8
 """Unknowns in a panel unless the reader names them."""
 
-MOST_PANELS = 12
+PANELS_OF_A_SOLUTION = 12
+"""Panels unless the reader names unknowns."""
 
 LARGEST_RATIO = 100.0
 """Ratio of sizes from which the smaller unknown, invisible beside the larger, has a panel of its own."""
@@ -147,9 +148,9 @@ def _panels(
             panel.curves.setdefault(known, {})[number] = (times, column)
     found = [panel for panel in panels.values() if panel.curves]
     found = [part for panel in found for part in (_by_size(panel) if split else [panel])]
-    for panel in found[:MOST_PANELS][-1:]:
-        panel.hidden += sum(len(left.curves) for left in found[MOST_PANELS:])
-    return found[:MOST_PANELS] if show is None else found
+    for panel in found[:PANELS_OF_A_SOLUTION][-1:]:
+        panel.hidden += sum(len(left.curves) for left in found[PANELS_OF_A_SOLUTION:])
+    return found[:PANELS_OF_A_SOLUTION] if show is None else found
 
 
 def _by_size(panel: _Panel) -> list[_Panel]:
