@@ -1,7 +1,8 @@
-"""MPI is loaded when it is used: modules of pySDC that import mpi4py at once get it later.
+"""Imports that wait: of MPI, which is loaded when it is used, and of functions of higher rooms.
 
-pySDC's states and its output of fields import ``mpi4py.MPI`` wherever it is installed. That starts MPI, or
-ends the process where MPI is broken, and is of use to runs on ranks only.
+Modules of pySDC that import mpi4py at once get it later: pySDC's states and its output of fields import
+``mpi4py.MPI`` wherever it is installed. That starts MPI, or ends the process where MPI is broken, and is of
+use to runs on ranks only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -20,6 +21,13 @@ LATER: Final = frozenset({"pySDC.implementations.datatype_classes.mesh", "pySDC.
 """Modules that import mpi4py and can do without it until they are given a communicator."""
 
 PACKAGE: Final = "mpi4py"
+
+
+def function_at(home: str) -> Callable[..., Any]:
+    """The function at "module:function", whose module is imported now; it may be in a higher room."""
+    module, _, name = home.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
 
 
 class Later:

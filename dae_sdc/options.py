@@ -548,7 +548,7 @@ class Times(OutputTimes):
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
-        "True writes it to a file beside ``out`` too.",
+        "It is written to a file beside ``out``, too; of more than 4 million values only if True.",
     )
 
 
@@ -573,8 +573,9 @@ class ResultFile(Group):
     out: str | Path | None = option(
         None,
         "file for the result; a .json of the same name says how it was made",
-        "Its name gets ``.npy`` where that is missing. Until the run has come to its end, and when it fails, "
-        "what it has computed lies in ``<out>.partial.npy`` beside.",
+        "Its name gets ``.npy`` where that is missing; a name that ends in ``.csv`` gets the columns as "
+        "text, and no file beside. Until the run has come to its end, and when it fails, what it has "
+        "computed lies in ``<out>.partial.npy`` beside.",
         metavar="FILE.npy",
         told=False,
     )
@@ -819,8 +820,8 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a text, separated by commas; one inside parentheses belongs to a name, as in der(x,2)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]
+    """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:

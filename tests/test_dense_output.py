@@ -414,10 +414,16 @@ def test_a_solution_comes_back_from_its_files(sweeper: str, t_eval: Any, tmp_pat
     assert np.array_equal(ds.Solution.load(tmp_path / "copy")(times), done(times))
 
 
-def test_only_those_who_ask_get_the_second_file(tmp_path: Path, simple: Any) -> None:
-    ds.solve("simple", dt=0.1, dense=True).save(tmp_path / "run")
-    assert (tmp_path / "run.dense.npz").exists()
+def test_those_who_do_not_want_it_get_no_second_file(
+    tmp_path: Path, simple: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     simple.save(tmp_path / "run")
+    assert (tmp_path / "run.dense.npz").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr("dae_sdc.run.solution.DENSE_FILE_LIMIT", 1)
+        simple.save(tmp_path / "large")
+        assert not (tmp_path / "large.dense.npz").exists()
+    ds.solve("simple", dt=0.1, dense=False).save(tmp_path / "run")
     assert not (tmp_path / "run.dense.npz").exists()
     bare = ds.Solution.load(tmp_path / "run.npy")
     assert np.array_equal(bare.u, simple.u)

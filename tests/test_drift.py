@@ -160,7 +160,8 @@ def test_a_curve_for_each_case_in_three_panels(pendulum: Result, tmp_path: Path)
         assert [line.get_label() for line in axes.get_lines()][: len(cases)] == cases
     (curve,) = [line for line in panels[2].get_lines() if line.get_label() == "rattle"]
     assert np.allclose(curve.get_ydata(), column(pendulum, "rattle", "energy"))
-    picture = plot("drift", pendulum.save(tmp_path / "drift.npy"), tmp_path / "drift.svg")
+    picture = tmp_path / "drift.svg"
+    plot("drift", pendulum.save(tmp_path / "drift.npy"), out=picture)
     assert picture.stat().st_size > 5000
 
 

@@ -366,11 +366,11 @@ def test_the_verb_writes_a_file_that_four_pictures_draw(
     assert main([*words, "--omega", "0.1:100", "--out", str(out)]) == 0
     assert "2 finite poles, 3 infinite" in capsys.readouterr().out
     for kind in ("bode", "nyquist", "poles", "step"):
-        assert ds.plot(kind, out, out=tmp_path / f"{kind}.png").exists()
+        assert ds.plot(kind, out, out=tmp_path / f"{kind}.png").axes
     run = tmp_path / "run.npy"
     ds.solve("pendulum", t_end=1.0, rtol=1e-7, out=run)
     along = tmp_path / "along.npy"
     assert main(["linearize", "pendulum", "--along", str(run), "--points", "21", "--out", str(along)]) == 0
-    assert ds.plot("eigenvalues", along).exists()
+    assert ds.plot("eigenvalues", along).axes
     assert main(["linearize", "pendulum", "--along", str(run), "--inputs", "g"]) == 2
     assert callable(linearize_verb)

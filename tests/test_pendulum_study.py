@@ -179,7 +179,7 @@ def test_labels_name_what_was_chosen() -> None:
 
 def test_every_method_has_a_picture_with_the_start_in_it(stiff: Result, tmp_path: Path) -> None:
     file = stiff.save(tmp_path / "study.npy")
-    pictures = plot_all("pendulum", file, tmp_path / "way.png")
+    pictures = list(plot_all(("pendulum", file), tmp_path / "way.png", {}))
     assert [picture.name for picture in pictures] == [f"way-{name}.png" for name in methods(stiff)]
     assert all(picture.stat().st_size > 5000 for picture in pictures)
     for name in methods(stiff):

@@ -121,12 +121,12 @@ def sweeps(
 
 
 def curves(axes: Axes) -> list[Line2D]:
-    """The lines that carry data: references and the mark of the floor have no marker."""
-    return [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
+    """The lines that carry data, which alone are named: not references and the mark of the floor."""
+    return [line for line in axes.lines if not str(line.get_label()).startswith("_")]
 
 
-def looks(lines: Sequence[Line2D]) -> set[tuple[Any, Any]]:
-    return {(line.get_color(), line.get_marker()) for line in lines}
+def looks(lines: Sequence[Line2D]) -> set[tuple[Any, Any, Any]]:
+    return {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
 
 
 def values(line: Line2D) -> NDArray[np.float64]:
@@ -168,7 +168,10 @@ def clipped_or_overlapping(figure: Figure) -> list[str]:
 def test_solution_has_a_panel_for_each_unit_with_names_and_units() -> None:
     figure = linear(pendulum())
     assert [axes.get_ylabel() for axes in figure.axes] == ["x, y [m]", "vx, vy [m/s]", "lam [1/s$^{2}$]"]
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["differential"] * 2 + ["algebraic"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        *["with a derivative in the equations"] * 2,
+        "without a derivative in the equations",
+    ]
     assert [len(curves(axes)) for axes in figure.axes] == [2, 2, 1]
     assert figure.axes[-1].get_xlabel() == "time [s]"
     assert legend(figure.axes[0]) == ["x", "y"]
@@ -184,14 +187,9 @@ def test_solution_draws_the_data() -> None:
 
 def test_large_solution_says_how_many_are_not_drawn() -> None:
     figure = linear(power_grid())
-    assert [len(curves(axes)) for axes in figure.axes] == [8, 3, 8, 8]
+    assert [len(curves(axes)) for axes in figure.axes] == [8, 8]
     notes = [axes.get_title(loc="right") for axes in figure.axes]
-    assert [note.split(";")[0] for note in notes] == [
-        "19 more not drawn",
-        "",
-        "10 more not drawn",
-        "1 more not drawn",
-    ]
+    assert [note.split(";")[0] for note in notes] == ["37 more not drawn", "4 more not drawn"]
     for axes in figure.axes:
         assert len(looks(curves(axes))) == len(curves(axes))
     assert not clipped_or_overlapping(figure)
@@ -199,7 +197,7 @@ def test_large_solution_says_how_many_are_not_drawn() -> None:
 
 def test_unknowns_choose_the_curves_and_lift_the_limit() -> None:
     figure = linear(power_grid(), ["V20", "d1"])
-    assert [axes.get_ylabel() for axes in figure.axes] == ["d1 [rad]", "V20 [rad]"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["V20, d1 [rad]"]
     everything = linear(power_grid(), power_grid().parameters["names"])
     assert [len(curves(axes)) for axes in everything.axes] == [27, 3, 18, 9]
     assert len(looks(curves(everything.axes[0]))) == 27
@@ -207,7 +205,7 @@ def test_unknowns_choose_the_curves_and_lift_the_limit() -> None:
 
 
 def test_unknown_unknowns_are_named_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"no unknown 'lamb'; did you mean 'lam'\? choose from: x, y, vx"):
+    with pytest.raises(InputError, match=r"unknown name 'lamb'; did you mean 'lam'\? Available: lam, vx, vy"):
         linear(pendulum(), ["x", "lamb"])
     with pytest.raises(InputError, match="no unknowns to draw; choose from: x, y"):
         linear(pendulum(), [])
@@ -319,6 +317,22 @@ def test_errors_that_are_not_finite_are_gaps() -> None:
     loglog(result).draw_without_rendering()
 
 
+def test_what_failed_is_shown_at_its_place() -> None:
+    result = orders(MANY[:2])
+    result.data["error"][[1, 9]] = np.nan
+    first, second = loglog(result).axes[1].lines, loglog(result).axes[0].lines
+    for lines in (first, second):
+        crosses = [line for line in lines if line.get_marker() == "x"]
+        assert all(np.asarray(line.get_xdata()).tolist() == [0.05] for line in crosses)
+    assert sum(line.get_marker() == "x" for line in [*first, *second]) == 2
+    failed = sweeps()
+    failed.data["error"][2:7] = np.nan
+    axes = semilogy(failed).axes[0]
+    assert axes.get_title(loc="right") == "x failed"
+    (crosses_of_panel,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert np.asarray(crosses_of_panel.get_xdata()).tolist() == [2, 3, 4, 5, 6]
+
+
 def test_many_groups_and_curves_fit_on_the_page() -> None:
     groups = ("position", "velocity", "multiplier", "differential", "algebraic")
     figure = loglog(orders(MANY, groups))
@@ -389,7 +403,7 @@ def drawn(tmp_path: Path, kind: str, result: Result) -> Figure:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("error")
         patch.setattr(Figure, "savefig", keep)
-        plot(kind, result.save(tmp_path / "odd"))
+        plot(kind, result.save(tmp_path / "odd"), out=tmp_path / "odd.png")
     return figures[0]
 
 
@@ -544,8 +558,9 @@ def test_formats_follow_the_suffix_and_are_the_same_every_time(
     tmp_path: Path, kind: str, make: Any, suffix: str
 ) -> None:
     path = make().save(tmp_path / "study")
-    first = plot(kind, path, tmp_path / f"one{suffix}")
-    second = plot(kind, path, tmp_path / f"two{suffix}")
+    first, second = (tmp_path / f"{name}{suffix}" for name in ("one", "two"))
+    for target in (first, second):
+        assert isinstance(plot(kind, path, out=target), Figure)
     assert first.read_bytes().startswith(SIGNATURES[suffix])
     assert first.read_bytes() == second.read_bytes()
     assert len(list(tmp_path.iterdir())) == 4
@@ -554,13 +569,14 @@ def test_formats_follow_the_suffix_and_are_the_same_every_time(
 @pytest.mark.parametrize("given", ["study.npy", "study", "run.0.1"])
 def test_the_picture_goes_beside_the_result(tmp_path: Path, given: str) -> None:
     orders().save(tmp_path / given)
-    assert plot("loglog", tmp_path / given) == tmp_path / f"{given.removesuffix('.npy')}.png"
+    assert main(parse(str(tmp_path / given))) == 0
+    assert (tmp_path / f"{given.removesuffix('.npy')}.png").is_file()
 
 
-@pytest.mark.parametrize("out", ["study.gif", "study", "study.npy"])
+@pytest.mark.parametrize("out", ["study.bmp", "study", "study.npy"])
 def test_other_suffixes_are_refused_with_the_list(tmp_path: Path, out: str) -> None:
-    with pytest.raises(InputError, match=r"a picture ends in \.png, \.svg, \.pdf"):
-        plot("loglog", orders().save(tmp_path / "study"), tmp_path / out)
+    with pytest.raises(InputError, match=r"a picture ends in \.png, \.svg, \.pdf, \.gif"):
+        plot("loglog", orders().save(tmp_path / "study"), out=tmp_path / out)
 
 
 @pytest.mark.parametrize(
@@ -577,7 +593,7 @@ def test_other_suffixes_are_refused_with_the_list(tmp_path: Path, out: str) -> N
 )
 def test_the_wrong_kind_names_the_right_one(tmp_path: Path, kind: str, make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        plot(kind, make().save(tmp_path / "study"), tmp_path / "study.png")
+        plot(kind, make().save(tmp_path / "study"), out=tmp_path / "study.png")
     assert not list(tmp_path.glob("*.png"))
 
 
@@ -595,9 +611,11 @@ def test_unknown_kinds_are_listed(tmp_path: Path) -> None:
 def test_unknowns_without_effect_are_refused(tmp_path: Path) -> None:
     path = orders().save(tmp_path / "study")
     with pytest.raises(InputError, match="no effect on 'loglog'"):
-        plot("loglog", path, unknowns=["x"])
-    with pytest.raises(InputError, match="must be a sequence of texts; got 'x'"):
-        plot("linear", path, unknowns="x")
+        plot("loglog", path, show=["x"])
+    with pytest.raises(InputError, match="x has no effect on 'linear'; leave it away; 'phase' takes it"):
+        plot("linear", pendulum().save(tmp_path / "solution"), x="x")
+    with pytest.raises(InputError, match="show must be a text or a sequence of texts; got 5"):
+        plot("linear", path, show=5)  # type: ignore[arg-type]
 
 
 def test_results_without_columns_or_rows_are_told(tmp_path: Path) -> None:
@@ -613,7 +631,7 @@ def test_missing_result_and_missing_directory_are_told(tmp_path: Path) -> None:
     with pytest.raises(ResultFileError, match="no file"):
         plot("loglog", tmp_path / "study.npy")
     with pytest.raises(InputError, match="does not exist"):
-        plot("loglog", orders().save(tmp_path / "study"), tmp_path / "nowhere" / "study.png")
+        plot("loglog", orders().save(tmp_path / "study"), out=tmp_path / "nowhere" / "study.png")
     with pytest.raises(ResultFileError, match="is a directory"):
         plot("loglog", "")
 
@@ -627,17 +645,19 @@ def test_a_failing_picture_leaves_the_old_one(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(Figure, "savefig", fail)
     with pytest.raises(InputError, match="No space left"):
-        plot("loglog", orders().save(tmp_path / "study"), out)
+        plot("loglog", orders().save(tmp_path / "study"), out=out)
     assert out.read_bytes() == b"old"
     assert not list(tmp_path.glob(".*"))
 
 
 def test_settings_of_matplotlib_are_neither_used_nor_changed(tmp_path: Path) -> None:
     path = orders().save(tmp_path / "study")
-    plain = plot("loglog", path, tmp_path / "plain.svg").read_bytes()
+    plot("loglog", path, out=tmp_path / "plain.svg")
+    plain = (tmp_path / "plain.svg").read_bytes()
     with matplotlib.rc_context({"font.size": 30.0, "lines.linewidth": 9.0, "axes.facecolor": "red"}):
         before = dict(matplotlib.rcParams)
-        assert plot("loglog", path, tmp_path / "again.svg").read_bytes() == plain
+        plot("loglog", path, out=tmp_path / "again.svg")
+        assert (tmp_path / "again.svg").read_bytes() == plain
         assert dict(matplotlib.rcParams) == before
 
 
@@ -653,7 +673,7 @@ def parse(*words: str) -> argparse.Namespace:
 def test_command_prints_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = pendulum().save(tmp_path / "sol")
     out = tmp_path / "sol.svg"
-    assert main(parse("linear", str(path), "-o", str(out), "--unknowns", "x, lam")) == 0
+    assert main(parse("linear", str(path), "-o", str(out), "--show", "x, lam")) == 0
     assert capsys.readouterr().out == f"{out}\n"
     assert main(parse("linear", str(path))) == 0
     assert (tmp_path / "sol.png").is_file()
@@ -661,7 +681,7 @@ def test_command_prints_the_picture(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_comma_in_parentheses_belongs_to_the_name(tmp_path: Path) -> None:
     path = solution(("der(x,2)", "x"), ("m", "m"), 2).save(tmp_path / "sol")
-    assert main(parse("linear", str(path), "--unknowns", "der(x,2),x")) == 0
+    assert main(parse("linear", str(path), "--show", "der(x,2),x")) == 0
 
 
 def test_module_says_its_verb_and_an_example() -> None:
@@ -688,7 +708,7 @@ def test_pictures_need_no_display_whatever_backend_is_set(tmp_path: Path) -> Non
     orders().save(tmp_path / "study")
     code = (
         "import sys; from dae_sdc.plotting import plot; "
-        "plot('loglog', 'study.npy', 'study.png'); "
+        "plot('loglog', 'study.npy', out='study.png'); "
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     run = subprocess.run(

@@ -121,7 +121,7 @@ def test_a_killed_run_leaves_the_finished_result_and_the_next_one_no_hidden_file
     kept = ds.Solution.load(out)
     assert np.array_equal(kept.u, whole.u) and np.array_equal(kept(0.55), whole(0.55))
     assert not ds.Solution.load(tmp_path / "run.partial.npy").success
-    ds.solve("simple", dt=0.1, out=out)
+    ds.solve("simple", dt=0.1, dense=False, out=out)
     assert names(tmp_path) == {"run.npy", "run.json"}
 
 
@@ -317,7 +317,7 @@ def test_streams_that_take_nothing_keep_the_result(streams: str, code: int, tmp_
     assert "defect" not in done.stderr and "Traceback" not in done.stderr
     assert done.stderr.count("\n") == code
     assert len(ds.load(tmp_path / "run.npy").data) == 11
-    assert names(tmp_path) == {"run.npy", "run.json"}
+    assert names(tmp_path) == {"run.npy", "run.json", "run.dense.npz"}
 
 
 @needs_posix

@@ -241,10 +241,11 @@ def test_saved_and_read(tmp_path: Path) -> None:
     again = tmp_path / "again.npy"
     found.save(again)
     np.testing.assert_array_equal(ds.Solution.load(again).values("i"), solution.values("i"))
-    picture = ds.plot("linear", path, tmp_path / "motor.svg", ["phi", "torque", "v_L"])
+    picture = tmp_path / "motor.svg"
+    ds.plot("linear", path, out=picture, show=["phi", "torque", "v_L"])
     assert "torque" in picture.read_text()
-    with pytest.raises(InputError, match="no unknown 'torqe'; did you mean 'torque'"):
-        ds.plot("linear", path, tmp_path / "motor.svg", ["torqe"])
+    with pytest.raises(InputError, match="unknown name 'torqe'; did you mean 'torque'"):
+        ds.plot("linear", path, show=["torqe"])
 
 
 def test_a_solution_goes_to_another_process_with_all_unknowns() -> None:
@@ -415,7 +416,7 @@ def test_solving_by_the_command_line(
     np.testing.assert_allclose(found.t, np.linspace(0.0, 1.0, 5))
     np.testing.assert_allclose(found.values("rx") ** 2 + found.values("ry") ** 2, 1.0, atol=1e-10)
     picture = tmp_path / "out.png"
-    code, _, _ = said(capsys, "plot", "linear", str(out), "-o", str(picture), "--unknowns", "Fx,weight,x")
+    code, _, _ = said(capsys, "plot", "linear", str(out), "-o", str(picture), "--show", "Fx,weight,x")
     assert code == 0 and picture.exists()
     code, text, _ = said(capsys, "solve", str(pendulum), "--no-simplify", "--rtol", "1e-5")
     assert code == 0 and " weight " in text

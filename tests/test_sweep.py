@@ -134,8 +134,8 @@ def test_failed_runs_are_told_kept_and_drawn(tmp_path: Path, capsys: pytest.Capt
     assert len(crosses) == 6 and "4 failed (crosses)" in figure.get_suptitle()
     (panel,) = end_values(kept, ["max(y)"]).axes
     assert panel.lines[-1].get_xdata().tolist() == [0.0, 1.0, 1.5, 2.0]
-    assert main(["plot", "end-values", str(tmp_path / "s.npy"), "--unknowns", "t_end,y"]) == 0
-    assert main(["plot", "sweep", str(tmp_path / "s.npy"), "--unknowns", "x"]) == 2
+    assert main(["plot", "end-values", str(tmp_path / "s.npy"), "--show", "t_end,y"]) == 0
+    assert main(["plot", "sweep", str(tmp_path / "s.npy"), "--show", "x"]) == 2
     assert "unknown name 'x'" in capsys.readouterr().err
 
 

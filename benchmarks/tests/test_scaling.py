@@ -252,7 +252,8 @@ def test_the_picture_shows_points_and_lines(result: Result, tmp_path: Path) -> N
         assert len(axes.lines) >= 3
         assert axes.get_xlabel() and axes.get_ylabel() and axes.get_title()
     path = result.save(tmp_path / "study")
-    assert plot("scaling", path).read_bytes()[:4] == b"\x89PNG"
+    plot("scaling", path, out=tmp_path / "study.png")
+    assert (tmp_path / "study.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(InputError, match="use `python -m benchmarks plot scaling"):
         plot("linear", path)
     bare = Result(result.kind, result.data, result.units, {**result.parameters, "fits": {}}).save(

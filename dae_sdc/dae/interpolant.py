@@ -262,6 +262,33 @@ class DenseOutput:
         rows = np.flatnonzero((times != self.ends[at]) & (times > self.t0) & (times < self.t_end))
         return rows, self._sizes[at[rows]]
 
+    def spread(self, points: int, logarithmic: bool = False) -> Vector:
+        """Increasing times between which a picture of the solution can be drawn by straight lines.
+
+        Parameters
+        ----------
+        points : int
+            Number of times, at least, spread over the run; as many are spread over its steps.
+        logarithmic : bool
+            Whether further times are spread over the logarithm of the time since the start.
+
+        Returns
+        -------
+        ndarray, shape (K,)
+            The ends of all steps, times within them, and the first time after each jump.
+        """
+        if not len(self.ends):
+            return np.array([self.t0])
+        starts, ends, within = self._starts, self.ends, -(-points // len(self.ends)) + 1
+        inner = starts[:, None] + np.outer(self._sizes, np.arange(1, within) / within)
+        begins = np.array([step.rows[0] for step in self.steps[1:]])
+        jumps = ends[:-1][(begins != self.values[:-1]).any(axis=1)] if len(begins) else ends[:0]
+        parts = [inner.ravel(), ends, np.linspace(self.t0, ends[-1], points), np.nextafter(jumps, np.inf)]
+        if logarithmic:
+            parts.append(self.t0 + np.geomspace(0.1 * self._sizes[0], ends[-1] - self.t0, points))
+        times: Vector = np.unique(np.concatenate(parts))
+        return times.clip(self.t0, self.t_end)
+
     def largest(self) -> Vector:
         """Largest absolute value of every unknown at the ends of steps, shape (n,)."""
         return np.asarray(np.abs(np.vstack([self.u0, self.values])).max(axis=0))

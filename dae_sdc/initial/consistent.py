@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
 from dae_sdc.initial.projection import TERM_ROUND_OFF
+from dae_sdc.registry import unknown
 from dae_sdc.structure.signature import brief
 
 REPORTED_CHANGE = 1e-9
@@ -208,6 +210,18 @@ class Initial:
     singular: tuple[SingularStart, ...] = ()
     unique: bool = False
     complete: bool | None = None
+
+    def __getitem__(self, name: str) -> float:
+        """``start["x"]``: the value of an unknown or of a derivative, "der(x)".
+
+        Raises
+        ------
+        InputError
+            If there is no such value.
+        """
+        if str(name) in self.values:
+            return self.values[str(name)]
+        raise InputError(unknown("name", str(name), self.values))
 
     def __str__(self) -> str:
         before = {change.name: change.before for change in self.changed}

@@ -16,6 +16,7 @@ from dae_sdc.model.equations import Equations, Parameter, Variable
 from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.views import html_table, html_view
 
 HIGHEST_DERIVATIVE = 100
 """Highest order of a derivative in equations."""
@@ -368,6 +369,20 @@ class Model(Equations):
         known = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
         return ", ".join(
             f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in known.items()
+        )
+
+    def _repr_html_(self) -> str:
+        unknowns = ((v.name, _listed(v), v.unit) for v in self.variables_by_name.values())
+        numbers = (
+            (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
+            for p in self.parameters_by_name.values()
+        )
+        equations = zip(self._equation_names, (f"0 = {one}" for one in self.expressions), strict=True)
+        return html_view(
+            f"{self.title or self.name}: {self._counts()}",
+            html_table(("unknown", "start", "unit"), unknowns),
+            html_table(("parameter", "value", "unit"), numbers),
+            html_table(("equation", ""), equations),
         )
 
     def __str__(self) -> str:

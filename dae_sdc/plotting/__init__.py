@@ -1,13 +1,13 @@
-"""Pictures from the result files of studies; matplotlib is loaded when the first picture is made."""
+"""Pictures of solutions and of results of studies; matplotlib is loaded when the first picture is made."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.links import one_room
-
 # The module and the function share a name: importing here makes the function win, always.
-from dae_sdc.plotting.plot import PICTURES, function_at, plot
+from dae_sdc.deferred import function_at
+from dae_sdc.links import one_room
+from dae_sdc.plotting.plot import PICTURES, plot
 
 one_room(__name__)
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from dae_sdc.plotting.convergence import loglog
     from dae_sdc.plotting.histories import drift
     from dae_sdc.plotting.iterations import semilogy
+    from dae_sdc.plotting.mechanism import mechanism
+    from dae_sdc.plotting.phase import phase
     from dae_sdc.plotting.solution import linear
     from dae_sdc.plotting.trajectories import pendulum
 
-__all__ = ["drift", "linear", "loglog", "pendulum", "plot", "semilogy"]
+__all__ = ["drift", "linear", "loglog", "mechanism", "pendulum", "phase", "plot", "semilogy"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import style
+from dae_sdc.plotting.runs import patterns_of
 from dae_sdc.plotting.table import panels_of, require_columns
 from dae_sdc.run.results import Result
 
@@ -26,14 +27,14 @@ NOTHING = 1e-30
 _MARKS: dict[str, tuple[str, str]] = {"fold": ("s", "fold"), "hopf": ("^", "Hopf point")}
 
 
-def branch(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw a result of ``dae-sdc steady --vary``.
 
     Parameters
     ----------
     result : Result
         Of kind "branch".
-    unknowns : sequence of str, optional
+    show : str or sequence of str, optional
         Names of the unknowns; those that change most if not given.
 
     Returns
@@ -53,11 +54,12 @@ def branch(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     names, units = list(about["names"]), list(about["unknown_units"])
     if data["u"].shape[1:] != (len(names),) or len(units) != len(names):
         raise ResultFileError("the result has other unknowns than names; run the branch again")
-    strange = [name for name in unknowns or () if name not in names]
+    wanted = [] if show is None else patterns_of(show)
+    strange = [name for name in wanted if name not in names]
     if strange:
         raise InputError(f"the result has no unknown '{strange[0]}'; it has {', '.join(names)}")
     line = data[data["special"] == ""]
-    chosen = [names.index(name) for name in unknowns] if unknowns else _moving(line["u"])
+    chosen = [names.index(name) for name in wanted] if wanted else _moving(line["u"])
     down, across = panels_of(len(chosen))
     label = f"{style.text(about['parameter'])}{style.bracket(result.units.get('value'))}"
     with style.styled():

@@ -74,7 +74,9 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
         rows = rows[np.argsort(data["dt"][rows])]
         dt, error = data["dt"][rows].astype(float), style.clipped(data["error"][rows])
         slope, expected = float(data["slope"][rows[0]]), float(data["expected"][rows[0]])
-        lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **style.curve(number))
+        look = style.curve(number)
+        lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **look)
+        table.mark_failed(axes, dt, error, look["color"])
         order = expected if math.isfinite(expected) else float(round(slope)) if math.isfinite(slope) else 0.0
         usable = np.isfinite(error) & (error > 100 * style.FLOOR)
         if 0 < order <= _STEEPEST and usable.any():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import mark_limits, require_columns
+from dae_sdc.plotting.table import mark_failed, mark_limits, require_columns
 from dae_sdc.run.results import Result
 
 TEXTS = ("case",)
@@ -76,6 +76,8 @@ def _curve(axes: Any, rows: NDArray[np.void], name: str, number: int, count: int
     every = max(1, len(rows) // _MARKERS)
     # Markers of different curves stand side by side.
     look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
+    if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
+        mark_failed(axes, rows["t"], rows[name], look["color"])
     axes.plot(
         rows["t"],
         style.clipped(rows[name]),

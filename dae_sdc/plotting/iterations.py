@@ -73,7 +73,9 @@ def semilogy(result: Result) -> Figure:
 
 def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: str) -> Any:
     rows = rows[np.argsort(rows["sweep"])]
-    (line,) = axes.semilogy(rows["sweep"], style.clipped(rows[column]), label=label, **style.curve(number))
+    look, values = style.curve(number), style.clipped(rows[column])
+    (line,) = axes.semilogy(rows["sweep"], values, label=label, **look)
+    table.mark_failed(axes, rows["sweep"], values, look["color"])
     return line
 
 

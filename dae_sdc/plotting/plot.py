@@ -1,4 +1,4 @@
-"""Draw a result file: a solution over time, or the result of a study.
+"""Draw result files: solutions over time or over each other, a mechanism, or the result of a study.
 
 Example: dae-sdc plot loglog conv.npy -o conv.png
 """
@@ -9,15 +9,15 @@ import argparse
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
+from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.options import names_in
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 
@@ -36,9 +36,10 @@ class Picture:
     draws : str
         Kind of the results that it draws; of kind "bench" only the study of the picture's name.
     home : str
-        "module:function" that takes the result and returns the figure. A second parameter ``unknowns`` gets
-        names of unknowns, or None. Any other, such as ``method``, makes a figure for each of the names that
-        the function of its plural, here ``methods``, of that module gives for a result.
+        "module:function" that takes the result and returns the figure. Solutions come in a mapping, by their
+        labels. Parameters with names of :data:`OPTIONS` are options. Any other, such as ``method``, makes a
+        figure for each of the names that the function of its plural, here ``methods``, of that module gives
+        for a result.
     shows : str
         Description for the help of the command.
     """
@@ -59,99 +60,234 @@ PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
 """Kinds of picture by name, with where they are drawn as text: listing them loads no matplotlib."""
 
 # Without these dates, the same result gives the same file.
-_DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+_DATES: dict[str, dict[str, None]] = {
+    "png": {},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "gif": {},
+}
+
+ANIMATION_DPI = 80
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "show": {
+        "metavar": "A,B*,der(C)",
+        "help": "unknowns over time, by names and patterns with * and ? (up to eight of each unit)",
+    },
+    "steps": {"action": "store_true", "default": None, "help": "mark the ends of the steps"},
+    "log": {"choices": ("x", "y", "xy", "none"), "help": "logarithmic axes (x where steps are crowded at 0)"},
+    "x": {"metavar": "NAME", "help": "unknown along the horizontal axis, for a phase plot"},
+    "y": {"metavar": "A,B*", "help": "unknowns along the vertical axis of a phase plot"},
+    "points": {
+        "metavar": "'O=0,0; A=x,y'",
+        "help": "points of a planar mechanism, with formulas of unknowns and numbers as coordinates",
+    },
+    "bars": {"metavar": "O-A,A-B", "help": "bars between these points (each to the next)"},
+}
+"""What pictures can be asked for, by the names of parameters of the functions that draw, for the parser."""
 
 
 @checked()
 def plot(
-    kind: str,
-    path: str | os.PathLike[str],
+    *what: Any,
     out: str | os.PathLike[str] | None = None,
-    unknowns: Sequence[str] | None = None,
-) -> Path:
-    """Draw a result file.
+    show: str | Sequence[str] | None = None,
+    steps: bool | None = None,
+    log: str | None = None,
+    x: str | None = None,
+    y: str | Sequence[str] | None = None,
+    points: str | None = None,
+    bars: str | None = None,
+) -> Figure:
+    """Draw a solution, several solutions together, or the result of a study.
 
     Parameters
     ----------
-    kind : str
-        "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
+    *what : str, path-like, Solution or Result
+        What is drawn: ``.npy`` files or objects; a mapping gives several solutions names. The kind of the
+        picture may stand before them: "linear" for solutions over time, "phase" for unknowns over another
+        one, "mechanism" for a planar mechanism, "loglog" for errors against the time step, "semilogy" for
         errors and residuals against sweeps, "pendulum" for a study of the elastic pendulum, with a picture
         for each method, "drift" for errors of constraints and energy, "bode" for a linear system; all are in
-        :data:`PICTURES`.
-    path : path-like
-        The ``.npy`` file of the result.
+        :data:`PICTURES`. Without it, the first one that fits.
     out : path-like, optional
-        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given. Of
-        several pictures, each has the name of its method added.
-    unknowns : sequence of str, optional
-        Names of the unknowns to draw (only for "linear"); all of a small problem, and up to eight of
-        each unit of a large one, if not given.
+        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``, or ``.gif`` for the motion of a mechanism.
+        Of several pictures, each has the name of its method added.
+    show : str or sequence of str, optional
+        Unknowns over time: names, patterns with ``*`` and ``?``, and derivatives "der(x)"; if not given, all
+        of a small problem, and up to eight of each unit of a large one.
+    steps : bool, optional
+        Whether the ends of steps, or the times of ``t_eval``, are marked.
+    log : {"x", "y", "xy", "none"}, optional
+        Logarithmic axes of a picture over time; if not given, that of time is where most steps are in a small
+        part of the run.
+    x, y : str, optional
+        Unknowns along the axes of a phase plot; ``y`` may be several, as ``show``.
+    points : str, optional
+        Points of a mechanism, "O=0,0; A=x,y", see :func:`dae_sdc.plotting.mechanism.mechanism`.
+    bars : str, optional
+        Bars between them, "O-A, A-B"; each to the next if not given.
 
     Returns
     -------
-    pathlib.Path
-        The picture, the first of several.
+    matplotlib.figure.Figure
+        The picture, the first of several. It opens no window; Jupyter shows it.
 
     Raises
     ------
     InputError
-        If the kind does not fit what the file holds, an unknown does not exist, or the picture cannot
+        If the kind or an option does not fit what is drawn, an unknown does not exist, or the picture cannot
         be written.
     ResultFileError
-        If the file is not a readable result.
+        If a file is not a readable result.
     """
-    return plot_all(kind, path, out, unknowns)[0]
+    options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
+    target = None if out is None else Path(out)
+    found = plot_all(what, target, {name: value for name, value in options.items() if value is not None})
+    return next(iter(found.values()))
 
 
-def plot_all(
-    kind: str,
-    path: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None = None,
-    unknowns: Sequence[str] | None = None,
-) -> list[Path]:
-    """Draw a result file, see :func:`plot`; returns all pictures."""
+def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) -> dict[Path | None, Figure]:
+    """Draw results, see :func:`plot`; returns all figures by their files."""
+    kind, given = _named(what)
+    if out is not None:
+        form_of(out)
+    _check_log(options.get("log"))
+    found = _results(given)
+    first = next(iter(found.values()), None)
+    if first is None:
+        raise InputError("there is nothing to draw; give a file, a solution or a result")
+    result, origin = _table(first), next(iter(found)) or "the result"
+    kind = _fitting(result, options, str(origin)) if kind is None else kind
     picture = PICTURES[kind]
-    source = Path(path)
-    beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
-    target = beside if out is None else Path(out)
-    form_of(target)
-    if isinstance(unknowns, str):
-        raise InputError(f"unknowns must be a list of names; got the text '{unknowns}'")
-    if unknowns is not None and _part(function_at(picture.home)) != "unknowns":
-        raise InputError(
-            f"unknowns have no effect on '{kind}'; leave --unknowns away, or plot a solution with 'linear'"
-        )
-
-    # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
-    from dae_sdc.run.results import load
-
-    result = load(path)
-    if not _draws(kind, result):
-        fitting = next((name for name in PICTURES if _draws(name, result)), None)
-        advice = "read it with numpy.load" if fitting is None else f"use `dae-sdc plot {fitting} {path}`"
-        if result.kind == "bench":
-            study = result.parameters.get("study", "NAME")
-            advice = f"use `python -m benchmarks plot {study} {path}`, or read it with numpy.load"
-        raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
+    draw = function_at(picture.home)
+    _check_kind(kind, result, str(origin))
+    useless = sorted(options.keys() - inspect.signature(draw).parameters.keys())
+    if useless:
+        takers = [
+            name
+            for name, other in PICTURES.items()
+            if _takes(other, useless) and other.draws == picture.draws
+        ]
+        advice = f"; '{takers[0]}' takes it" if takers and len(useless) == 1 else ""
+        raise InputError(f"{', '.join(useless)} has no effect on '{kind}'; leave it away{advice}")
+    if len(found) > 1 and picture.draws != SEVERAL:
+        raise InputError(f"'{kind}' draws one result; got {len(found)}; draw each by itself")
     if not len(result.data):
-        raise ResultFileError(f"{path} has no rows to draw; run the study again")
+        raise ResultFileError(f"{origin} has no rows to draw; run the study again")
 
     from dae_sdc.plotting.style import styled
 
     with styled():
         try:
-            figures = _drawn(picture, result, target, unknowns)
+            figures = _drawn(picture, found if picture.draws == SEVERAL else result, out, options)
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             # What a study puts into its file is known to its picture alone.
             raise ResultFileError(
-                f"{path} or its sidecar lacks what '{kind}' draws ({type(error).__name__}: {error}); restore "
-                f"them or run the study again"
+                f"{origin} or its sidecar lacks what '{kind}' draws ({type(error).__name__}: {error}); "
+                f"restore them or run the study again"
             ) from error
         for place, figure in figures.items():
-            save(figure, place)
-    return list(figures)
+            if place is not None:
+                save(figure, place)
+    return figures
+
+
+SEVERAL = "solution"
+"""Kind of the results of which several can be drawn in one picture."""
+
+
+def _named(what: Sequence[Any]) -> tuple[str | None, list[Any]]:
+    """The kind of the picture, if it is named, and what is to be drawn."""
+    given = list(what)
+    first = given[0] if given else None
+    if isinstance(first, str) and first in PICTURES:
+        return first, given[1:]
+    if isinstance(first, str) and len(given) > 1 and not Path(first).suffix:
+        if not any(os.path.isfile(name) for name in (first, f"{first}.npy")):
+            PICTURES[first]  # raises an error that lists the kinds
+    return None, given
+
+
+def _check_log(log: str | None) -> None:
+    if log is not None and log not in OPTIONS["log"]["choices"]:
+        raise InputError(f"log is one of {', '.join(OPTIONS['log']['choices'])}; got '{log}'")
+
+
+def _results(given: Sequence[Any]) -> dict[str, Any]:
+    """Results and solutions by their labels; files are read."""
+    # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
+    from dae_sdc.run.results import load
+    from dae_sdc.run.solution import Solution
+    from dae_sdc.run.solution_files import file_between
+
+    found: dict[str, Any] = {}
+    for number, one in enumerate(given, start=1):
+        if isinstance(one, Mapping):
+            found |= {str(label): part for label, part in one.items()}
+        elif isinstance(one, str | os.PathLike):
+            result = load(one)
+            polynomials = result.kind == SEVERAL and file_between(one).exists()
+            found[os.fspath(one)] = Solution.load(one) if polynomials else result
+        elif isinstance(one, Sequence):
+            found |= {f"run {place}": part for place, part in enumerate(one, start=1)}
+        else:
+            found["" if len(given) == 1 else f"run {number}"] = one
+    return found
+
+
+def _table(one: Any) -> Result:
+    """The table of a result or a solution."""
+    from dae_sdc.run.results import Result
+    from dae_sdc.run.solution import Solution
+
+    if isinstance(one, Solution):
+        return one.result()
+    if not isinstance(one, Result):
+        raise InputError(f"pictures are drawn of files, solutions and results; got a {type(one).__name__}")
+    return one
+
+
+def _fitting(result: Result, options: Mapping[str, Any], origin: str) -> str:
+    """The kind of picture that draws a result and takes all options: that of its name, or the first one."""
+    fitting = sorted(
+        (name for name in PICTURES if _draws(name, result)), key=lambda name: name != result.kind
+    )
+    for name in fitting:
+        if _takes(PICTURES[name], options):
+            return name
+    if not fitting:
+        raise InputError(
+            f"{origin} holds '{result.kind}' data, of which there is no picture; {_advice(result, origin)}"
+        )
+    raise InputError(
+        f"no picture of a {result.kind} takes all of {', '.join(options)}; leave some of them away"
+    )
+
+
+def _takes(picture: Picture, options: Iterable[str]) -> bool:
+    """Whether a kind of picture has all of some options."""
+    return set(options) <= inspect.signature(function_at(picture.home)).parameters.keys()
+
+
+def _check_kind(kind: str, result: Result, origin: str) -> None:
+    """Refuse results that a kind of picture does not draw."""
+    if not _draws(kind, result):
+        raise InputError(
+            f"{origin} holds '{result.kind}' data, which '{kind}' does not draw; {_advice(result, origin)}"
+        )
+
+
+def _advice(result: Result, origin: str) -> str:
+    """What draws a result, or reads it."""
+    if result.kind == "bench":
+        study = result.parameters.get("study", "NAME")
+        return f"use `python -m benchmarks plot {study} {origin}`, or read it with numpy.load"
+    fitting = next((name for name in PICTURES if _draws(name, result)), None)
+    return "read it with numpy.load" if fitting is None else f"use `dae-sdc plot {fitting} {origin}`"
 
 
 def form_of(target: Path) -> str:
@@ -169,9 +305,34 @@ def save(figure: Figure, target: Path) -> None:
     from dae_sdc.run.files import replacing
 
     form = form_of(target)
+    if form == "gif" and not getattr(figure, "frames", 0):
+        raise InputError(f"cannot write {target}: only a mechanism moves; choose .png, .svg or .pdf")
     # A letter that the font lacks is drawn as a box, which says so.
     with replacing(target) as (file,), filtering("ignore", UserWarning):
-        figure.savefig(file, format=form, metadata=_DATES[form])
+        if form == "gif":
+            file.write(_animation(figure))
+        else:
+            figure.savefig(file, format=form, metadata=_DATES[form])
+
+
+def _animation(figure: Any) -> bytes:
+    """All frames of a figure as a GIF that is repeated for ever."""
+    from matplotlib.animation import PillowWriter
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from dae_sdc.plotting.mechanism import FRAMES_PER_SECOND
+
+    FigureCanvasAgg(figure)
+    figure.show_frame(0)
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what is placed stays there, and is not placed anew in every frame
+    writer = PillowWriter(fps=FRAMES_PER_SECOND)
+    with TemporaryDirectory() as place:
+        with writer.saving(figure, f"{place}/motion.gif", dpi=ANIMATION_DPI):
+            for number in range(figure.frames):
+                figure.show_frame(number)
+                writer.grab_frame()
+        return Path(place, "motion.gif").read_bytes()
 
 
 def _draws(kind: str, result: Result) -> bool:
@@ -180,50 +341,48 @@ def _draws(kind: str, result: Result) -> bool:
     return fits and (result.kind != "bench" or result.parameters.get("study") == kind)
 
 
-def function_at(home: str) -> Callable[..., Any]:
-    """The function at "module:function"."""
-    module, _, name = home.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
-
-
-def _part(draw: Callable[..., Any]) -> str:
-    """The second parameter of a function that draws; empty if there is none."""
-    return "".join(list(inspect.signature(draw).parameters)[1:2])
-
-
-def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
+def _drawn(
+    picture: Picture, result: Any, target: Path | None, options: Mapping[str, Any]
+) -> dict[Path | None, Any]:
     """The figures of a result by their files, whose names differ where there are several figures."""
     draw = function_at(picture.home)
-    part = _part(draw)
-    if part in ("", "unknowns"):
-        return {target: draw(result, unknowns) if part else draw(result)}
+    part = next((name for name in list(inspect.signature(draw).parameters)[1:] if name not in OPTIONS), None)
+    if part is None:
+        return {target: draw(result, **options)}
     names = function_at(f"{picture.home.partition(':')[0]}:{part}s")(result)
-    if len(names) == 1:
+    if len(names) == 1 or target is None:
         return {target: draw(result, names[0])}
     return {target.with_stem(f"{target.stem}-{name}"): draw(result, name) for name in names}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc plot``."""
+    kinds = "; ".join(f"{name}: {picture.shows}" for name, picture in PICTURES.items())
     parser.add_argument(
-        "kind",
-        choices=list(PICTURES),
-        help="; ".join(f"{name}: {picture.shows}" for name, picture in PICTURES.items()),
+        "what",
+        nargs="+",
+        metavar="[KIND] FILE.npy",
+        help=f"results of solve, several in one picture, or of a study; before them a kind of picture may be "
+        f"named, else it is the one that fits. {kinds}".replace("%", "%%"),
     )
-    parser.add_argument("file", metavar="FILE.npy", help="result of solve or of a study")
     parser.add_argument(
         "-o",
         "--out",
         metavar="FIG",
-        help="picture to write, .png, .svg or .pdf (default: FILE.png beside FILE.npy)",
+        help="picture to write, .png, .svg or .pdf, or .gif of a mechanism (FILE.png beside FILE.npy)",
     )
-    parser.add_argument("--unknowns", metavar="A,B,C", help="unknowns to draw (linear only)")
+    for name, given in OPTIONS.items():
+        parser.add_argument(f"--{name}", **given)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc plot`` and print the paths of the pictures."""
-    unknowns = None if args.unknowns is None else names_in(args.unknowns)
-    for picture in plot_all(args.kind, args.file, args.out, unknowns):
+    options = {name: getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    _, files = _named(args.what)
+    if not files:
+        raise InputError(f"'{args.what[0]}' is a kind of picture; name the file that is to be drawn")
+    source = Path(files[0])
+    beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
+    for picture in plot_all(args.what, Path(args.out) if args.out else beside, options):
         print(picture)
     return 0

@@ -1,51 +1,85 @@
-"""The unknowns of a solution over time, one panel for each unit.
+"""The unknowns of solutions over time, one panel for each unit.
 
 Plot: linear of solution, solution over time
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from textwrap import wrap
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator
 
-from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import style, table
-from dae_sdc.run.results import Result
+from dae_sdc.plotting.runs import WITH, WITHOUT, Run, Unknown, Values, choose, headline, runs_of, thinned
 
 MOST = 8
-"""Curves in a panel unless the reader names them."""
+"""Unknowns in a panel unless the reader names them."""
+
+PANELS_OF_A_SOLUTION = 12
+"""Panels unless the reader names unknowns."""
+
+LARGEST_RATIO = 100.0
+"""Ratio of sizes from which the smaller unknown, invisible beside the larger, has a panel of its own."""
+
+FEW_ROWS = 60
+"""Number of times up to which points are drawn at all of them where nothing is known in between."""
+
+STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}
+"""Look of the ends of steps."""
 
 _LEGEND_ROWS = 14
-_EVERY_POINT = 25
+_LETTERS_BESIDE = 22
+_LETTER = 0.068
+_MOST_FULL_HEIGHT_MARKS = 40
 
 
-class _Panel(NamedTuple):
-    group: str
+@dataclass
+class _Panel:
+    """Curves that share a vertical axis: for each unknown, times and values by the number of the run."""
+
     unit: str
-    drawn: list[int]
-    hidden: int
+    kinds: set[str] = field(default_factory=set)
+    curves: dict[Unknown, dict[int, tuple[Values, Values]]] = field(default_factory=dict)
+    hidden: int = 0
+
+    def size(self, one: Unknown) -> float:
+        """Largest absolute value of an unknown, 0 if none is finite."""
+        found = [np.abs(values[np.isfinite(values)]) for _, values in self.curves[one].values()]
+        return float(max((values.max() for values in found if values.size), default=0.0))
 
 
-def linear(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
-    """Draw a solution over time.
+def linear(
+    results: Any,
+    show: str | Sequence[str] | None = None,
+    *,
+    steps: bool = False,
+    log: str | None = None,
+) -> Figure:
+    """Draw solutions over time.
 
     Parameters
     ----------
-    result : Result
-        Of kind "solution".
-    unknowns : sequence of str, optional
-        Names to draw, of unknowns that were eliminated from a simplified model too; without it, up to
-        :data:`MOST` of each group and unit of the state.
+    results : Result, Solution, sequence of these, or mapping of str to them
+        One solution, or several of which unknowns of the same name lie in the same panel.
+    show : str or sequence of str, optional
+        Names of unknowns, patterns with ``*`` and ``?``, and derivatives "der(x)", those of eliminated
+        unknowns too; without it, up to :data:`MOST` unknowns of each unit of the state.
+    steps : bool
+        Whether the ends of steps, or the times of ``t_eval``, are marked.
+    log : {"x", "y", "xy", "none"}, optional
+        Logarithmic axes; if not given, that of time is where most steps are in a small part of the run.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Stacked panels with one time axis: differential unknowns first, one panel for each unit.
+        Stacked panels with one time axis, one for each unit; unknowns that would be invisible beside larger
+        ones have a panel of their own. Events and switches are vertical lines.
 
     Raises
     ------
@@ -54,122 +88,254 @@ def linear(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     ResultFileError
         If names and units do not fit the data, or there is none that can be drawn.
     """
-    table.require_columns(result, ["t"])
-    time = table.require_range(result, "t", -style.CEILING)
-    kind = result.data.dtype["u"]
-    if kind.base.kind not in "biuf" or 0 in kind.shape:
-        raise ResultFileError(
-            f"column 'u' of the result holds {kind}, not real numbers; restore the file or run it again"
-        )
-    values = result.data["u"].astype(float).reshape(len(time), -1)
-    names, units, n_diff = _unknowns(result, values.shape[1])
-    more, more_units, columns = _eliminated(result, len(time))
-    n = len(names)
-    names, units, values = [*names, *more], [*units, *more_units], np.hstack([values, columns])
-    chosen = list(range(n)) if unknowns is None else _select(names, unknowns)
-    panels = _panels(units, n_diff, n, chosen, everything=unknowns is not None)
-    rows = [min(len(panel.drawn), _LEGEND_ROWS) for panel in panels]
+    runs = runs_of(results)
+    axis = ("x" if all(_is_crowded(run) for run in runs) else "") if log is None else log
+    panels = _panels(runs, show, "x" in axis, split="y" not in axis)
+    rows = [_legend_rows(panel) for panel in panels]
     heights = [max(1.6, 0.3 + 0.175 * count) for count in rows]
+    beside = max(_legend_width(panel) for panel in panels)
     with style.styled():
-        title = style.headline(result.parameters, result.units.get("dt") or result.units.get("t"))
-        figure = style.figure(8.0, sum(heights) + 0.35 * len(panels) + 0.8, title)
-        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
-        for axes, panel in zip(grid[:, 0], panels, strict=True):
-            _draw(axes, panel, time, values, names)
-        figure.align_ylabels(list(grid[:, 0]))
-        grid[-1, 0].set_xlabel(f"time{style.bracket(result.units.get('t'))}")
+        figure = style.figure(6.6 + beside, sum(heights) + 0.35 * len(panels) + 1.0, headline(runs))
+        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        by_run = all(len(panel.curves) == 1 for panel in panels)
+        for axes, panel in zip(grid, panels, strict=True):
+            _draw(axes, panel, runs, by_run=by_run, steps=steps)
+            _scale(axes, axis, runs, [values for pairs in panel.curves.values() for values in pairs.values()])
+        figure.align_ylabels(list(grid))
+        grid[-1].set_xlabel(f"time{style.bracket(runs[0].result.units.get('t'))}")
+        handles = [
+            *_some(list(_of_runs(runs, by_run))),
+            *events_and_switches(runs, lambda times, look: _lines(grid, times, look)),
+            *failures(runs, lambda run, look: [axes.axvline(run.rows[-1], **look) for axes in grid]),
+        ]
+        if steps:
+            handles.append(Line2D([], [], linestyle="", label="ends of steps", **STEP))
+        place_legend(figure, handles, 6.0 + beside)
     return figure
 
 
-def _draw(
-    axes: Any, panel: _Panel, time: NDArray[np.float64], values: NDArray[np.float64], names: list[str]
-) -> None:
-    lines = []
-    for number, column in enumerate(panel.drawn):
-        look = {**style.curve(number), "markersize": 4.0}
-        if np.count_nonzero(np.isfinite(values[:, column])) > _EVERY_POINT:
-            # at equal distances along the curve, shifted so that curves on top of each other show
-            look["markevery"] = (0.02 + 0.014 * (number % 8), 0.13)
-        drawn = values[:, column]
-        drawn = np.where(np.isfinite(drawn), np.clip(drawn, -style.CEILING, style.CEILING), np.nan)
-        lines += axes.plot(time, drawn, label=style.text(names[column]), **look)
-    table.mark_cut(axes, values[:, panel.drawn])
-    shown = ", ".join(names[column] for column in panel.drawn)
-    if len(shown) > 16:
-        shown = f"{names[panel.drawn[0]]} … {names[panel.drawn[-1]]}"
-    what = style.text(shown) if len(shown) <= 20 else panel.group
-    axes.set_ylabel(f"{what}{style.bracket(panel.unit)}")
-    axes.set_title(panel.group, loc="left", fontsize=9, color=style.GREY)
+def _panels(
+    runs: list[Run], show: str | Sequence[str] | None, logarithmic: bool, split: bool
+) -> list[_Panel]:
+    """The panels, first by unit and then, if ``split``, by size."""
+    chosen = [list(run.unknowns.values()) for run in runs] if show is None else choose(runs, show)
+    alone = len(runs) > len(style.LINES)  # no line style is left for a run: each unknown has a panel
+    # Dashed lines tell kinds of unknowns apart in a panel, unless there are too many, or runs are dashed.
+    most = max(
+        (sum(one.unit == unit for one in own) for own in chosen for unit in {one.unit for one in own}),
+        default=0,
+    )
+    apart = len(runs) > 1 or (show is not None and most > len(style.LINE_COLOURS))
+    units: dict[str, str] = {}
+    for one in (one for own in chosen for one in own):
+        units[one.name] = units.get(one.name) or one.unit  # some runs may have no units
+    panels: dict[tuple[str, ...], _Panel] = {}
+    counts: dict[tuple[str, ...], set[str]] = {}
+    for number, (run, own) in enumerate(zip(runs, chosen, strict=True)):
+        drawn = []
+        for one in own:
+            key = (units[one.name], one.name if alone else "", one.kind if apart else "")
+            names = counts.setdefault(key, set())
+            if show is None and len(names) >= MOST and one.name not in names:
+                panels[key].hidden += number == 0
+                continue
+            names.add(one.name)
+            panels.setdefault(key, _Panel(key[0])).kinds.add(one.kind)
+            drawn.append((panels[key], one))
+        times, values = run.curves([one for _, one in drawn], logarithmic)
+        for (panel, one), column in zip(drawn, values, strict=True):
+            known = next((other for other in panel.curves if other.name == one.name), one)
+            panel.curves.setdefault(known, {})[number] = (times, column)
+    found = [panel for panel in panels.values() if panel.curves]
+    found = [part for panel in found for part in (_by_size(panel) if split else [panel])]
+    for panel in found[:PANELS_OF_A_SOLUTION][-1:]:
+        panel.hidden += sum(len(left.curves) for left in found[PANELS_OF_A_SOLUTION:])
+    return found[:PANELS_OF_A_SOLUTION] if show is None else found
+
+
+def _by_size(panel: _Panel) -> list[_Panel]:
+    """The panel in parts, of which each has unknowns that can be seen beside each other."""
+    ordered = sorted(panel.curves, key=panel.size, reverse=True)
+    parts: list[list[Unknown]] = []
+    for one in ordered:
+        if parts and (panel.size(one) * LARGEST_RATIO >= panel.size(parts[-1][0]) or not panel.size(one)):
+            parts[-1].append(one)
+        else:
+            parts.append([one])
+    found = []
+    for part in parts:
+        own = {one: curves for one, curves in panel.curves.items() if one in part}
+        found.append(_Panel(panel.unit, {one.kind for one in own}, own))
+    found[0].hidden = panel.hidden
+    return found
+
+
+def _is_crowded(run: Run) -> bool:
+    """Whether most steps are at the beginning, so that only a logarithmic axis shows what happens there."""
+    since = run.rows - run.rows[0]
+    return len(since) > 4 and run.rows[0] == 0.0 and since[1] > 0.0 and np.median(since) < 1e-3 * since[-1]
+
+
+def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: bool) -> None:
+    dashed = panel.kinds - {WITH} if len(runs) == 1 and WITH in panel.kinds else set()
+    lines: list[Line2D] = []
+    for number, (one, curves) in enumerate(panel.curves.items()):
+        for run, (times, values) in curves.items():
+            look = style.line(run, len(runs)) if by_run else style.line(number, len(panel.curves))
+            if not by_run:
+                look["linestyle"] = style.LINES[run % len(style.LINES)]
+            if one.kind in dashed:
+                look["linestyle"] = style.LINES[1]
+            drawn = np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
+            if len(times) == 1 or (runs[run].between is None and len(times) <= FEW_ROWS):
+                look |= {"marker": ".", "markersize": 5.0}
+            found = axes.plot(*thinned(times, drawn), label=style.text(one.name), **look)
+            lines += found if run == min(curves) else []
+            if steps:
+                rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
+                axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
+    table.mark_cut(
+        axes, np.concatenate([pair[1] for curves in panel.curves.values() for pair in curves.values()])
+    )
+    names = [one.name for one in panel.curves]
+    shown = ", ".join(names)
+    short = len(shown) + len(panel.unit) <= _LETTERS_BESIDE
+    axes.set_ylabel(f"{style.text(shown) if short else f'{len(names)} unknowns'}{style.bracket(panel.unit)}")
+    axes.set_title(_kinds(panel.kinds, dashed), loc="left", fontsize=style.SMALL, color=style.GREY)
     if panel.hidden:
-        note = f"{panel.hidden} more not drawn; choose with --unknowns"
+        note = f"{panel.hidden} more not drawn; choose with --show"
         axes.set_title(note, loc="right", fontsize=style.SMALL, color=style.GREY)
-    if len(lines) > 1 or what == panel.group:
-        columns = -(-len(lines) // _LEGEND_ROWS)
-        axes.legend(
-            lines,
-            [str(line.get_label()) for line in lines],
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.04),
-            ncols=columns,
-            borderaxespad=0.3,
-        )
+    if len(lines) > 1 or not short:
+        _legend(axes, lines)
     axes.margins(x=0.01)
 
 
-def _unknowns(result: Result, n: int) -> tuple[list[str], list[str], int]:
-    """Names, units and the number of differential unknowns, checked against ``n`` columns."""
-    parameters = result.parameters
-    names = parameters.get("names")
-    units = parameters.get("units", [""] * n)
-    n_diff = parameters.get("n_diff")
-    for key, entries in (("names", names), ("units", units)):
-        if not isinstance(entries, list | tuple) or len(entries) != n:
-            count = len(entries) if isinstance(entries, list | tuple) else "no"
-            raise ResultFileError(
-                f"parameter '{key}' of the result has {count} entries for {n} unknowns; save it again"
-            )
-        strange = next((entry for entry in entries if not isinstance(entry, str | None)), None)
-        if strange is not None:
-            raise ResultFileError(f"parameter '{key}' of the result has {strange!r}, not text; save it again")
-    if isinstance(n_diff, bool) or not isinstance(n_diff, int) or not 0 <= n_diff <= n:
-        raise ResultFileError(
-            f"parameter 'n_diff' of the result is {n_diff!r}, not a number from 0 to {n}; save it again"
-        )
-    return [str(name) for name in names or ()], [unit or "" for unit in units], n_diff
+def _kinds(kinds: set[str], dashed: set[str]) -> str:
+    """What the unknowns of a panel are, by line style if they differ."""
+    told = " or ".join(sorted(dashed or kinds, reverse=True))
+    return f"solid: {WITH}; dashed: {told.replace(WITHOUT, 'without')}" if dashed else told
 
 
-def _eliminated(result: Result, rows: int) -> tuple[list[str], list[str], NDArray[np.float64]]:
-    """Names, units and values of the unknowns that were eliminated from a simplified model."""
-    names, units = (result.parameters.get(key, []) for key in ("others", "other_units"))
-    if not names:
-        return [], [], np.zeros((rows, 0))
-    lists = isinstance(names, list) and isinstance(units, list) and len(units) == len(names)
-    column = result.data["others"] if "others" in (result.data.dtype.names or ()) else np.zeros(0)
-    if not lists or column.shape != (rows, len(names)) or column.dtype.kind != "f":
-        raise ResultFileError(
-            "the eliminated unknowns of the result have other values than names; save it again"
-        )
-    return [str(name) for name in names], [str(unit) for unit in units], column.astype(float)
+def _legend(axes: Any, lines: list[Line2D]) -> None:
+    """The names beside the panel; of many that go from dark to light, some with the first and the last."""
+    entries = _some(lines)
+    axes.legend(
+        handles=entries,
+        title=f"some of {len(lines)}" if len(entries) < len(lines) else None,
+        loc="upper left",
+        bbox_to_anchor=(1.0, 1.04),
+        ncols=-(-len(entries) // _LEGEND_ROWS),
+        borderaxespad=0.3,
+    )
 
 
-def _select(names: list[str], unknowns: Sequence[str]) -> list[int]:
-    """Columns of the names that were asked for, in the order of the solution."""
-    for name in unknowns:
-        if name not in names:
-            near = get_close_matches(name, names, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise InputError(
-                f"the solution has no unknown '{name}'{hint or ';'} choose from: {', '.join(names)}"
-            )
-    if not len(unknowns):
-        raise InputError(f"no unknowns to draw; choose from: {', '.join(names)}")
-    return [column for column, name in enumerate(names) if name in set(unknowns)]
+def _some(lines: Sequence[Line2D]) -> list[Line2D]:
+    """All lines, or if there are very many, some with the first and the last."""
+    if len(lines) <= 2 * _LEGEND_ROWS:
+        return list(lines)
+    return [lines[place] for place in np.linspace(0, len(lines) - 1, _LEGEND_ROWS).round().astype(int)]
 
 
-def _panels(units: list[str], n_diff: int, n: int, columns: list[int], *, everything: bool) -> list[_Panel]:
-    found: dict[tuple[str, str], list[int]] = {}
-    for column in columns:
-        group = "differential" if column < n_diff else "algebraic" if column < n else "eliminated"
-        found.setdefault((group, units[column]), []).append(column)
-    most = len(units) if everything else MOST
-    return [_Panel(*key, all_[:most], max(0, len(all_) - most)) for key, all_ in found.items()]
+def _legend_rows(panel: _Panel) -> int:
+    count = len(panel.curves)
+    return _LEGEND_ROWS + 1 if count > 2 * _LEGEND_ROWS else min(count, _LEGEND_ROWS)
+
+
+def _legend_width(panel: _Panel) -> float:
+    """Inches beside a panel that its names take."""
+    names = [one.name for one in panel.curves]
+    if len(names) == 1 and len(names[0] + panel.unit) <= _LETTERS_BESIDE:
+        return 0.0
+    columns = 2 if _LEGEND_ROWS < len(names) <= 2 * _LEGEND_ROWS else 1
+    return columns * (0.55 + _LETTER * min(max(map(len, names)), style.MOST_LETTERS))
+
+
+def _scale(axes: Any, axis: str, runs: list[Run], curves: list[tuple[Values, Values]]) -> None:
+    """Logarithmic axes; values of both signs have a linear part around 0."""
+    if "x" in axis:
+        first = min((run.rows[1] for run in runs if len(run.rows) > 1), default=1.0)
+        axes.set_xscale("log") if first > 0.0 else None
+        axes.set_xlim(left=first) if first > 0.0 else None
+    if "y" in axis:
+        values = np.concatenate([values for _, values in curves])
+        finite = np.abs(values[np.isfinite(values) & (values != 0.0)])
+        if finite.size and (values[np.isfinite(values)] >= 0.0).all():
+            axes.set_yscale("log", nonpositive="mask")
+            table.few_ticks(axes)
+        elif finite.size:
+            smallest, largest = max(float(finite.min()), 1e-12 * float(finite.max())), float(finite.max())
+            axes.set_yscale("symlog", linthresh=smallest)
+            low, high = np.floor(np.log10(smallest)), np.floor(np.log10(largest))
+            decades = 10.0 ** np.arange(high, low, -max(1.0, np.ceil((high - low) / 3)))
+            axes.yaxis.set_major_locator(FixedLocator([*-decades, 0.0, *decades[::-1]]))
+
+
+def _of_runs(runs: list[Run], by_run: bool) -> Iterator[Line2D]:
+    """Legend entries for several runs."""
+    if len(runs) > 1:
+        for number, run in enumerate(runs):
+            look = style.line(number, len(runs)) if by_run else {"color": "0.2"}
+            look["linestyle"] = "-" if by_run else style.LINES[number % len(style.LINES)]
+            yield Line2D([], [], label=style.text(run.label), **look)
+
+
+def _lines(grid: Any, times: Values, look: dict[str, Any]) -> None:
+    """Vertical lines at some times in all panels."""
+    height = 1.0 if len(times) <= _MOST_FULL_HEIGHT_MARKS else 0.05  # many lines would hide the curves
+    for axes in grid:
+        axes.vlines(times, 0.0, height, transform=axes.get_xaxis_transform(), **look)
+
+
+def events_and_switches(
+    runs: list[Run], draw: Callable[[Values, dict[str, Any]], object]
+) -> Iterator[Line2D]:
+    """Draw events and switches of all runs; yields their legend entries.
+
+    Parameters
+    ----------
+    runs : list of Run
+        The solutions.
+    draw : callable
+        Called with the times and the look of each; it may change the look.
+    """
+    found: dict[tuple[str, str], list[Values]] = {}
+    for run in runs:
+        for kind, name, times in run.marks():
+            found.setdefault((kind, name), []).append(times)
+    for number, ((kind, name), parts) in enumerate(found.items()):
+        times = np.unique(np.concatenate(parts))
+        look: dict[str, Any] = {"color": style.LINE_COLOURS[(number + 3) % 8], "linewidth": 0.9, "zorder": 1}
+        look["linestyle"] = style.LINES[1] if kind == "event" else style.LINES[3]
+        draw(times, look)
+        what = kind if name == kind else f"{kind}: {name}"
+        count = f" ({len(times)} times)" if len(times) > 1 else ""
+        yield Line2D([], [], label=style.text(f"{what}{count}"), **look)
+
+
+def failures(runs: list[Run], draw: Callable[[Run, dict[str, Any]], object]) -> Iterator[Line2D]:
+    """Mark where runs have stopped before their ends; yields their legend entries.
+
+    Parameters
+    ----------
+    runs : list of Run
+        The solutions.
+    draw : callable
+        Called with each run that has failed, and the look of its mark.
+    """
+    for run in runs:
+        if run.failure:
+            look: dict[str, Any] = {"color": style.FAILED, "linewidth": 1.2, "linestyle": (0, (1, 1))}
+            draw(run, look)
+            label = f"{run.label} {run.failure}" if run.label else run.failure
+            lines = wrap(label, 80, max_lines=3, placeholder=" …")
+            yield Line2D([], [], label="\n".join(map(style.plain, lines)), **look)
+
+
+def place_legend(figure: Figure, handles: list[Line2D], width: float) -> None:
+    """A legend below all panels with as many columns as ``width`` inches have room for."""
+    if handles:
+        longest = max(len(line) for handle in handles for line in str(handle.get_label()).splitlines())
+        columns = max(1, min(len(handles), int(width / (0.9 + _LETTER * longest))))
+        rows = -(-len(handles) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.175 * (rows - 1))
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns)

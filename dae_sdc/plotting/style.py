@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from dae_sdc.sharing import Lock
+from dae_sdc.sharing import Lock, filtering
 
 FLOOR = 1e-16
 """Smallest value on a logarithmic axis; below it there is only rounding."""
@@ -27,8 +28,11 @@ MOST_LETTERS = 60
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Ten markers and seven colours have no common factor: 70 curves pass before a pair comes again.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+# Lines of solutions have no markers, so eight of them need eight colours.
+LINE_COLOURS = (*COLOURS, "#8C613C")
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
 GREY = "0.35"
+FAILED = "#C00000"
 SMALL = 8.0
 
 _RC: dict[str, Any] = {
@@ -47,6 +51,7 @@ _RC: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.formatter.useoffset": True,
+    "axes.formatter.limits": (-3, 4),
     "grid.color": "0.87",
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.4,
@@ -75,12 +80,43 @@ def styled() -> Iterator[None]:
         yield
 
 
-def figure(width: float, height: float, title: str = "") -> Figure:
+class Picture(Figure):
+    """A figure that needs no display, and shows itself in Jupyter.
+
+    Attributes
+    ----------
+    frames : int
+        Number of frames of its animation; 0 for none.
+    show_frame : callable
+        Called with the number of a frame, from 0 on, it changes what is drawn.
+    """
+
+    frames: int = 0
+    show_frame: Callable[[int], object] = staticmethod(lambda number: None)
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        with styled(), filtering("ignore", UserWarning):
+            self.savefig(file, format="png")
+        return file.getvalue()
+
+
+def figure(width: float, height: float, title: str = "") -> Picture:
     """An empty figure of ``width`` x ``height`` inches that needs no display; use inside :func:`styled`."""
-    made = Figure(figsize=(width, height), layout="constrained")
+    made = Picture(figsize=(width, height), layout="constrained")
     if title:
         made.suptitle(title)
     return made
+
+
+def line(index: int, count: int) -> dict[str, Any]:
+    """Keyword arguments of ``Axes.plot`` for a line without markers, one of several.
+
+    Up to eight lines have colours of their own; more have colours from dark to light, in their order.
+    """
+    if count <= len(LINE_COLOURS):
+        return {"color": LINE_COLOURS[index]}
+    return {"color": matplotlib.colormaps["viridis"](0.93 * index / (count - 1)), "linewidth": 1.1}
 
 
 def curve(index: int) -> dict[str, Any]:
@@ -96,10 +132,14 @@ def curve(index: int) -> dict[str, Any]:
 
 def text(raw: object) -> str:
     """``raw`` in one line as it is: no mathematics between dollars, not hidden in legends, not too long."""
-    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(raw))
-    if len(plain) > MOST_LETTERS:
-        plain = f"{plain[: MOST_LETTERS - 1]}…"
-    escaped = plain.replace("$", r"\$")
+    shown = str(raw)
+    return plain(f"{shown[: MOST_LETTERS - 1]}…" if len(shown) > MOST_LETTERS else shown)
+
+
+def plain(raw: str) -> str:
+    """A line of text as it is, however long: no mathematics between dollars, not hidden in legends."""
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in raw)
+    escaped = shown.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
@@ -107,10 +147,10 @@ def bracket(unit: str | None) -> str:
     """A unit for an axis label: ``" [m/s²]"`` for "m/s^2", ``" [-]"`` for a pure number, nothing for None."""
     if unit is None:
         return ""
-    plain = unit.strip()
-    if plain in ("", "1", "-"):
+    shown = unit.strip()
+    if shown in ("", "1", "-"):
         return " [-]"
-    powers = re.sub(r"(?:\^|\*\*)\(?(-?\d+)\)?", r"$^{\1}$", text(plain))
+    powers = re.sub(r"(?:\^|\*\*)\(?(-?\d+)\)?", r"$^{\1}$", text(shown))
     return f" [{powers.replace('*', '·')}]"
 
 

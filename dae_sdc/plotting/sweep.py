@@ -23,9 +23,10 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError
-from dae_sdc.options import add_options, given_options, names_in
+from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
+from dae_sdc.plotting.runs import patterns_of
 from dae_sdc.plotting.style import styled
 from dae_sdc.plotting.table import few_ticks, mark_cut
 from dae_sdc.run.results import Result, check_target
@@ -58,14 +59,14 @@ _PALEST = 0.92
 _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle": "", "markersize": 6.0}
 
 
-def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw the solutions of a sweep over time, each in the colour of its parameter.
 
     Parameters
     ----------
     result : Result
         Of kind "sweep".
-    unknowns : sequence of str, optional
+    show : str or sequence of str, optional
         Unknowns to draw; the first eight if not given.
 
     Returns
@@ -82,13 +83,13 @@ def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
         If the result lacks what a sweep has.
     """
     runs = Sweep.of(result)
-    names = _chosen(runs, unknowns, runs.all_names)
+    names = _chosen(runs, show, runs.all_names)
     labels, colours, scale = _colours(runs)
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
     look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
     with styled():
-        figure, panels = _panels(runs, names, unknowns is None)
+        figure, panels = _panels(runs, names, show is None)
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.values(name))
             for run, (curve, colour) in enumerate(zip(values, colours, strict=True)):
@@ -115,14 +116,14 @@ def sweep(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     return figure
 
 
-def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
+def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw a number of each run of a sweep over its parameter.
 
     Parameters
     ----------
     result : Result
         Of kind "sweep".
-    unknowns : sequence of str, optional
+    show : str or sequence of str, optional
         Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others; the first eight
         unknowns if not given.
 
@@ -140,7 +141,7 @@ def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
         If the result lacks what a sweep has.
     """
     runs = Sweep.of(result)
-    names = _chosen(runs, unknowns, None)
+    names = _chosen(runs, show, None)
     first, *others = runs.parameters
     if result.parameters.get("combine") == "zip":
         others = []
@@ -152,7 +153,7 @@ def end_values(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     shades, scale = _scale(np.array([key[0] for key in keys])) if len(keys) > DISTINCT else ((), None)
     failed = runs.data["done"] & ~runs.success
     with styled():
-        figure, panels = _panels(runs, names, unknowns is None)
+        figure, panels = _panels(runs, names, show is None)
         for axes, name in zip(panels, names, strict=True):
             values = _within(runs.quantity(name))
             for number, key in enumerate(keys):
@@ -203,10 +204,11 @@ def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, n
     figure.colorbar(scale, ax=list(panels), label=f"{style.text(name)}{_unit(runs, name)}", aspect=30)
 
 
-def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
+def _chosen(runs: Sweep, show: str | Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
     """What is drawn; raises InputError for a name that does not exist."""
-    if unknowns is None:
+    if show is None:
         return list(runs.all_names[:DRAWN_UNKNOWNS])
+    unknowns = patterns_of(show)
     if not unknowns:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names)}")
     for name in unknowns:
@@ -214,7 +216,7 @@ def _chosen(runs: Sweep, unknowns: Sequence[str] | None, known: Sequence[str] | 
             runs.quantity(name)
         else:
             runs.values(name)
-    return list(unknowns)
+    return unknowns
 
 
 def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:
@@ -299,6 +301,6 @@ def main(args: argparse.Namespace) -> int:
     if target is not None:
         draw = sweep if args.over == "time" else end_values
         with styled():
-            save(draw(done.result, None if args.show is None else names_in(args.show)), target)
+            save(draw(done.result, args.show), target)
         print(f"drawn in {target}")
     return int(not done.success.all())

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
-from dae_sdc.plotting.style import CEILING, mark_floor
+from dae_sdc.plotting.style import CEILING, GREY, SMALL, mark_floor
 from dae_sdc.run.results import Result
 
 _AGAIN = "restore the file or run the study again"
@@ -86,6 +86,27 @@ def mark_cut(axes: Any, values: NDArray[Any]) -> None:
         axes.annotate(
             f"cut at {CEILING:g}", (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=8.0
         )
+
+
+def mark_failed(axes: Any, places: NDArray[Any], values: NDArray[Any], colour: str) -> None:
+    """Put crosses at the upper edge of a panel where a curve has no finite value.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+        The panel.
+    places, values : ndarray, shape (K,)
+        Points of the curve.
+    colour : str
+        Colour of the curve.
+    """
+    failed = np.asarray(places)[~np.isfinite(np.asarray(values, dtype=float))]
+    if failed.size:
+        before = sum(line.get_marker() == "x" for line in axes.lines)
+        heights = np.full(len(failed), 0.98 - 0.03 * (before % 20))
+        look = {"linestyle": "", "marker": "x", "markersize": 5.0, "color": colour}
+        axes.plot(failed, heights, transform=axes.get_xaxis_transform(), **look)
+        axes.set_title("x failed", loc="right", fontsize=SMALL, color=GREY)
 
 
 def mark_limits(axes: Any, values: NDArray[Any]) -> None:

@@ -49,7 +49,7 @@ from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
 from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, plain
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, parameters_of
 from dae_sdc.run.tracing import check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
@@ -382,7 +382,7 @@ class Execution:
                 "time_unit": problem.time_unit,
                 "restol": setup.description["level_params"]["restol"],
                 "maxiter": setup.most_sweeps,
-                "params": {name: plain(value) for name, value in problem.params.items()},
+                "params": parameters_of(problem),
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
                 **({} if self.saving is None else self.saving.parameters),
@@ -391,7 +391,7 @@ class Execution:
             events=() if located is None else located.records(located.events),
             switches=() if located is None else located.records(located.switches),
             dense=between,
-            saves_dense=bool(self.given.dense),
+            saves_dense=self.given.dense,
             unknowns=self.unknowns,
         )
         solution = solution.with_corrected_events()

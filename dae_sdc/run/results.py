@@ -15,14 +15,31 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked, shown
+from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.registry import unknown
 from dae_sdc.run.files import check_place, opened, partial_name, read_array, replacing
+from dae_sdc.run.tables import (
+    MOST_TEXT_ROWS,
+    cell,
+    cells_of,
+    csv_of,
+    flat,
+    needed,
+    plain_attributes,
+    varying,
+)
+from dae_sdc.text import aligned
+from dae_sdc.views import html_picture, html_table, html_view
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _FORMAT = "dae_sdc result"
 _VERSION = 1
@@ -32,6 +49,12 @@ _SIDECAR: Mapping[str, type] = {
     **{"kind": str, "rows": int, "columns": list, "units": dict},
     **{"parameters": dict, "command": str, "info": dict},
 }
+
+_FAILURES: Mapping[str, str] = {"failed": "failures", "left out": "left_out"}
+"""What is said of cases that gave no row, and the parameter that lists them."""
+
+DRAWING = "dae_sdc.plotting.plot:plot"
+"""The function that draws results, of a higher room."""
 
 BESIDE = ".dense.npz"
 """Suffix of the file with the data for values between the steps of a solution."""
@@ -101,7 +124,7 @@ def command_line() -> str:
     return shlex.join([*words, *sys.argv[1:]])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """The table that a study computed, with all information needed to understand and repeat it.
 
@@ -145,18 +168,152 @@ class Result:
                 f"a result cannot hold Python objects; got {data.dtype}; use numbers or fixed-width text"
             )
 
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """``result["error"]``: a column by its name, or an unknown of a solution.
+
+        Raises
+        ------
+        InputError
+            If there is no such column.
+        """
+        found = self.columns()
+        if name in found:
+            return found[name]
+        if name in (self.data.dtype.names or ()):
+            column: NDArray[Any] = self.data[name]
+            return column
+        raise InputError(unknown("name", name, [*found, *(self.data.dtype.names or ())]))
+
+    @property
+    def t(self) -> NDArray[np.float64]:
+        """The times of a result over time, shape (K,); InputError for another."""
+        return self["t"]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name: time and unknowns of a solution, and everything of another result."""
+        if self.kind != "solution" or "names" not in self.parameters:
+            return flat(self.data)
+        names, others = self.parameters["names"], self.parameters.get("others", ())
+        found = {"t": self.data["t"], **dict(zip(names, self.data["u"].T, strict=True))}
+        return found | (dict(zip(others, self.data["others"].T, strict=True)) if others else {})
+
+    def column_units(self) -> dict[str, str]:
+        """Units of the :meth:`columns` that have one."""
+        found = dict(self.units)
+        if self.kind == "solution":
+            for names, units in (("names", "units"), ("others", "other_units")):
+                both = self.parameters.get(names, ()), self.parameters.get(units, ())
+                found |= {name: unit for name, unit in zip(*both, strict=True) if unit}
+        return found
+
+    def to_dataframe(self) -> Any:
+        """The columns as a table of pandas, with the time of a solution for its index.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Units and parameters are in ``attrs``.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        pandas, columns = needed("pandas", "to_dataframe"), self.columns()
+        index = pandas.Index(columns.pop("t"), name="t") if self.kind == "solution" else None
+        table = pandas.DataFrame(columns, index=index)
+        table.attrs = {"units": self.column_units(), **plain_attributes(self.parameters)}
+        return table
+
+    def to_xarray(self) -> Any:
+        """The columns as a data set of xarray, a solution over its time and a study over its rows.
+
+        Returns
+        -------
+        xarray.Dataset
+            Variables have their unit as attribute ``units``, and the data set has the parameters.
+
+        Raises
+        ------
+        InputError
+            If xarray is not installed.
+        """
+        xarray, columns, units = needed("xarray", "to_xarray"), self.columns(), self.column_units()
+        along = "t" if self.kind == "solution" else "row"
+        places = columns.pop("t") if along == "t" else np.arange(len(self.data))
+
+        def with_unit(name: str, values: NDArray[Any]) -> tuple[str, NDArray[Any], dict[str, str]]:
+            return along, values, {"units": units[name]} if name in units else {}
+
+        variables = {name: with_unit(name, values) for name, values in columns.items()}
+        coordinates = {along: with_unit(along, places)}
+        return xarray.Dataset(variables, coords=coordinates, attrs=plain_attributes(self.parameters))
+
+    def __repr__(self) -> str:
+        return f"<Result of kind {self.kind}: {len(self.data)} rows>"
+
+    def __str__(self) -> str:
+        same, different = self._told_once()
+        lines = [f"{self.kind}, {len(self.data)} rows", *([same] if same else []), ""]
+        lines.append(aligned(cells_of(different, self.column_units(), MOST_TEXT_ROWS), gap="  "))
+        if len(self.data) > MOST_TEXT_ROWS:
+            lines.append(f"and {len(self.data) - MOST_TEXT_ROWS} more rows")
+        return "\n".join([*lines, *self._failures()])
+
+    def _repr_html_(self) -> str:
+        same, different = self._told_once()
+        heads, *rows = cells_of(different, self.column_units(), len(self.data))
+        note = "; ".join(self._failures())
+        parts = html_table(heads, rows), html_picture(DRAWING, self)
+        return html_view(f"{self.kind}: {same}", *parts, note=note)
+
+    def _told_once(self) -> tuple[str, dict[str, NDArray[Any]]]:
+        """What is the same in all rows as a text, and the other columns."""
+        same, different = varying(self.columns())
+        return ", ".join(f"{name} {cell(value)}" for name, value in same.items() if value != ""), different
+
+    def _failures(self) -> list[str]:
+        """A line for each run that failed, and for each case that was left out."""
+        found = ((what, self.parameters.get(key)) for what, key in _FAILURES.items())
+        return [f"{what}: {text}" for what, texts in found for text in texts or ()]
+
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """Draw the result, see :func:`dae_sdc.plotting.plot.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            A kind of picture of this kind of result; the first one if not given.
+        **options
+            Those of the kind of picture; ``out``, the file to write.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture. It opens no window; Jupyter shows it.
+
+        Raises
+        ------
+        InputError
+            If the kind or an option does not fit, or the picture cannot be written.
+        """
+        what = (self,) if kind is None else (kind, self)
+        figure: Figure = function_at(DRAWING)(*what, **options)
+        return figure
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``<path>.npy`` and its ``.json`` sidecar, both whole or not at all.
 
         Parameters
         ----------
         path : path-like
-            File to write; ``.npy`` is added if it is missing.
+            File to write; ``.npy`` is added if it is missing. A name that ends in ``.csv`` gets the
+            :meth:`columns` as text with commas, and no sidecar.
 
         Returns
         -------
         pathlib.Path
-            The ``.npy`` file. In the sidecar, NaN and infinities become the strings "nan", "inf" and "-inf",
+            The file. In the sidecar, NaN and infinities become the strings "nan", "inf" and "-inf",
             because JSON has no such numbers.
 
         Raises
@@ -169,6 +326,10 @@ class Result:
     def save_with(self, path: str | os.PathLike[str], beside: Callable[[BinaryIO], object] | None) -> Path:
         """Save as :meth:`save` does, and a third file that ``beside`` writes; None removes an old one."""
         target = check_target(path)
+        if target.suffix == ".csv":
+            with replacing(target) as (file,):
+                file.write(csv_of(self.columns()))
+            return target
         sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
         about = {
             "format": _FORMAT,
@@ -209,12 +370,12 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     Parameters
     ----------
     path : path-like
-        File of the result; ``.npy`` is added if it is missing.
+        File of the result; ``.npy`` is added if neither that nor ``.csv`` is there.
 
     Returns
     -------
     pathlib.Path
-        The ``.npy`` file.
+        The file.
 
     Raises
     ------
@@ -222,7 +383,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         If the path names no file or a directory, or lies in a directory that does not exist or cannot be
         written to.
     """
-    return check_place(path, ".npy")
+    as_text = isinstance(path, str | os.PathLike) and str(path).endswith(".csv")
+    return check_place(path, ".csv" if as_text else ".npy")
 
 
 def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Path:
@@ -249,7 +411,7 @@ def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Pat
         return result.save(partial)
     result.save(target)
     with suppress(OSError):
-        for suffix in (".npy", ".json", BESIDE):
+        for suffix in (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE):
             partial.with_suffix(suffix).unlink(missing_ok=True)
     return target
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +16,41 @@ from numpy.typing import NDArray
 from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
-from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.pointwise import Pointwise
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEWarning, InputError, ResultFileError
+from dae_sdc.deferred import function_at
+from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import opened, read_archive
-from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
+from dae_sdc.run.results import DRAWING, Result, checksum, command_line
+from dae_sdc.run.solution_files import SAMPLES, fields_of_file
+from dae_sdc.run.tables import summarised
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
+from dae_sdc.text import aligned
+from dae_sdc.views import html_picture, html_table, html_view
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DENSE_LIMIT = 10_000
 """Largest number of unknowns for which the data for values between steps is kept by default."""
 
+DENSE_FILE_LIMIT = 4_000_000
+"""Largest number of values of a solution, times by unknowns, for which that data is saved by default."""
 
-@dataclass(frozen=True, eq=False)
+MOST_PRINTED = 60
+"""Rows of the table that ``print`` shows."""
+
+PICTURE_POINTS = 1200
+"""Times, at least, at which a picture knows a solution; about the number of its pixels."""
+
+CORRECTED_IN_PICTURES = 200
+"""Largest number of unknowns for which a picture corrects values between the steps by the equations."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """The solution of a run, returned by :func:`dae_sdc.run.solve`; called with times, it gives u there.
 
@@ -59,8 +80,8 @@ class Solution:
         Zeros of each event function, and of each switch of the problem.
     dense : DenseOutput, optional
         Polynomials for u(t) between the steps.
-    saves_dense : bool
-        Whether :meth:`save` writes these polynomials too.
+    saves_dense : bool, optional
+        Whether :meth:`save` writes these polynomials too; up to :data:`DENSE_FILE_LIMIT` if not given.
     unknowns : Unknowns or SavedUnknowns, optional
         The unknowns that were eliminated from a simplified model, see :meth:`values`.
     equations : Pointwise, optional
@@ -76,15 +97,15 @@ class Solution:
     success: bool
     message: str
     stats: Mapping[str, Any]
-    per_step: Mapping[str, NDArray[Any]] = field(repr=False)
-    parameters: Mapping[str, Any] = field(repr=False)
-    log: Mapping[Any, Any] = field(repr=False, default_factory=dict)
-    events: tuple[EventRecord, ...] = field(repr=False, default=())
-    switches: tuple[EventRecord, ...] = field(repr=False, default=())
-    dense: DenseOutput | None = field(repr=False, default=None)
-    saves_dense: bool = field(repr=False, default=False)
-    unknowns: Unknowns | SavedUnknowns | None = field(repr=False, default=None)
-    equations: Pointwise | None = field(repr=False, default=None)
+    per_step: Mapping[str, NDArray[Any]]
+    parameters: Mapping[str, Any]
+    log: Mapping[Any, Any] = field(default_factory=dict)
+    events: tuple[EventRecord, ...] = ()
+    switches: tuple[EventRecord, ...] = ()
+    dense: DenseOutput | None = None
+    saves_dense: bool | None = None
+    unknowns: Unknowns | SavedUnknowns | None = None
+    equations: Pointwise | None = None
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
         """u between the steps: integrated unknowns by polynomials, the others by the equations.
@@ -184,6 +205,47 @@ class Solution:
             self, events=tuple(map(corrected, self.events)), switches=tuple(map(corrected, self.switches))
         )
 
+    def __repr__(self) -> str:
+        problem = self.parameters.get("problem", "")
+        return f"<Solution of {problem}: {self.u.shape[1]} unknowns, t = {self.t[0]:g} to {self.t[-1]:g}>"
+
+    def __str__(self) -> str:
+        table = self.result()
+        rows = summarised(table.columns(), table.column_units(), MOST_PRINTED)
+        more = len(self.all_names) + 1 - MOST_PRINTED
+        lines = [self._headline(), "", aligned(rows, gap="  ")]
+        lines += [f"and {more} more unknowns"] if more > 0 else []
+        return "\n".join([*lines, *([self.message] if self.message else [])])
+
+    def _repr_html_(self) -> str:
+        table = self.result()
+        heads, *rows = summarised(table.columns(), table.column_units(), len(self.all_names) + 1)
+        picture = html_picture(DRAWING, self)
+        return html_view(self._headline(), html_table(heads, rows), picture, note=self.message)
+
+    def _headline(self) -> str:
+        """Problem, method, time and work in a line."""
+        about, unit = self.parameters, self.parameters.get("time_unit", "s")
+        kind = [str(about[key]) for key in ("problem", "sweeper") if about.get(key)]
+        end = "" if self.success else ", not finished"
+        return (
+            f"{', '.join(kind)}: t = {self.t[0]:g} to {self.t[-1]:g} {unit}{end}, "
+            f"{self.stats.get('steps', 0)} steps, {self.stats.get('rhs', 0)} residual evaluations"
+        )
+
+    def to_dataframe(self) -> Any:
+        """All unknowns at the times :attr:`t` as a table of pandas, see :meth:`Result.to_dataframe`."""
+        return self.result().to_dataframe()
+
+    def to_xarray(self) -> Any:
+        """All unknowns at the times :attr:`t` as a data set of xarray, see :meth:`Result.to_xarray`."""
+        return self.result().to_xarray()
+
+    def __getitem__(self, name: Any) -> NDArray[np.float64]:
+        """``solution["x"]``: values of an unknown, see :meth:`values`, or of the time, "t"."""
+        name = str(name)
+        return self.t.copy() if name == "t" and name not in self.all_names else self.values(name)
+
     def values(self, name: Any) -> NDArray[np.float64]:
         """Values of an unknown at the times :attr:`t`.
 
@@ -265,6 +327,31 @@ class Solution:
         parts = (self.message, _interpolated(failed) if failed.size else "")
         return replace(self, message="; ".join(part for part in parts if part))
 
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """Draw the solution, see :func:`dae_sdc.plotting.plot.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            "linear" over time, "phase" or "mechanism"; chosen by the options if not given.
+        **options
+            ``show``, ``steps`` and ``log``; ``x`` and ``y`` of a phase plot; ``points`` and ``bars`` of a
+            mechanism; ``out``, the file to write.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture. It opens no window; Jupyter shows it.
+
+        Raises
+        ------
+        InputError
+            If the kind or an option does not fit, or the picture cannot be written.
+        """
+        what = (self,) if kind is None else (kind, self)
+        figure: Figure = function_at(DRAWING)(*what, **options)
+        return figure
+
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
         n = self.u.shape[1]
@@ -302,17 +389,19 @@ class Solution:
     def save(self, path: str | Path) -> Path:
         """Write the solution to a .npy file with a .json beside it.
 
-        With ``dense=True`` the polynomials for u(t) are written to ``<name>.dense.npz`` too.
+        The polynomials for u(t) are written to ``<name>.dense.npz`` too, with ``dense=True`` or if they are
+        not very large.
 
         Parameters
         ----------
         path : path-like
-            File to write; ``.npy`` is added if it is missing.
+            File to write; ``.npy`` is added if it is missing. A name that ends in ``.csv`` gets time and
+            unknowns as text with commas, and no other file.
 
         Returns
         -------
         pathlib.Path
-            The .npy file.
+            The file.
 
         Raises
         ------
@@ -320,13 +409,16 @@ class Solution:
             If it cannot be written.
         """
         result, dense = self.result(), self.dense
-        if dense is None or not self.saves_dense:
+        small = dense is not None and dense.values.size <= DENSE_FILE_LIMIT
+        wanted = small if self.saves_dense is None else self.saves_dense
+        if dense is None or not wanted or str(path).endswith(".csv"):
             return result.save(path)
         arrays: dict[str, Any] = {"checksum": np.array(checksum(result.data)), **dense.arrays()}
+        arrays |= _samples_of_eliminated(self)
         return result.save_with(path, lambda file: np.savez(file, **arrays))
 
     @classmethod
-    def load(cls, path: str | Path) -> Solution:
+    def load(cls, path: str | os.PathLike[str]) -> Solution:
         """Read a solution that :meth:`save` wrote.
 
         Parameters
@@ -345,48 +437,45 @@ class Solution:
         ResultFileError
             If a file is missing, damaged, or holds no solution.
         """
-        result = load(path)
-        if result.kind != "solution":
-            raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
-        data, parameters = result.data, dict(result.parameters)
-        n = data["u"].shape[1]
-        wrong = _lacking(parameters, n)
-        if wrong:
-            raise ResultFileError(
-                f"{path} lacks what a solution tells of its run ({', '.join(wrong)}); solve again"
-            )
-        found = {
-            kind: tuple(EventRecord.of(record, n) for record in parameters.pop(kind, ()))
-            for kind in ("events", "switches")
-        }
-        source = Path(path)
-        source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
-        beside = source.with_suffix(BESIDE)
-        dense = _load_dense(beside, result) if beside.exists() else None
-        others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
-        fields: Mapping[str, Any] = data.dtype.fields or {}
-        shape = fields["others"][0].shape if "others" in fields else (0,)
-        if not len(others) == len(units) == sum(shape):
-            raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
-        unknowns = SavedUnknowns(others, units, data["t"].copy(), data["others"].copy()) if others else None
-        return cls(
-            data["t"].copy(),
-            data["u"].copy(),
-            data["du"].copy(),
-            tuple(parameters["names"]),
-            tuple(parameters["units"]),
-            success=parameters.pop("success"),
-            message=parameters.pop("message"),
-            stats=parameters.pop("stats"),
-            per_step={name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
-            events=found["events"],
-            switches=found["switches"],
-            parameters=parameters,
-            dense=dense,
-            equations=None if dense is None else _equations(parameters, dense),
-            saves_dense=dense is not None,
-            unknowns=unknowns,
-        )
+        return cls(**fields_of_file(path))
+
+
+def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
+    """A copy of a solution at so many times that straight lines between them look like the solution.
+
+    Parameters
+    ----------
+    solution : Solution
+        A solution.
+    logarithmic : bool
+        Whether the axis of time is to be logarithmic.
+
+    Returns
+    -------
+    Solution
+        The solution as it is where it was not kept between the steps, or has more steps than a picture
+        can show. Values of large systems between the steps are those of the polynomials alone.
+    """
+    dense = solution.dense
+    if dense is None or len(dense.ends) > 4 * PICTURE_POINTS or not len(dense.ends):
+        return solution
+    small = solution.u.shape[1] <= CORRECTED_IN_PICTURES
+    whole = solution if small else replace(solution, equations=None)
+    return whole.at(dense.spread(PICTURE_POINTS, logarithmic))
+
+
+def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
+    """Values of the eliminated unknowns between the steps, which a file without equations cannot tell."""
+    if isinstance(solution.unknowns, SavedUnknowns):
+        return solution.unknowns.samples
+    if solution.unknowns is None or not solution.unknowns.removed:
+        return {}
+    fine = for_picture(solution)
+    table = np.full((len(fine.t), len(solution.unknowns.removed)), np.nan)
+    for at, name in enumerate(solution.unknowns.removed):
+        with suppress(InputError):  # it is not determined; the others are saved
+            table[:, at] = fine.values(name)
+    return dict(zip(SAMPLES, (fine.t, table), strict=True))
 
 
 def output_times(t_eval: Any, points: int | None, start: float, end: float) -> Vector | None:
@@ -432,6 +521,12 @@ def _interpolated(times: Vector) -> str:
     )
 
 
+def parameters_of(problem: ProblemDAE) -> dict[str, Any]:
+    """Parameters of a problem, those of its model too, in a form for a result file."""
+    of_model = problem.values if isinstance(problem, ModelProblem) else {}
+    return {name: plain(value) for name, value in {**problem.params, **of_model}.items()}
+
+
 def plain(value: Any) -> Any:
     """A parameter in a form for a result file: complex numbers as text."""
     return str(value) if isinstance(value, complex) else value
@@ -450,56 +545,3 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
         return np.full(problem.n, np.nan)
     found: Vector = problem.state(slope).view(np.ndarray)
     return found
-
-
-def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:
-    """The correction by the equations of a problem of the library, from the parameters in a file."""
-    name = parameters.get("problem")
-    if not isinstance(name, str) or name not in PROBLEMS:
-        return None
-    with suppress(InputError, TypeError, ValueError, ArithmeticError):  # parameters of another version
-        problem = PROBLEMS[name](**parameters.get("params", {}))
-        if problem.n == len(dense.u0):
-            return PointwiseEquations(problem, dense.largest())
-    return None
-
-
-def _lacking(parameters: Mapping[str, Any], n: int) -> list[str]:
-    """Names of parameters that a saved solution of n unknowns lacks, or has with another type."""
-    kinds = {"success": bool, "message": str, "stats": dict, "params": dict}
-    given = {"params": {}, **parameters}
-    wrong = [name for name, kind in kinds.items() if not isinstance(given.get(name), kind)]
-    for name, count in {"names": n, "units": n, "others": None, "other_units": None}.items():
-        texts = given.get(name, None if count is not None else [])
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            wrong.append(name)
-        elif count is not None and len(texts) != count:
-            wrong.append(name)
-    for name in ("events", "switches"):
-        try:
-            for record in given.get(name, ()):
-                EventRecord.of(record, n)
-        except (TypeError, ValueError, KeyError, OverflowError):
-            wrong.append(name)
-    return wrong
-
-
-def _load_dense(path: Path, result: Result) -> DenseOutput:
-    try:
-        with opened(path) as file:
-            arrays = read_archive(file)
-        belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
-        if dense.values.shape[1:] != result.data["u"].shape[1:]:
-            raise ValueError("has another number of unknowns")
-    except ResultFileError:  # is a ValueError too
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
-        raise ResultFileError(
-            f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
-        ) from None
-    if belongs != checksum(result.data):
-        raise ResultFileError(
-            f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
-            f"steps alone"
-        )
-    return dense

@@ -42,7 +42,7 @@ from dae_sdc.run.callbacks import (
 )
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, parameters_of
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -149,7 +149,7 @@ def integrate(given: SundialsOptions) -> Solution:
     label["max_order"] = task.max_order
 
     def solution(message: str) -> Solution:
-        found = record.solution(message, label, bool(given.dense))
+        found = record.solution(message, label, given.dense)
         if times is not None:
             found = found.at(times)
         return found if kept else replace(found, dense=None)
@@ -317,7 +317,7 @@ class _Record:
         first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
         return bool(first < np.searchsorted(self.times, end, side="right"))
 
-    def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool) -> Solution:
+    def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:
         """The solution up to the last step."""
         task, problem = self.task, self.task.problem
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
@@ -351,7 +351,7 @@ class _Record:
                 "names": list(problem.names),
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,
-                "params": {name: plain(value) for name, value in problem.params.items()},
+                "params": parameters_of(problem),
             },
             dense=between,
             saves_dense=saves_dense,

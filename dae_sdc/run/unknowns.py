@@ -157,6 +157,8 @@ class Unknowns:
 class SavedUnknowns:
     """The eliminated unknowns of a solution that was read from a file, at the times in the file only.
 
+    Pictures may ask for other times, see :meth:`interpolated`.
+
     Parameters
     ----------
     names, units : sequence of str
@@ -165,9 +167,19 @@ class SavedUnknowns:
         Times in the file.
     table : ndarray, shape (K, m)
         Values at these times.
+    samples : mapping of str to ndarray, optional
+        ``sample_times``, shape (L,), and ``samples``, shape (L, m), between the steps.
     """
 
-    def __init__(self, names: Sequence[str], units: Sequence[str], t: Vector, table: Vector) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        units: Sequence[str],
+        t: Vector,
+        table: Vector,
+        samples: Mapping[str, Vector] | None = None,
+    ) -> None:
+        self.samples = dict(samples or {})
         self.removed = tuple(names)
         self.units_of_removed = tuple(units)
         self.t, self.table = t, table
@@ -182,6 +194,11 @@ class SavedUnknowns:
                 f"again, with t_eval"
             )
         return self.table[:, self.removed.index(name)].copy()
+
+    def interpolated(self, name: str, t: Vector) -> Vector:
+        """Values of an eliminated unknown by straight lines between what the file has, shape (K,)."""
+        times, table = self.samples.get("sample_times", self.t), self.samples.get("samples", self.table)
+        return np.interp(t, times, table[:, self.removed.index(name)])
 
 
 class _Stages:

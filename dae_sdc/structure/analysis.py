@@ -36,6 +36,7 @@ from dae_sdc.structure.signature import (
     listed,
 )
 from dae_sdc.structure.states import choose_states
+from dae_sdc.views import html_picture, html_table, html_view
 
 LARGEST_ARRAY = 20_000
 """Largest number of rows of a derivative array whose differentiation index is found by default."""
@@ -203,6 +204,12 @@ class Structure:
     def _leading(self, j: int) -> str:
         return name_of(self.names[j], int(self.d[j]))
 
+    def _repr_html_(self) -> str:
+        heads, *rows = self._rows(self.size)
+        title = f"{self.size} equations, index {self.index}, degrees of freedom {self.dof}"
+        picture = html_picture("dae_sdc.plotting.signature:signature", self)
+        return html_view(title, html_table(heads, rows), picture, note="; ".join(self.warnings))
+
     def __str__(self) -> str:
         largest = [max(block.size for block in blocks) for blocks in (self.coarse, self.fine)]
         lines = [
@@ -233,17 +240,21 @@ class Structure:
         return ", ".join(parts) or "system Jacobian not known"
 
     def _table(self) -> list[str]:
-        shown = range(min(self.size, _MOST_LINES))
-        rows = [("equation", "c", "assigned", "unknown", "d")]
-        for i in shown:
-            j = int(self.transversal[i])
-            assigned = name_of(self.names[j], int(self.d[j] - self.c[i]))
-            rows.append((self.equation_names[i], str(self.c[i]), assigned, self.names[j], str(self.d[j])))
+        rows = self._rows(min(self.size, _MOST_LINES))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows
         ]
         return [*map(str.rstrip, lines), *_more(self.size, "equations")]
+
+    def _rows(self, count: int) -> list[tuple[str, ...]]:
+        """The first equations with their offsets and unknowns, below a row of heads."""
+        rows: list[tuple[str, ...]] = [("equation", "c", "assigned", "unknown", "d")]
+        for i in range(count):
+            j = int(self.transversal[i])
+            assigned = name_of(self.names[j], int(self.d[j] - self.c[i]))
+            rows.append((self.equation_names[i], str(self.c[i]), assigned, self.names[j], str(self.d[j])))
+        return rows
 
     def _scheme(self) -> list[str]:
         lines = ["stage: equations -> what they determine"]

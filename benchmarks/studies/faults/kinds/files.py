@@ -62,11 +62,11 @@ TAKERS: Mapping[str, tuple[tuple[str, ...], Callable[[], Finding]]] = {
     "load a study": (("study.npy", "study.json"), lambda: called(lambda: ds.load("study.npy"))),
     "plot a solution": (
         ("run.npy", "run.json"),
-        lambda: called(lambda: ds.plot("linear", "run.npy", "a.png")),
+        lambda: called(lambda: ds.plot("linear", "run.npy", out="a.png")),
     ),
     "plot a study": (
         ("study.npy", "study.json"),
-        lambda: called(lambda: ds.plot("loglog", "study.npy", "a.png")),
+        lambda: called(lambda: ds.plot("loglog", "study.npy", out="a.png")),
     ),
     "resume": (("state.npz",), lambda: called(lambda: _resumed("state.npz"))),
     "command plot": (

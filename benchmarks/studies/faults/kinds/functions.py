@@ -38,7 +38,7 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "accuracy": ({"sweeper": "none", "nodes": 2},),
     "info": ({"name": "pendulum"},),
     "load": ({"path": "missing.npy"},),
-    "plot": ({"kind": "linear", "path": "missing.npy"},),
+    "plot": ({"show": "x", "out": "a.png"},),
     "read_modelica": ({"source": "model M Real x(start=1); equation der(x)=-x; end M;"},),
     "read_modelica_text": ({"text": "model M Real x(start=1); equation der(x)=-x; end M;"},),
 }
