@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.frames.elements import DIRECTIONS, Member
 from dae_sdc.frames.response import Deformation
@@ -15,6 +16,9 @@ from dae_sdc.plotting import style
 
 _PIECES = 24
 """Straight pieces of a drawn beam."""
+
+_NUMBERS = 6
+"""Most numbers along the longest axis in space."""
 
 _SHOWN = 0.1
 """Size of the largest drawn displacement relative to the frame, where no scale is given."""
@@ -78,6 +82,9 @@ def draw_frame(
             axes.set_aspect("equal", adjustable="datalim")
         else:
             axes.set_aspect("equal")
+            for axis, direction in enumerate("xyz"):  # short axes have no room for many numbers
+                most = max(2, round(_NUMBERS * float(np.ptp(points[:, axis])) / size))
+                getattr(axes, f"{direction}axis").set_major_locator(MaxNLocator(most))
         figure.legend(loc="outside lower center", ncols=3)
         if path is not None:
             figure.savefig(path)

@@ -252,8 +252,9 @@ class LU(SymbolicFactors):
                 self._change(update, left, holders, base, column)
                 if numbers is not None and update.row in open_rows:
                     _reduce(numbers[update.row], numbers[at], column)
-            for j in base:
-                holders[j].discard(at) if not self._upward else None
+            if not self._upward:
+                for j in base:
+                    holders[j].discard(at)
             self.steps.append(step)
         for step in self.steps:
             step.rest = {j: node for j, node in left[step.row].items() if j != step.column}
