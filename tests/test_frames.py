@@ -328,3 +328,44 @@ def test_a_deformed_frame_is_drawn(tmp_path: Path, flat: bool) -> None:
     axes = made.axes[0]
     assert (axes.name == "3d") is not flat
     assert len(axes.lines) == 7  # three members twice, and the supports
+
+
+def mounted(assumption: str, force: float = 0.0) -> ds.Model:
+    """One mass on a spring and a damper behind a compliant arm, a cantilever."""
+    model, section = model_with_section(assumption)
+    m, k, c, f = model.parameters("m k c f", [250.0, 2e4, 1500.0, force])
+    x, y = model.variables("x y", 0.0)
+    der = model.der
+    arm = ds.Frame(model)
+    arm.point("A", 0, 0, 0)
+    arm.point("B", 1.5, 0, 0)
+    arm.beam("A", "B", **section)
+    arm.support("A")
+    if assumption == "rigid":
+        model.equations(m * der(y, 2) + c * der(x) + k * x - f, y - x)
+    elif assumption == "quasi-static":
+        d = arm.condense({"B.z": f})["B.z"]
+        model.equations(m * der(x, 2) + c * der(x) + k * x - f, y - x - d)
+    else:
+        d = arm.condense({"B.z": k * x + c * der(x)}, damping=2e-3)["B.z"]
+        model.equations(m * der(y, 2) + k * x + c * der(x) - f, y - x - d)
+    return model
+
+
+@pytest.mark.parametrize("assumption", ["rigid", "quasi-static", "dynamic"])
+def test_assumptions_on_compliance_have_their_transfer_functions(assumption: str) -> None:
+    found = ds.linearize(mounted(assumption), inputs=["f"], outputs=["y"])
+    s = 1j * np.logspace(-2, 4, 61)
+    m, k, c = 250.0, 2e4, 1500.0
+    stiffness = 3 * STEEL[0] * STEEL[3] / 1.5**3
+    damping = 2e-3 * stiffness
+    simple = 1 / (m * s**2 + c * s + k)
+    series = 1 / (1 / (k + c * s) + 1 / (stiffness + damping * s))
+    exact = {"rigid": simple, "quasi-static": simple + 1 / stiffness, "dynamic": 1 / (m * s**2 + series)}
+    np.testing.assert_allclose(found.frequency_response(s.imag)[:, 0, 0], exact[assumption], rtol=1e-9)
+    assert len(found.poles) == (3 if assumption == "dynamic" else 2)
+    times = np.linspace(0.0, 0.5, 6)
+    solution = ds.solve(mounted(assumption, 100.0), t_end=0.5, rtol=1e-8, t_eval=times)
+    expected = 100.0 * found.step(times)[:, 0, 0]
+    moved = solution.u[1:, solution.names.index("y")]
+    np.testing.assert_allclose(moved, expected[1:], atol=1e-4 * np.abs(expected).max())
