@@ -76,6 +76,11 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         SingularMatrixError as SingularMatrixError,
         SolveError as SolveError,
     )
+    from dae_sdc.frames.frame import Frame as Frame
+    from dae_sdc.frames.response import (
+        Deformation as Deformation,
+        FrameResponse as FrameResponse,
+    )
     from dae_sdc.initial.consistent import Initial as Initial
     from dae_sdc.linear.equilibrium import Steady as Steady
     from dae_sdc.linear.system import LinearSystem as LinearSystem
@@ -84,6 +89,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         MassMatrixProblem as MassMatrixProblem,
     )
     from dae_sdc.model.model import Model as Model
+    from dae_sdc.model.parameter_function import ParameterFunction as ParameterFunction
     from dae_sdc.model.problem import ModelProblem as ModelProblem
     from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.modelica.reader import (
@@ -91,6 +97,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         read_modelica_text as read_modelica_text,
     )
     from dae_sdc.plotting import plot as plot
+    from dae_sdc.plotting.frames import draw_frame as draw_frame
     from dae_sdc.polynomials.homotopy import (
         Roots as Roots,
         solve_polynomials as solve_polynomials,
@@ -108,6 +115,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.problems._models import MODELS as MODELS
     from dae_sdc.reduction.problem import ReducedProblem as ReducedProblem
     from dae_sdc.reduction.reduction import Reduction as Reduction
+    from dae_sdc.reduction.symbolic_factors import SymbolicMatrix as SymbolicMatrix
     from dae_sdc.run import (
         accuracy as accuracy,
         convergence as convergence,

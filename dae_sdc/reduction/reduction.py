@@ -17,14 +17,14 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
-from dae_sdc.model.sympy_input import from_sympy, sympified, to_sympy
+from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.factor import GrowthError, Rounding
 from dae_sdc.reduction.problem import ReducedProblem
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
-from dae_sdc.reduction.veils import LIMIT, Veiled, veil
+from dae_sdc.reduction.veils import LIMIT, Veiled, veil, written_with_veils
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
@@ -244,20 +244,9 @@ class Reduction:
     @one_at_a_time
     def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
         """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
-        outputs, veils = list(dict.fromkeys(self._outputs())), self.veils
-        graph = self.graph.copy()
-        table: list[tuple[Any, Any]] = []
-        for number, node in enumerate(veils):
-            symbol = Unknown(f"v{number}")
-            table.append((symbol, to_sympy(graph, [node], self._symbol)[0]))
-            # In the copy the node becomes a leaf, so that later expressions show the veil and not its parts.
-            graph.op[node], graph.args[node] = Op.INPUT, ()
-            graph.leaves[node] = Leaf("v", number)
-        return table, dict(zip(outputs, to_sympy(graph, outputs, self._symbol), strict=True))
+        return written_with_veils(self.graph, list(dict.fromkeys(self._outputs())), self.veils, self._symbol)
 
     def _symbol(self, leaf: Leaf) -> Any:
-        if leaf.kind == "v":
-            return Unknown(f"v{leaf.index}")
         if leaf.kind == "u":
             return Unknown(self._texts.names[leaf.index], leaf.order)
         return self.source.symbol(leaf)

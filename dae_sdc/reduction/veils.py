@@ -7,11 +7,15 @@ through it by the chain rule as they go through any node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Cost, Op, cost
+from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.model.sympy_input import to_sympy
 
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
@@ -112,6 +116,34 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
             size, price = 1, free
         sizes[node], own[node] = size, price
     return Veiled(tuple(named), shared, _sum(trees, *(own[root] for root in roots)))
+
+
+def written_with_veils(
+    graph: Graph, outputs: Sequence[int], veils: Sequence[int], symbol: Callable[[Leaf], Any]
+) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
+    """Veils as pairs of symbol and expression of earlier veils, and outputs by their nodes, in SymPy.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph of the nodes, which stays as it is.
+    outputs, veils : sequence of int
+        Expressions to be written, and their parts that have names.
+    symbol : callable
+        The symbol of a leaf that is no veil.
+    """
+    graph = graph.copy()
+
+    def symbol_or_veil(leaf: Leaf) -> Any:
+        return Unknown(f"v{leaf.index}") if leaf.kind == "v" else symbol(leaf)
+
+    table: list[tuple[Any, Any]] = []
+    for number, node in enumerate(veils):
+        table.append((Unknown(f"v{number}"), to_sympy(graph, [node], symbol_or_veil)[0]))
+        # In the copy the node becomes a leaf, so that later expressions show the veil and not its parts.
+        graph.op[node], graph.args[node] = Op.INPUT, ()
+        graph.leaves[node] = Leaf("v", number)
+    return table, dict(zip(outputs, to_sympy(graph, outputs, symbol_or_veil), strict=True))
 
 
 def _sum(*costs: Cost) -> Cost:

@@ -1,0 +1,1 @@
+"""Structures of bars and beams with symbols in them, by the direct stiffness method."""

@@ -1,0 +1,372 @@
+"""Frames: points in space joined by bars, beams and springs, with supports and loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dae_sdc.errors import InputError
+from dae_sdc.frames.elements import DIRECTIONS, Member, Section, Vector, bar_stiffness, beam_stiffness
+from dae_sdc.frames.response import FrameResponse, Supports
+from dae_sdc.model.model import Model
+from dae_sdc.reduction.factor import Row
+from dae_sdc.reduction.symbolic_factors import SymbolicFactors, factor_method, typical_values
+
+VERTICAL: Final = 1e-6
+"""Sine of the angle to the axis z below which a beam has its local z axis along x, where ``up`` is not
+given."""
+
+
+class Frame:
+    r"""A structure of bars and beams in space, whose numbers may all be symbols of a model.
+
+    Forces and displacements of free (f) and supported (s) degrees of freedom are related by
+
+    .. math::
+        K_{ff} d_f = f_f - K_{fs} d_s, \qquad r_s = K_{sf} d_f + K_{ss} d_s - f_s.
+
+    A degree of freedom is called by its point and direction, "B.x" or "B.rz"; "x", "y", "z" are displacements
+    and "rx", "ry", "rz" small rotations about global axes. A point has those that an element stiffens.
+
+    Parameters
+    ----------
+    model : Model
+        Has the symbols. Coordinates, sections, loads and supports are numbers or expressions of them.
+
+    Attributes
+    ----------
+    model : Model
+        As given.
+    points : dict of str to Vector
+        Coordinates as nodes of the graph of the model.
+    members : list of Member
+        Bars and beams.
+
+    Examples
+    --------
+    >>> model = Model("cantilever")
+    >>> L, EI, F = model.parameters("L EI F", [2.0, 100.0, 3.0])
+    >>> frame = Frame(model)
+    >>> frame.point("A", 0, 0, 0); frame.point("B", L, 0, 0)
+    >>> frame.beam("A", "B", E=EI, G=EI, A=1, Iy=1, Iz=1, J=1)
+    >>> frame.support("A")
+    >>> frame.load("B", z=-F)
+    >>> frame.solve().at()["B.z"]
+    -0.08
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.points: dict[str, Vector] = {}
+        self.members: list[Member] = []
+        self._stiffness: dict[tuple[str, str], int] = {}
+        self._loads: dict[str, int] = {}
+        self._supported: dict[str, int] = {}
+
+    # Making a frame
+
+    def point(self, name: str, x: Any, y: Any, z: Any) -> None:
+        """Add a point.
+
+        Parameters
+        ----------
+        name : str
+            Its name, without dots.
+        x, y, z : float or sympy.Expr
+            Coordinates.
+        """
+        if name in self.points or "." in name or not name:
+            raise InputError(f"a frame has points with names of their own, without dots; got {name!r}")
+        a, b, c = self._nodes((x, y, z))
+        self.points[name] = a, b, c
+
+    def bar(self, first: str, second: str, *, E: Any, A: Any) -> None:
+        """Add a bar, which carries tension and compression, with spherical joints at its ends.
+
+        Parameters
+        ----------
+        first, second : str
+            Points.
+        E, A : float or sympy.Expr
+            Young's modulus and area.
+        """
+        modulus, area = self._nodes((E, A))
+        rows = bar_stiffness(self.model.graph, self._along(first, second), modulus, area)
+        self._assemble(rows, [f"{point}.{axis}" for point in (first, second) for axis in DIRECTIONS[:3]])
+        self.members.append(Member(first, second, slender=True))
+
+    def beam(
+        self,
+        first: str,
+        second: str,
+        *,
+        E: Any,
+        G: Any,
+        A: Any,
+        Iy: Any,
+        Iz: Any,
+        J: Any,
+        Ay: Any = None,
+        Az: Any = None,
+        up: Sequence[Any] | None = None,
+        released: tuple[str, str] = ("", ""),
+    ) -> None:
+        """Add a beam: of Timoshenko where areas of shear are given, else of Euler and Bernoulli.
+
+        The local axis x goes from the first point to the second, z lies in the plane of x and ``up``, and y
+        is up x x.
+
+        Parameters
+        ----------
+        first, second : str
+            Points.
+        E, G : float or sympy.Expr
+            Young's modulus and shear modulus.
+        A, Iy, Iz, J : float or sympy.Expr
+            Area, second moments of area about the local axes, torsion constant.
+        Ay, Az : float or sympy.Expr, optional
+            Areas of shear, kappa A, for forces along the local axes.
+        up : sequence of 3 numbers or expressions, optional
+            A direction; the global z if not given, and x for a beam along z.
+        released : (str, str)
+            Local directions that a joint at the first and second end releases, as in ("", "ry rz").
+        """
+        graph, along = self.model.graph, self._along(first, second)
+        optional = [None if one is None else self._nodes((one,))[0] for one in (Ay, Az)]
+        section = Section(*self._nodes((E, G, A, Iy, Iz, J)), *optional)
+        axis = (
+            self._nodes((1, 0, 0) if self._vertical(along) else (0, 0, 1)) if up is None else self._nodes(up)
+        )
+        if len(axis) != 3:
+            raise InputError(f"up has 3 components; got {len(axis)}")
+        local = tuple(
+            6 * end + DIRECTIONS.index(one)
+            for end, text in enumerate(released)
+            for one in self._directions(text)
+        )
+        rows = beam_stiffness(graph, along, section, (axis[0], axis[1], axis[2]), local)
+        self._assemble(rows, [f"{point}.{one}" for point in (first, second) for one in DIRECTIONS])
+        self.members.append(Member(first, second, local))
+
+    def spring(self, point: str, **stiffnesses: Any) -> None:
+        """Add springs between a point and the ground, by direction: ``spring("A", x=k, rz=c)``."""
+        for one, stiffness in self._by_direction(point, stiffnesses).items():
+            self._add((one, one), stiffness)
+
+    def support(self, point: str, *directions: str, **displacements: Any) -> None:
+        """Hold a point.
+
+        Parameters
+        ----------
+        point : str
+            The point.
+        *directions : str
+            Directions that do not move; all six if nothing is given.
+        **displacements : float or sympy.Expr
+            Directions with a given displacement, as of a support that has sunk.
+        """
+        held = dict.fromkeys(directions or (() if displacements else DIRECTIONS), 0)
+        self._supported |= self._by_direction(point, {**held, **displacements})
+
+    def load(self, point: str, **forces: Any) -> None:
+        """Add forces and moments at a point, by direction: ``load("B", z=-F, rx=M)``."""
+        for one, force in self._by_direction(point, forces).items():
+            self._loads[one] = self.model.graph.add(self._loads.get(one, self.model.graph.zero), force)
+
+    # Solving it
+
+    @property
+    def degrees_of_freedom(self) -> tuple[str, ...]:
+        """All degrees of freedom, free and supported, point by point."""
+        stiff = {one for one, _ in self._stiffness}
+        return tuple(
+            f"{point}.{one}" for point in self.points for one in DIRECTIONS if f"{point}.{one}" in stiff
+        )
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Degrees of freedom without supports."""
+        return tuple(one for one in self.degrees_of_freedom if one not in self._supported)
+
+    @property
+    def supported(self) -> tuple[str, ...]:
+        """Degrees of freedom with supports."""
+        return tuple(one for one in self.degrees_of_freedom if one in self._supported)
+
+    def stiffness(self, rows: Iterable[str], columns: Iterable[str]) -> list[Row]:
+        """A part of the stiffness matrix, as nodes of the graph of the model."""
+        places = {one: j for j, one in enumerate(columns)}
+        found: dict[str, Row] = {one: {} for one in rows}
+        for (i, j), node in self._stiffness.items():
+            if i in found and j in places:
+                found[i][places[j]] = node
+        return list(found.values())
+
+    def solve(self, method: str = "lu") -> FrameResponse:
+        """Displacements and reactions as expressions of the symbols.
+
+        Parameters
+        ----------
+        method : {"lu", "fraction-free-lu", "gauss-jordan", "qr"}
+            How the stiffness matrix is factorised.
+
+        Returns
+        -------
+        FrameResponse
+            Compiled functions and their derivatives.
+
+        Raises
+        ------
+        SingularMatrixError
+            If the frame can move without deformation.
+        """
+        free, supported = self.free, self.supported
+        factors = self._factors(free, method)
+        right = self._right(free)
+        moved = factors.solve(right)
+        graph = self.model.graph
+        supports = Supports(
+            supported,
+            self.stiffness(supported, [*free, *supported]),
+            [self._supported[one] for one in supported],
+            [self._loads.get(one, graph.zero) for one in supported],
+        )
+        return FrameResponse(
+            self.model, dict(self.points), tuple(self.members), free, factors, right, moved, supports
+        )
+
+    def condense(
+        self,
+        forces: Mapping[str, Any],
+        masses: Mapping[str, Any] | None = None,
+        damping: Any = 0,
+        prefix: str = "",
+        method: str = "lu",
+    ) -> dict[str, Any]:
+        r"""Make displacements of some points unknowns of the model, with the stiffness of the frame there.
+
+        Static condensation (of Guyan) eliminates all other free degrees of freedom. For those that are kept,
+
+        .. math::
+            m d'' + K_c (d + \beta d') = f + f_c, \qquad K_c = K_{kk} - K_{ko} K_{oo}^{-1} K_{ok},
+
+        are equations of the model, with the loads of the frame in :math:`f_c`. Without a mass and damping
+        they are algebraic: the compliance is quasi-static.
+
+        Parameters
+        ----------
+        forces : mapping of str to sympy.Expr
+            The degrees of freedom that are kept, and the force f on each, which may contain any unknowns of
+            the model, multipliers for instance.
+        masses : mapping of str to sympy.Expr, optional
+            Masses, and moments of inertia for rotations, where there are any.
+        damping : sympy.Expr
+            Time constant beta of damping in proportion to stiffness.
+        prefix : str
+            First letters of the names of the unknowns, which are those of the degrees of freedom.
+        method : str
+            How the matrix of the others is factorised.
+
+        Returns
+        -------
+        dict of str to sympy.Symbol
+            The unknowns, by degrees of freedom.
+        """
+        graph, model, masses = self.model.graph, self.model, dict(masses or {})
+        kept, free = list(forces), self.free
+        for one in (*kept, *masses):
+            if one not in free or one not in forces:
+                raise InputError(
+                    f"{one} is no free degree of freedom that is kept; free are {', '.join(free)}"
+                )
+        others = [one for one in free if one not in forces]
+        factors = self._factors(others, method)
+        columns = self.stiffness(kept, others)  # symmetric: K_ok by columns
+        answers = [factors.solve([row.get(j, graph.zero) for j in range(len(others))]) for row in columns]
+        side = factors.solve(self._right(others))
+        loads = self._right(kept)
+        symbols = {one: model.variable(prefix + one, 0.0) for one in kept}
+        beta = self._nodes((damping,))[0]
+        strains = []
+        for symbol in symbols.values():
+            value, rate = model.nodes([symbol, model.der(symbol)])
+            strains.append(graph.add(value, graph.mul(beta, rate)))
+        direct = self.stiffness(kept, kept)
+        for i, one in enumerate(kept):
+            inertia = masses.get(one, 0) * model.der(symbols[one], 2) - forces[one]
+            terms = [model.nodes([inertia])[0], graph.neg(loads[i])]
+            for j, node in columns[i].items():
+                terms.append(graph.mul(node, side[j]))
+            for k, strain in enumerate(strains):
+                slack = graph.add(*(graph.mul(node, answers[k][j]) for j, node in columns[i].items()))
+                terms.append(graph.mul(graph.sub(direct[i].get(k, graph.zero), slack), strain))
+            model.add_root(graph.add(*terms), f"balance of {prefix}{one}")
+        return symbols
+
+    # Parts
+
+    def _factors(self, free: Sequence[str], method: str) -> SymbolicFactors:
+        made = factor_method(method)
+        rows = self.stiffness(free, free)
+        return made(self.model.graph, rows, len(free), typical_values(self.model), free)
+
+    def _right(self, free: Sequence[str]) -> list[int]:
+        """The forces f_f - K_fs d_s on free degrees of freedom."""
+        graph, supported = self.model.graph, self.supported
+        found = []
+        for one, row in zip(free, self.stiffness(free, supported), strict=True):
+            held = graph.add(*(graph.mul(node, self._supported[supported[j]]) for j, node in row.items()))
+            found.append(graph.sub(self._loads.get(one, graph.zero), held))
+        return found
+
+    def _nodes(self, expressions: Iterable[Any]) -> list[int]:
+        return self.model.nodes(expressions)
+
+    def _along(self, first: str, second: str) -> Vector:
+        for one in (first, second):
+            self._check_point(one)
+        graph = self.model.graph
+        a, b, c = (graph.sub(q, p) for p, q in zip(self.points[first], self.points[second], strict=True))
+        if {a, b, c} == {graph.zero}:
+            raise InputError(f"the points {first} and {second} are one; an element joins two")
+        return a, b, c
+
+    def _vertical(self, along: Vector) -> bool:
+        """Whether an element lies along z, or nearly so for the values of the parameters."""
+        if along[0] == along[1] == self.model.graph.zero:
+            return True
+        values = typical_values(self.model)
+        if values is None:
+            return False
+        x, y, z = values(along)
+        return bool(np.hypot(x, y) < VERTICAL * abs(z))
+
+    def _check_point(self, name: str) -> None:
+        if name not in self.points:
+            raise InputError(f"the frame has no point {name}; its points are {', '.join(self.points)}")
+
+    def _directions(self, text: str) -> list[str]:
+        found = text.replace(",", " ").split()
+        for one in found:
+            if one not in DIRECTIONS:
+                raise InputError(f"{one!r} is no direction; directions are {', '.join(DIRECTIONS)}")
+        return found
+
+    def _by_direction(self, point: str, given: Mapping[str, Any]) -> dict[str, int]:
+        self._check_point(point)
+        names = [self._directions(one)[0] for one in given]
+        nodes = self._nodes(given.values())
+        return {f"{point}.{one}": node for one, node in zip(names, nodes, strict=True)}
+
+    def _assemble(self, rows: Sequence[Row], names: Sequence[str]) -> None:
+        for i, row in enumerate(rows):
+            for j, node in row.items():
+                self._add((names[i], names[j]), node)
+
+    def _add(self, place: tuple[str, str], node: int) -> None:
+        found = self.model.graph.add(self._stiffness.get(place, self.model.graph.zero), node)
+        self._stiffness[place] = found
+        if found == self.model.graph.zero:
+            del self._stiffness[place]

@@ -1,0 +1,177 @@
+"""What a frame answers to its loads: compiled displacements, reactions, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.errors import InputError
+from dae_sdc.frames.elements import Member, Vector
+from dae_sdc.model.model import Model
+from dae_sdc.model.parameter_function import ParameterFunction
+from dae_sdc.reduction.factor import Row
+from dae_sdc.reduction.symbolic_factors import SymbolicFactors
+
+
+@dataclass(frozen=True)
+class Deformation:
+    """A deformed frame in numbers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the model.
+    members : tuple of Member
+        Bars and beams.
+    coordinates : dict of str to ndarray, shape (3,)
+        Points without load.
+    displacements : dict of str to float
+        All degrees of freedom, supported ones included.
+    reactions : dict of str to float
+        Forces and moments that the supports exert, by degrees of freedom.
+    """
+
+    name: str
+    members: tuple[Member, ...]
+    coordinates: dict[str, npt.NDArray[np.float64]]
+    displacements: dict[str, float]
+    reactions: dict[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        """The displacement of a degree of freedom."""
+        return self.displacements[name]
+
+
+@dataclass(frozen=True)
+class Supports:
+    """The equations of supported degrees of freedom, as nodes.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The degrees of freedom.
+    stiffness : list of Row
+        Their rows of the stiffness matrix; the columns are free degrees of freedom, and after them these.
+    displacements, loads : list of int
+        Given displacements, and loads.
+    """
+
+    names: tuple[str, ...]
+    stiffness: list[Row]
+    displacements: list[int]
+    loads: list[int]
+
+
+class FrameResponse:
+    """Displacements and reactions of a frame as compiled functions of the parameters of its model.
+
+    Parameters
+    ----------
+    model : Model
+        Has the parameters.
+    points : dict of str to Vector
+        Points of the frame.
+    members : tuple of Member
+        Bars and beams.
+    free : tuple of str
+        Free degrees of freedom.
+    factors : SymbolicFactors
+        Those of their stiffness matrix.
+    right, moved : list of int
+        Forces on them, and their displacements.
+    supports : Supports
+        The other degrees of freedom.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Free degrees of freedom, and after them "reaction NAME" of the supported ones: the order of the values
+        of :attr:`function`.
+    nodes : list of int
+        Their nodes in the graph of the model.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        points: dict[str, Vector],
+        members: tuple[Member, ...],
+        free: tuple[str, ...],
+        factors: SymbolicFactors,
+        right: list[int],
+        moved: list[int],
+        supports: Supports,
+    ) -> None:
+        self.model, self.points, self.members = model, points, members
+        self.factors, self.supports = factors, supports
+        self._free, self._right, self._moved = free, right, moved
+        graph, values = model.graph, [*moved, *supports.displacements]
+        reactions = []
+        for row, load in zip(supports.stiffness, supports.loads, strict=True):
+            force = graph.add(*(graph.mul(node, values[j]) for j, node in row.items()))
+            reactions.append(graph.sub(force, load))
+        self.names = (*free, *(f"reaction {one}" for one in supports.names))
+        self.nodes = [*moved, *reactions]
+
+    @cached_property
+    def function(self) -> ParameterFunction:
+        """The compiled function of all parameters that gives displacements and reactions."""
+        return ParameterFunction(self.model, self.nodes)
+
+    @cached_property
+    def _geometry(self) -> ParameterFunction:
+        points = [node for point in self.points.values() for node in point]
+        return ParameterFunction(self.model, [*points, *self.supports.displacements])
+
+    def at(self, **parameters: float) -> Deformation:
+        """The deformed frame for parameters by name; others have the values of the model."""
+        values = self.function(**parameters)
+        places = self._geometry(**parameters)
+        n, points = len(self._free), list(self.points)
+        coordinates = dict(zip(points, places[: 3 * len(points)].reshape(-1, 3), strict=True))
+        displacements = dict(zip(self._free, values[:n].tolist(), strict=True))
+        displacements |= dict(zip(self.supports.names, places[3 * len(points) :].tolist(), strict=True))
+        reactions = dict(zip(self.supports.names, values[n:].tolist(), strict=True))
+        return Deformation(self.model.name, self.members, coordinates, displacements, reactions)
+
+    def derivatives(self, parameters: Sequence[str]) -> ParameterFunction:
+        """Exact derivatives of all displacements and reactions, by the factors that are there.
+
+        Parameters
+        ----------
+        parameters : sequence of str
+            Names of parameters.
+
+        Returns
+        -------
+        ParameterFunction
+            Its values, reshaped to (parameters, names), are the derivatives.
+        """
+        model, nodes = self.model, []
+        for name in parameters:
+            if name not in model.parameter_names:
+                raise InputError(f"model {model.name} has no parameter {name}")
+            leaf = model.graph.parameter(model.parameter_names.index(name))
+            nodes += self._derivative(leaf)
+        return ParameterFunction(model, nodes)
+
+    def _derivative(self, leaf: int) -> list[int]:
+        graph = self.model.graph
+
+        def slope(node: int) -> int:
+            return graph.gradient(node, parameters=True).get(leaf, graph.zero)
+
+        moved = self.factors.derivative(self._right, self._moved, leaf)
+        values = [*self._moved, *self.supports.displacements]
+        slopes = [*moved, *(slope(node) for node in self.supports.displacements)]
+        forces = []
+        for row, load in zip(self.supports.stiffness, self.supports.loads, strict=True):
+            terms = [graph.neg(slope(load))]
+            for j, node in row.items():
+                terms += [graph.mul(slope(node), values[j]), graph.mul(node, slopes[j])]
+            forces.append(graph.add(*terms))
+        return [*moved, *forces]

@@ -1,0 +1,126 @@
+"""Pictures of frames and of what loads make of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from dae_sdc.frames.elements import DIRECTIONS, Member
+from dae_sdc.frames.response import Deformation
+from dae_sdc.plotting import style
+
+_PIECES = 24
+"""Straight pieces of a drawn beam."""
+
+_NUMBERS = 6
+"""Most numbers along the longest axis in space."""
+
+_SHOWN = 0.1
+"""Size of the largest drawn displacement relative to the frame, where no scale is given."""
+
+
+def draw_frame(
+    deformation: Deformation, path: str | Path | None = None, *, scale: float | None = None, title: str = ""
+) -> Figure:
+    """Draw a frame with and without load: grey and dashed without it, bars thinner than beams.
+
+    A frame in one plane is drawn in that plane, any other one in perspective. Squares are supports.
+
+    Parameters
+    ----------
+    deformation : Deformation
+        What :meth:`~dae_sdc.frames.response.FrameResponse.at` returns.
+    path : str or Path, optional
+        File for the picture, of any format that matplotlib writes.
+    scale : float, optional
+        Factor of the displacements; by default the largest one is drawn as a tenth of the frame.
+    title : str
+        Heading; by default the name of the model with the scale.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    points = np.array(list(deformation.coordinates.values()))
+    size = float(np.ptp(points, axis=0).max()) or 1.0
+    moved = {name: _motion(deformation, name) for name in deformation.coordinates}
+    largest = max(float(np.abs(one[:3]).max()) for one in moved.values())
+    factor = scale if scale is not None else (_SHOWN * size / largest if largest else 1.0)
+    flat = [axis for axis in range(3) if np.ptp(points[:, axis]) < 1e-9 * size]
+    kept = [axis for axis in range(3) if axis != flat[0]] if flat else [0, 1, 2]
+    with style.styled():
+        figure = style.figure(
+            6.4, 4.8, title or f"{style.text(deformation.name)}: displacements times {factor:.3g}"
+        )
+        axes: Any = figure.add_subplot(projection=None if flat else "3d")
+        for number, member in enumerate(deformation.members):
+            first, second = (deformation.coordinates[one] for one in (member.first, member.second))
+            width = 1.0 if member.slender else 2.0
+            still = np.array([first, second])[:, kept]
+            bent = _bent(member, first, second, moved[member.first], moved[member.second], factor)[:, kept]
+            names = ("without load", "with load") if number == 0 else (None, None)
+            axes.plot(*still.T, color=style.GREY, linestyle="--", linewidth=0.5 * width, label=names[0])
+            axes.plot(*bent.T, color=style.COLOURS[0], linewidth=width, label=names[1])
+        held = {name.partition(".")[0] for name in deformation.reactions}
+        places = np.array([deformation.coordinates[one] for one in deformation.coordinates if one in held])
+        if len(places):
+            axes.plot(
+                *places[:, kept].T,
+                linestyle="",
+                marker="s",
+                color=style.COLOURS[1],
+                label="support",
+            )
+        for axis, direction in zip(kept, "xyz", strict=False):
+            getattr(axes, f"set_{direction}label")(f"{'xyz'[axis]} [m]")
+        if flat:
+            axes.set_aspect("equal", adjustable="datalim")
+        else:
+            axes.set_aspect("equal")
+            for axis, direction in enumerate("xyz"):  # short axes have no room for many numbers
+                most = max(2, round(_NUMBERS * float(np.ptp(points[:, axis])) / size))
+                getattr(axes, f"{direction}axis").set_major_locator(MaxNLocator(most))
+        figure.legend(loc="outside lower center", ncols=3)
+        if path is not None:
+            figure.savefig(path)
+    return figure
+
+
+def _motion(deformation: Deformation, point: str) -> npt.NDArray[np.float64]:
+    """Displacement and rotation of a point; 0 where it has none."""
+    return np.array([deformation.displacements.get(f"{point}.{one}", 0.0) for one in DIRECTIONS])
+
+
+def _bent(
+    member: Member,
+    first: npt.NDArray[np.float64],
+    second: npt.NDArray[np.float64],
+    start: npt.NDArray[np.float64],
+    end: npt.NDArray[np.float64],
+    factor: float,
+) -> npt.NDArray[np.float64]:
+    """The line of a deformed element: a cubic curve, turned as its ends are where no joint releases them."""
+    at = np.linspace(0.0, 1.0, _PIECES + 1)[:, None]
+    along = second - first
+    chord = end[:3] - start[:3]
+    loose = [member.slender or any(6 * side + k in member.released for k in (4, 5)) for side in (0, 1)]
+    slopes = [np.cross(motion[3:], along) for motion in (start, end)]
+    slopes = [slope + along * (chord @ along) / (along @ along) for slope in slopes]
+    if all(loose):
+        slopes = [chord, chord]
+    elif any(loose):
+        free = loose.index(True)
+        slopes[free] = 1.5 * chord - 0.5 * slopes[1 - free]  # no moment at a joint
+    bent = (
+        start[:3]
+        + chord * (3 * at**2 - 2 * at**3)
+        + slopes[0] * (at - 2 * at**2 + at**3)
+        + slopes[1] * (at**3 - at**2)
+    )
+    line: npt.NDArray[np.float64] = first + at * along + factor * bent
+    return line
