@@ -296,7 +296,7 @@ def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, refer
 
 
 def tableau_of_bases(cls: type[Any]) -> Tableau | None:
-    """The tableau of a class that has one of pySDC's Runge-Kutta classes as a base; None where it has its own.
+    """The tableau of a class with one of pySDC's Runge-Kutta classes as a base; None where it has its own.
 
     Raises
     ------
