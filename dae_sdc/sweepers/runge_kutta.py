@@ -109,10 +109,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     Lower triangular tableaux are solved stage by stage, all others as one coupled system. An explicit first
     stage takes U_1 = u'(t_0) from the last stage of the step before, and in the first step from a consistent
-    derivative.
-
-    A subclass has its tableau in the class attribute ``method``, or is made with one of pySDC's Runge-Kutta
-    classes, whose ``matrix``, ``weights`` and ``nodes`` it takes: ``class X(RungeKuttaDAE, BackwardEuler)``.
+    derivative. A subclass has its tableau in the class attribute ``method``, or is made with a Runge-Kutta
+    class of pySDC, whose ``matrix``, ``weights`` and ``nodes`` it takes: ``X(RungeKuttaDAE, BackwardEuler)``.
 
     Parameters
     ----------
@@ -134,25 +132,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for base in cls.__mro__:
-            if "method" in vars(base):
-                return
-            if vars(base).get("matrix") is not None:
-                if getattr(cls, "matrix_explicit", None) is not None:
-                    raise InputError(
-                        f"{cls.__name__}: {base.__name__} splits u' = f(u, t) into two parts, which "
-                        f"F(t, u, u') = 0 does not have; use an implicit method"
-                    )
-                source = f"{base.__name__} of {base.__module__}"
-                cls.method = tableau_of_coefficients(cls.__name__, cls.matrix, cls.weights, cls.nodes, source)
-                return
+        _take_tableau(cls)
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
-        if getattr(self, "method", None) is None:
-            raise InputError(
-                f"{type(self).__name__} has no tableau; give it the class attribute method, a Tableau, or "
-                f"one of pySDC's Runge-Kutta classes as a second base"
-            )
+        _require_tableau(type(self))
         given = dict(params)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         super().__init__(given, level)
@@ -526,6 +509,29 @@ def _is_collocation(tableau: Tableau) -> bool:
     c, powers = tableau.c[:, None], np.arange(tableau.stages)
     defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
     return not tableau.diagonally_implicit and bool(defect.max() <= DEFECT_TOLERANCE)
+
+
+def _take_tableau(cls: Any) -> None:
+    """Give a class that has its coefficients from one of pySDC, and no tableau of its own, that tableau."""
+    giving = (one for one in cls.__mro__ if "method" in vars(one) or vars(one).get("matrix") is not None)
+    base = next(giving, None)
+    if base is None or "method" in vars(base):
+        return
+    if getattr(cls, "matrix_explicit", None) is not None:
+        raise InputError(
+            f"{cls.__name__}: {base.__name__} splits u' = f(u, t) into two parts, which F(t, u, u') = 0 does "
+            f"not have; use an implicit method"
+        )
+    source = f"{base.__name__} of {base.__module__}"
+    cls.method = tableau_of_coefficients(cls.__name__, cls.matrix, cls.weights, cls.nodes, source)
+
+
+def _require_tableau(cls: type[Any]) -> None:
+    if getattr(cls, "method", None) is None:
+        raise InputError(
+            f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
+            f"pySDC's Runge-Kutta classes as a second base"
+        )
 
 
 @checked()
