@@ -135,7 +135,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         _take_tableau(cls)
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
-        _require_tableau(type(self))
         given = dict(params)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         super().__init__(given, level)
@@ -151,7 +150,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
         """The tableau in pySDC's form."""
-        tableau = cls.method
+        tableau = _tableau_of(cls)
         if tableau.b_embedded is None:
             return ButcherTableau(tableau.b, tableau.c, tableau.A)
         return ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
@@ -526,12 +525,15 @@ def _take_tableau(cls: Any) -> None:
     cls.method = tableau_of_coefficients(cls.__name__, cls.matrix, cls.weights, cls.nodes, source)
 
 
-def _require_tableau(cls: type[Any]) -> None:
-    if getattr(cls, "method", None) is None:
+def _tableau_of(cls: type[Any]) -> Tableau:
+    """The tableau of a class of sweepers; raises InputError for one without."""
+    tableau: Tableau | None = getattr(cls, "method", None)
+    if tableau is None:
         raise InputError(
             f"{cls.__name__} has no tableau; give it the class attribute method, a Tableau, or one of "
             f"pySDC's Runge-Kutta classes as a second base"
         )
+    return tableau
 
 
 @checked()
