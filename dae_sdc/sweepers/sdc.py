@@ -135,8 +135,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self.matrices = SweepMatrices(self.coll, self._qdelta, lambda: bool(self.genQI.isKDependent()))
         self.together = self.coupled = self.provisional = False
         self.tolerance = tolerance
-        self.initial_sweeps = 0
-        self.defers = False
+        self.initial_sweeps, self.defers = 0, False
         self.failure: Exception | None = None
         self._step: StepSweeps | None = None
 
