@@ -41,7 +41,7 @@ from pySDC.projects.PinTSimE import switch_estimator
 from pySDC.projects.Resilience.fault_injection import FaultInjector
 
 import dae_sdc as ds
-from dae_sdc.dae import controller_calls
+from dae_sdc.dae import branches
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -319,7 +319,7 @@ def test_the_switch_estimator_of_pysdc_finds_our_switches(
             return np.reshape(super().__call__(t, fValues), np.shape(t))[()]
 
     monkeypatch.setattr(switch_estimator, "LagrangeApproximation", Scalar)
-    monkeypatch.setattr(controller_calls, "_require_scalar_polynomials", lambda: None)
+    monkeypatch.setattr(branches, "_require_scalar_polynomials", lambda: None)
     error, _ = run(made(ESTIMATOR, "discontinuous", sweeper, steps, 0.1), 4.95, 4.0)
     assert error <= 1e-3  # three nodes
     error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1), 4.95, 4.0)
@@ -339,7 +339,7 @@ def test_the_switch_estimator_is_refused_where_it_cannot_work() -> None:
 
 def test_problems_without_switches_tell_so() -> None:
     P = PROBLEMS["hessenberg-1"]()
-    assert P.get_switching_info([P.u_exact(0.0)] * 3, 0.0) == (False, -100, [])
+    assert P.get_switching_info([P.u_exact(0.0)] * 3, 0.0)[:2] == (False, -100)
     assert issubclass(ds.InputError, DAEError)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from dae_sdc.dae.state import MeshDAE
+from dae_sdc.errors import InputError
 
 SIDE_SLACK = 1e-10
 """Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located."""
@@ -90,14 +93,36 @@ class Branches:
         tuple of bool, int and list of float
             Whether a switch changes its sign, the place in ``u`` before it does, and its values; those of the
             first switch where none does.
+
+        Raises
+        ------
+        InputError
+            If the estimator does not work with the qmat that is installed, or with the method.
         """
+        if self.__dict__.get("_has_stages"):
+            raise InputError(
+                "pySDC's SwitchEstimator reads the nodes of spectral deferred corrections and no stages; use "
+                "LocateEvents of dae_sdc with Runge-Kutta methods"
+            )
         values = [list(self.switches(state, t)) for state in u]
         for m in range(len(u) - 1):
             for i, (before, after) in enumerate(zip(values[m], values[m + 1], strict=True)):
                 if (before < 0.0) != (after < 0.0):
+                    _require_scalar_polynomials()
                     return True, m, [float(row[i]) for row in values]
         return False, -100, [float(row[0]) if row else 1.0 for row in values]
 
     def count_switches(self) -> None:
         """Count an event, as pySDC's ``SwitchEstimator`` asks for."""
         self.nswitches = getattr(self, "nswitches", 0) + 1
+
+
+def _require_scalar_polynomials() -> None:
+    """Raise InputError where a polynomial of qmat at a time is an array, which SwitchEstimator cannot use."""
+    from qmat import lagrange
+
+    if np.ndim(lagrange.LagrangeApproximation(points=[0.0, 1.0], fValues=[0.0, 1.0])(0.5)):
+        raise InputError(
+            "pySDC's SwitchEstimator does not work with the installed qmat, whose polynomials are arrays at "
+            "single times; use LocateEvents of dae_sdc, which finds the switches of a problem itself"
+        )
