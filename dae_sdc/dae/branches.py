@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
 
@@ -97,7 +95,7 @@ class Branches:
         Raises
         ------
         InputError
-            If the estimator does not work with the qmat that is installed, or with the method.
+            If the problem is solved by a method with stages, which the estimator does not know.
         """
         if self.__dict__.get("_has_stages"):
             raise InputError(
@@ -108,21 +106,9 @@ class Branches:
         for m in range(len(u) - 1):
             for i, (before, after) in enumerate(zip(values[m], values[m + 1], strict=True)):
                 if (before < 0.0) != (after < 0.0):
-                    _require_scalar_polynomials()
                     return True, m, [float(row[i]) for row in values]
         return False, -100, [float(row[0]) if row else 1.0 for row in values]
 
     def count_switches(self) -> None:
         """Count an event, as pySDC's ``SwitchEstimator`` asks for."""
         self.nswitches = getattr(self, "nswitches", 0) + 1
-
-
-def _require_scalar_polynomials() -> None:
-    """Raise InputError where a polynomial of qmat at a time is an array, which SwitchEstimator cannot use."""
-    from qmat import lagrange
-
-    if np.ndim(lagrange.LagrangeApproximation(points=[0.0, 1.0], fValues=[0.0, 1.0])(0.5)):
-        raise InputError(
-            "pySDC's SwitchEstimator does not work with the installed qmat, whose polynomials are arrays at "
-            "single times; use LocateEvents of dae_sdc, which finds the switches of a problem itself"
-        )
