@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dae_sdc.dae.state import MeshDAE
+from dae_sdc.errors import InputError
 
 SIDE_SLACK = 1e-10
 """Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located."""
@@ -90,7 +91,17 @@ class Branches:
         tuple of bool, int and list of float
             Whether a switch changes its sign, the place in ``u`` before it does, and its values; those of the
             first switch where none does.
+
+        Raises
+        ------
+        InputError
+            If the problem is solved by a method with stages, which the estimator does not know.
         """
+        if self.__dict__.get("_has_stages"):
+            raise InputError(
+                "pySDC's SwitchEstimator reads the nodes of spectral deferred corrections and no stages; use "
+                "LocateEvents of dae_sdc with Runge-Kutta methods"
+            )
         values = [list(self.switches(state, t)) for state in u]
         for m in range(len(u) - 1):
             for i, (before, after) in enumerate(zip(values[m], values[m + 1], strict=True)):

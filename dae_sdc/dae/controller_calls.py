@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,56 +82,9 @@ class ForOthers:
     solution_through : callable
         u(t) of the solution from a state at a time: f(problem, state, t_init, t). The room ``sweepers`` gives
         it, which knows how to solve.
-    nswitches : int
-        Number of switches that pySDC's ``SwitchEstimator`` has counted.
-    t_switch : float or None
-        Time of the last of them.
     """
 
     solution_through: ClassVar[Callable[..., MeshDAE]]
-    nswitches: int = 0
-    t_switch: float | None = None
-
-    def get_switching_info(self: Any, u: Sequence[Any], t: float) -> tuple[bool, int, list[float]]:
-        """The first of :meth:`switches` that changes its sign in a step, as ``SwitchEstimator`` wants it.
-
-        Parameters
-        ----------
-        u : sequence of MeshDAE, length M + 1
-            States at the start of the step and at its nodes.
-        t : float
-            Start of the step.
-
-        Returns
-        -------
-        detected : bool
-            Whether one does.
-        node : int
-            Number of the node before the change, from 0.
-        values : list of float, length M + 1
-            Its values; those of the first switch where none changes, and empty without switches.
-
-        Raises
-        ------
-        InputError
-            If pySDC's estimator does not work with the qmat that is installed, or with the method.
-        """
-        if self.__dict__.get("_has_stages"):
-            raise InputError(
-                "pySDC's SwitchEstimator reads the nodes of spectral deferred corrections and no stages; use "
-                "LocateEvents of dae_sdc with Runge-Kutta methods"
-            )
-        rows = np.array([self.switches(state, t) for state in u]).T
-        for row in rows:
-            changes = np.flatnonzero(row[:-1] * row[1:] < 0.0)
-            if changes.size:
-                _require_scalar_polynomials()
-                return True, int(changes[0]), row.tolist()
-        return False, -100, rows[0].tolist() if len(rows) else []
-
-    def count_switches(self) -> None:
-        """Count a switch that ``SwitchEstimator`` has found."""
-        self.nswitches += 1
 
     def getOutputFile(self: Any, fileName: str) -> Any:
         """The file of pySDC's hook ``LogToFile``: the n unknowns as scalars, at every time."""
@@ -145,17 +98,6 @@ class ForOthers:
     def processSolutionForOutput(self, u: MeshDAE) -> Any:
         """A state as ``LogToFile`` writes it, shape (n,)."""
         return np.array(u)
-
-
-def _require_scalar_polynomials() -> None:
-    """Raise InputError where a polynomial of qmat at a time is an array, which SwitchEstimator cannot use."""
-    from qmat import lagrange
-
-    if np.ndim(lagrange.LagrangeApproximation(points=[0.0, 1.0], fValues=[0.0, 1.0])(0.5)):
-        raise InputError(
-            "pySDC's SwitchEstimator does not work with the installed qmat, whose polynomials are arrays at "
-            "single times; use LocateEvents of dae_sdc, which finds the switches of a problem itself"
-        )
 
 
 def _as_state(problem: Any, value: Any) -> Any:
