@@ -130,11 +130,11 @@ def test_cantilevers_bend_as_the_formulas_say(direction: Any, shear: bool) -> No
     along = np.array(direction) / np.linalg.norm(direction)
     up = np.cross(along, [0.3, -0.5, 0.7])
     up /= np.linalg.norm(up)
-    areas = {"Ay": model.parameter("Ay", 1e-3), "Az": model.parameter("Az", 8e-4)} if shear else {}
+    areas = model.parameters("Ay Az", [1e-3, 8e-4])
     frame = ds.Frame(model)
     frame.point("A", 0, 0, 0)
     frame.point("B", *(size * float(one) for one in along))
-    frame.beam("A", "B", **section, **areas, up=up.tolist())
+    frame.beam("A", "B", **section, shear=areas if shear else None, up=up.tolist())
     frame.support("A")
     across = np.cross(up, along)
     frame.load("B", **{one: force * float(a) for one, a in zip("xyz", up, strict=True)})

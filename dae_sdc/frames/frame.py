@@ -108,8 +108,7 @@ class Frame:
         Iy: Any,
         Iz: Any,
         J: Any,
-        Ay: Any = None,
-        Az: Any = None,
+        shear: tuple[Any, Any] | None = None,
         up: Sequence[Any] | None = None,
         released: tuple[str, str] = ("", ""),
     ) -> None:
@@ -126,16 +125,17 @@ class Frame:
             Young's modulus and shear modulus.
         A, Iy, Iz, J : float or sympy.Expr
             Area, second moments of area about the local axes, torsion constant.
-        Ay, Az : float or sympy.Expr, optional
-            Areas of shear, kappa A, for forces along the local axes.
+        shear : (float or sympy.Expr, float or sympy.Expr), optional
+            Areas of shear, kappa A, for forces along the local axes y and z.
         up : sequence of 3 numbers or expressions, optional
             A direction; the global z if not given, and x for a beam along z.
         released : (str, str)
             Local directions that a joint at the first and second end releases, as in ("", "ry rz").
         """
         graph, along = self.model.graph, self._along(first, second)
-        optional = [None if one is None else self._nodes((one,))[0] for one in (Ay, Az)]
-        section = Section(*self._nodes((E, G, A, Iy, Iz, J)), *optional)
+        if shear is not None and len(shear) != 2:
+            raise InputError(f"shear is a pair of areas, along y and z; got {len(shear)}")
+        section = Section(*self._nodes((E, G, A, Iy, Iz, J, *(shear or ()))))
         axis = (
             self._nodes((1, 0, 0) if self._vertical(along) else (0, 0, 1)) if up is None else self._nodes(up)
         )

@@ -77,7 +77,7 @@ def draw_frame(
                 label="support",
             )
         for axis, direction in zip(kept, "xyz", strict=False):
-            getattr(axes, f"set_{direction}label")(f"{'xyz'[axis]} [m]")
+            getattr(axes, f"set_{direction}label")(f"{'xyz'[axis]} [m]", labelpad=None if flat else 9.0)
         if flat:
             axes.set_aspect("equal", adjustable="datalim")
         else:
