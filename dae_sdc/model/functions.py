@@ -125,7 +125,7 @@ class MassMatrixProblem(ProblemDAE):
 
     Examples
     --------
-    >>> robertson = MassMatrixProblem(
+    >>> robertson = ds.MassMatrixProblem(
     ...     lambda t, u: [
     ...         -0.04 * u[0] + 1e4 * u[1] * u[2],
     ...         0.04 * u[0] - 1e4 * u[1] * u[2] - 3e7 * u[1] ** 2,

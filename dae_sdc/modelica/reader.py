@@ -98,6 +98,11 @@ def read_modelica_text(
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the text.
 
+    Returns
+    -------
+    Model
+        The model.
+
     Raises
     ------
     InputError

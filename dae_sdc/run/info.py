@@ -37,6 +37,11 @@ def info(name: str | None = None) -> str:
     name : str, optional
         A name that ``dae-sdc list`` shows.
 
+    Returns
+    -------
+    str
+        The description, of several lines.
+
     Raises
     ------
     InputError

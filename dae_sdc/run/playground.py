@@ -57,6 +57,11 @@ def playground(given: PlaygroundOptions) -> Solution:
 
     {options}
 
+    Returns
+    -------
+    Solution
+        The solution, as :func:`solve` returns it.
+
     Raises
     ------
     InputError
