@@ -98,15 +98,19 @@ UNTOLD = {"params", "sweeper_params", "controller", "description", "prob", "leve
 """Parameters that pySDC's classes hand on to each other, and that no user types."""
 
 
-WITH_EXAMPLES = [name for name in OF_THE_PACKAGE if ">>> " in (inspect.getdoc(getattr(dae_sdc, name)) or "")]
+def made_from_a_record(name: str) -> bool:
+    """Whether the class was made by `runge_kutta`, whose example is that of all of them."""
+    entry = getattr(dae_sdc, name)
+    return inspect.isclass(entry) and issubclass(entry, dae_sdc.RungeKuttaDAE) and hasattr(entry, "method")
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in OF_THE_PACKAGE if not made_from_a_record(name)])
 def test_the_example_of_a_public_name_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = inspect.getdoc(getattr(dae_sdc, name)) or ""
+    assert ">>> " in section(text, "Examples"), "give a short example; np and ds are imported for it"
     names = {"np": np, "ds": dae_sdc}
     flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     test = doctest.DocTestParser().get_doctest(text, names, name, None, None)

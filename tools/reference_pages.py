@@ -54,7 +54,10 @@ def page(name: str) -> str:
 def index() -> str:
     """The page that lists all names, a table and a sentence for every room."""
     lines = ["API reference", "=============", ""]
-    lines += ["Every public name, taken from the package by ``import dae_sdc as ds``.", ""]
+    lines += [
+        "Every public name, taken from the package by ``import dae_sdc as ds``. Examples begin after that and"
+    ]
+    lines += ["``import numpy as np``.", ""]
     for room, names in chapters().items():
         sentence = (importlib.import_module(f"dae_sdc.{room}").__doc__ or "").splitlines()[0]
         lines += [f"dae_sdc.{room}", "-" * (len(room) + 8), "", sentence, "", ".. list-table::"]

@@ -86,6 +86,15 @@ class FunctionProblem(ProblemDAE):
         Names of the unknowns.
     **settings
         ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
+
+    Examples
+    --------
+    >>> def decay(t, u, du):
+    ...     return [du[0] + u[0], u[1] - 2.0 * u[0]]
+    ...
+    >>> problem = ds.FunctionProblem(decay, 2, names=("x", "y"))
+    >>> ds.structure(problem).index
+    1
     """
 
     def __init__(

@@ -66,6 +66,11 @@ def playground(given: PlaygroundOptions) -> Solution:
     ------
     InputError
         For an unknown name.
+
+    Examples
+    --------
+    >>> solution = ds.playground("fully-implicit")  # doctest: +SKIP
+    >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
     if given.name not in PLAYGROUNDS:
         raise InputError(unknown("playground", given.name, PLAYGROUNDS))
