@@ -1,6 +1,7 @@
 # make demo            set up, run the main study, draw its pictures
 # make test            set up, linters, type checker, tests
 # make installed-test  tests of files, commands and processes again, on an installed wheel instead of this tree
+# make docs            set up, build the site of the documentation, check it
 # make check           linters and type checker only
 # make clean           remove what these made, except results/
 #
@@ -22,7 +23,7 @@ INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model ker
 	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling device_models)
 
-.PHONY: demo test installed-test check clean
+.PHONY: demo docs test installed-test check clean
 .DELETE_ON_ERROR:
 
 # $(call make-venv,directory)
@@ -37,6 +38,10 @@ endef
 	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify]"
 	@touch $@
 
+.venv/stamp-docs: .venv/stamp
+	$(BIN)/python $(PIP_INSTALL) --editable ".[docs]"
+	@touch $@
+
 # Empty at first: the wheel must bring all it needs.
 .venv-installed/stamp: pyproject.toml
 	$(call make-venv,.venv-installed)
@@ -49,6 +54,12 @@ demo: .venv/stamp
 	$(BIN)/dae-sdc iterations simple --sweeper fully-implicit --nodes 3 --qdelta LU --out "$(DEMO)/iter.npy"
 	$(BIN)/dae-sdc plot semilogy "$(DEMO)/iter.npy" -o "$(DEMO)/iter.png"
 	@echo "The pictures are $(DEMO)/conv.png (error against step size) and $(DEMO)/iter.png (error against sweeps)."
+
+# Warnings are errors, links between pages included; nothing is fetched. The tests look at what was built.
+docs: .venv/stamp-docs
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
+	DAE_SDC_SITE="$(CURDIR)/build/site" $(BIN)/python -m pytest --quiet tests/test_site.py
+	@echo "The site is build/site/index.html."
 
 check: .venv/stamp
 	$(BIN)/python -m ruff check
@@ -78,5 +89,5 @@ installed-test: .venv-installed/stamp
 	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) $(INSTALLED)
 
 clean:
-	rm -rf .venv .venv-installed build dist dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-installed build dist docs/api dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find dae_sdc benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

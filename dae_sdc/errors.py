@@ -14,14 +14,32 @@ from pySDC.core import errors as pysdc
 
 
 class DAEError(Exception):
-    """Base of every error that dae_sdc raises itself; its text is one line, whatever values it shows."""
+    """Base of every error that dae_sdc raises itself; its text is one line, whatever values it shows.
+
+    Examples
+    --------
+    >>> try:
+    ...     ds.solve("pendulum", rtol=2.0)
+    ... except ds.DAEError as error:
+    ...     print(error)
+    ...
+    rtol must be at least 1e-13 and below 1; got 2.0
+    """
 
     def __str__(self) -> str:
         return " ".join(super().__str__().split())
 
 
 class InputError(DAEError, pysdc.ParameterError, ValueError):  # type: ignore[misc]
-    """Something the user gave cannot be used; the command line exits with code 2."""
+    """Something the user gave cannot be used; the command line exits with code 2.
+
+    Examples
+    --------
+    >>> ds.solve("pendulum", rtol=2.0)
+    Traceback (most recent call last):
+        ...
+    dae_sdc.errors.InputError: rtol must be at least 1e-13 and below 1; got 2.0
+    """
 
 
 LARGEST_TOLERANCE = 1.0
@@ -71,35 +89,115 @@ class MissingPartError(InputError, AttributeError):
 
 
 class InconsistentStateError(InputError):
-    """An initial value violates equations of the DAE."""
+    """An initial value violates equations of the DAE.
+
+    Examples
+    --------
+    >>> try:
+    ...     ds.solve("pendulum", u0=[0.6, -0.8, 0.4, 0.4, 0.0], rtol=1e-6)
+    ... except ds.InconsistentStateError as error:
+    ...     print(error)
+    ...
+    u0 of Pendulum2D violates hidden constraints at t=0: 'derivative of length' (-0.16);
+    start='consistent' takes the nearest consistent values: der(x) from 0.4 to 0.448, der(y) from 0.4 to
+    0.336
+    """
 
 
 class ReferenceRangeError(InputError):
-    """A reference solution was asked for outside the range it was computed on."""
+    """A reference solution was asked for outside the range it was computed on.
+
+    Examples
+    --------
+    >>> try:
+    ...     ds.TwoTransistorAmplifier().u_exact(10.0)
+    ... except ds.ReferenceRangeError as error:
+    ...     print(error)
+    ...
+    the reference of TwoTransistorAmplifier covers t from 0 to 0.2; got t=10
+    """
 
 
 class ResultFileError(InputError):
-    """A file is not a readable result of dae_sdc."""
+    """A file is not a readable result of dae_sdc.
+
+    Examples
+    --------
+    >>> with open("other.npy", "w") as file:
+    ...     _ = file.write("no result")
+    ...
+    >>> try:
+    ...     ds.load("other.npy")
+    ... except ds.ResultFileError as error:
+    ...     print(error)
+    ...
+    other.npy is not a .npy file; give the .npy file that a dae-sdc study wrote
+    """
 
 
 class DAEWarning(UserWarning):
-    """A setting that is allowed but known to give poor results."""
+    """A setting that is allowed but known to give poor results.
+
+    Examples
+    --------
+    >>> issubclass(ds.DAEWarning, UserWarning)
+    True
+    """
 
 
 class SolveError(DAEError):
-    """A computation failed numerically; the command line exits with code 1."""
+    """A computation failed numerically; the command line exits with code 1.
+
+    Examples
+    --------
+    >>> def ends(t, u, du):
+    ...     return [du[0] - u[0] ** 2, u[1] - u[0]]
+    ...
+    >>> solution = ds.solve(ends, u0=[1.0, 1.0], t_end=2.0, rtol=1e-6)
+    >>> print(solution.message)
+    the steps shrink in proportion to the time left to t=1.000000005, down to dt=5.1e-09 at
+    t=0.9999999895, and do not get there: the error is largest in 'u[0]'; look there for a singularity
+    of the solution or of the equations, and end the run before it
+    """
 
 
 class RemoteError(DAEError):
-    """Another process of a parallel run raised an exception that is no :class:`DAEError`."""
+    """Another process of a parallel run raised an exception that is no :class:`DAEError`.
+
+    Examples
+    --------
+    >>> issubclass(ds.RemoteError, ds.DAEError)
+    True
+    """
 
 
 class EvaluationError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
-    """A residual or Jacobian returned NaN or infinity."""
+    """A residual or Jacobian returned NaN or infinity.
+
+    Examples
+    --------
+    >>> def root(t, u, du):
+    ...     return [du[0] - (0.5 - t) ** 0.5 + u[0]]
+    ...
+    >>> print(ds.solve(root, u0=[1.0], sweeper="backward-euler", dt=0.25, t_end=2.0).message)
+    eval_f of FunctionProblem returned nan in 'equation 0' at t=0.75, node 1 of the step from 0.5 with
+    dt=0.25; check the initial value and the initial guess, or reduce dt
+    """
 
 
 class SingularMatrixError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
-    """An iteration matrix has no inverse."""
+    """An iteration matrix has no inverse.
+
+    Examples
+    --------
+    >>> def undetermined(t, u, du):
+    ...     return [du[0] + u[0], u[0] - u[0]]
+    ...
+    >>> print(ds.solve(undetermined, u0=[1.0, 1.0], t_end=1.0).message)
+    no step from t=0 succeeds, down to dt=1e-28: the iteration matrix is singular (largest change in
+    'u[0]'); check the equations and the state there for a jump, a singularity or a hidden constraint
+    that is violated; the index of the equations is not known
+    """
 
 
 class JacobianError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
@@ -115,7 +213,16 @@ class TimeLimitError(SolveError):
 
 
 class ConvergenceError(SolveError, pysdc.ConvergenceError):  # type: ignore[misc]
-    """The sweeps of a step ended above their residual tolerance."""
+    """The sweeps of a step ended above their residual tolerance.
+
+    Examples
+    --------
+    >>> solution = ds.solve("simple", sweeper="fully-implicit", dt=0.1, maxiter=2, restol=1e-12)
+    >>> print(solution.message)
+    the sweeps of the step from t=0 with dt=0.1 ended after 2 iterations with residual 1.0e+00 above
+    restol=1.0e-12; reduce dt, raise maxiter, or use another Q_Delta; index 2 is declared, with 'z' of
+    index 2
+    """
 
 
 class NewtonError(SolveError, pysdc.ProblemError, pysdc.ConvergenceError):  # type: ignore[misc]
@@ -131,6 +238,16 @@ class NewtonError(SolveError, pysdc.ProblemError, pysdc.ConvergenceError):  # ty
         Scaled size of the Newton correction in each iteration.
     equation : str
         Name of the equation with the largest scaled residual.
+
+    Examples
+    --------
+    >>> def grows(t, u, du):
+    ...     return [du[0] - u[0] ** 2]
+    ...
+    >>> print(ds.solve(grows, u0=[1.0], sweeper="backward-euler", dt=1.0, t_end=2.0).message)
+    Newton did not converge at t=1, node 1 of the step from 0 with dt=1: last corrections 1.0e+00,
+    1.0e+00, 1.0e+00, 1.0e+00 (tolerance 1.0e-10), worst equation 'equation 0'; reduce dt, or check the
+    initial value and the Jacobian
     """
 
     def __init__(self, message: str, *, time: float, history: Sequence[float], equation: str) -> None:

@@ -39,6 +39,21 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         With B "index-2", or "index-1" with g_u u' + g_t = 0 in place of g = 0; without B "index-1".
     **settings
         Those of :class:`QuasilinearProblem`.
+
+    Examples
+    --------
+    >>> class Tank(ds.QuasiFirstOrderProblem):
+    ...     names = ("level", "flow")
+    ...     def A(self, t, u):
+    ...         return [[1.0, 0.0]]
+    ...     def h(self, t, u):
+    ...         return [-u[1]]
+    ...     def g(self, t, u):
+    ...         return [u[1] - 0.5 * u[0]]
+    ...
+    >>> problem = Tank(2, 1)
+    >>> problem.kind, problem.eval_f(problem.state([2.0, 1.0]), problem.state([-1.0, 0.0]), 0.0)
+    ('daeq1', MeshDAE([0., 0.]))
     """
 
     kind = "daeq1"
@@ -134,6 +149,16 @@ class ImplicitDAE(QuasilinearProblem):
     ----------
     n_u, n_w, n_constraints : int
         Numbers of functions with and without derivatives, and of equations, n_u + n_w.
+
+    Examples
+    --------
+    >>> class Tank(ds.ImplicitDAE):
+    ...     def F(self, t, u, p, w):
+    ...         return [p[0] + w[0], w[0] - 0.5 * u[0]]
+    ...
+    >>> problem = Tank(1, 1)
+    >>> problem.names
+    ('u_0', 'p_0', 'w_0')
     """
 
     kind = "daen1"

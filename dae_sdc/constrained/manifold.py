@@ -169,6 +169,12 @@ class ManifoldMethod(MethodRecord):
         Classical order.
     reference : str
         Where the method comes from.
+
+    Examples
+    --------
+    >>> method = ds.MANIFOLD_METHODS["projected-dop853"]
+    >>> method.class_name
+    'ProjectedDop853DAE'
     """
 
     kind = "method on manifolds"
@@ -282,6 +288,12 @@ class ManifoldDAE(DirectSweeper):
     W. C. Rheinboldt, Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Comput. Math.
     Appl. 33 (1997) 31; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II (1996), sec. VII.2;
     J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1972) 1; H. C. Andersen, J. Comput. Phys. 52 (1983) 24.
+
+    Examples
+    --------
+    >>> method = ds.MANIFOLD_METHODS["projected-dop853"]
+    >>> issubclass(ds.manifold_method(method), ds.ManifoldDAE)
+    True
     """
 
     method: ClassVar[ManifoldMethod]
@@ -630,6 +642,14 @@ def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
     -------
     type
         A subclass of :class:`ManifoldDAE` named ``record.class_name``.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> method = ds.MANIFOLD_METHODS["baumgarte-dop853"]
+    >>> soft = replace(method, name="soft", class_name="SoftDAE", alpha=2.0, beta=2.0)
+    >>> ds.manifold_method(soft).__name__
+    'SoftDAE'
     """
     doc = f"Quasilinear equations by {record.reference}."
     kept = record.treatment != "ambient" or (record.positions and record.velocities)

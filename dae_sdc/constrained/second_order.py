@@ -110,6 +110,21 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         "index-3", "index-2", "ggl" or "index-1".
     **settings
         Those of :class:`QuasilinearProblem`.
+
+    Examples
+    --------
+    >>> class Rod(ds.QuasiSecondOrderProblem):
+    ...     def A(self, t, q, v):
+    ...         return np.eye(2)
+    ...     def h(self, t, q, v):
+    ...         return [0.0, -9.81]
+    ...     def g(self, t, q):
+    ...         return [0.5 * (q @ q - 1.0)]
+    ...     def B(self, t, q, v):
+    ...         return q[:, None]
+    ...
+    >>> Rod(2, 1).consistent(0.0, [0.6, -0.8], [0.0, 0.0]).round(3)
+    array([ 0.6  , -0.8  ,  0.   ,  0.   ,  7.848])
     """
 
     kind = "daeq3"
@@ -184,6 +199,19 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
         "index-3", "index-2", "ggl" or "index-1".
     **settings
         Those of :class:`QuasilinearProblem`.
+
+    Examples
+    --------
+    >>> class Rod(ds.QuasiLagrangeProblem):
+    ...     def A(self, t, q, v):
+    ...         return np.eye(2)
+    ...     def h(self, t, q, v):
+    ...         return [0.0, -9.81]
+    ...     def g(self, t, q):
+    ...         return [0.5 * (q @ q - 1.0)]
+    ...
+    >>> Rod(2, 1).consistent(0.0, [0.6, -0.8], [0.0, 0.0]).round(3)
+    array([ 0.6  , -0.8  ,  0.   ,  0.   ,  7.848])
     """
 
     kind = "eulag"
@@ -222,6 +250,12 @@ class NonholonomicProblem(_SecondOrderProblem):
         "index-2" with g = 0, or "index-1" with G v' + dg_dt = 0.
     **settings
         Those of :class:`QuasilinearProblem`.
+
+    Examples
+    --------
+    >>> problem = ds.Skate()
+    >>> isinstance(problem, ds.NonholonomicProblem), problem.names
+    (True, ('u1', 'u2', 'v1', 'v2', 'lambda'))
     """
 
     kind = "nohol"

@@ -15,6 +15,10 @@ class ShareBlock(Control):
     Sweepers keep their errors until then, as a rank that leaves a block early leaves the others waiting. The
     steps before the first that failed are finished; those after it started from what it left, and are not
     recorded.
+
+    Examples
+    --------
+    >>> description["convergence_controllers"] = {ds.ShareBlock: {}}  # doctest: +SKIP
     """
 
     order = -1000  # before the others that communicate at the end of a block

@@ -103,6 +103,13 @@ class Event:
         Positive: only where the function grows; negative: only where it falls; 0: both.
     name : str
         For messages and results.
+
+    Examples
+    --------
+    >>> end = ds.Event(lambda u, t: u[0], terminal=True, name="lowest point")
+    >>> solution = ds.solve("pendulum", rtol=1e-8, events=[end])
+    >>> solution.message, bool(abs(solution.u[-1, 0]) < 1e-10)
+    ("the run ended at event 'lowest point' at t=0.5922624305", True)
     """
 
     function: Callable[[MeshDAE, float], float]
@@ -187,6 +194,13 @@ class EventRecord:
         States there.
     direction : ndarray of int, shape (K,)
         1 where the function grows, -1 where it falls.
+
+    Examples
+    --------
+    >>> solution = ds.solve("pendulum", rtol=1e-8, events=[lambda u, t: u[0]])
+    >>> found = solution.events[0]
+    >>> len(found), found.u.shape
+    (2, (2, 5))
     """
 
     name: str

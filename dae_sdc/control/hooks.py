@@ -66,13 +66,29 @@ class _LogErrorPostIteration(_LogGroupError):
 
 
 class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
-    """Largest error of the differential unknowns after each step, as ``e_global_differential_post_step``."""
+    """Largest error of the differential unknowns after each step, as ``e_global_differential_post_step``.
+
+    Examples
+    --------
+    >>> hooks = [ds.LogGlobalErrorPostStepDifferentialVariable]
+    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
+    >>> sorted({key.type for key in solution.log})
+    ['e_global_differential_post_step']
+    """
 
     part = "diff"
 
 
 class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
-    """Largest error of the algebraic unknowns after each step, as ``e_global_algebraic_post_step``."""
+    """Largest error of the algebraic unknowns after each step, as ``e_global_algebraic_post_step``.
+
+    Examples
+    --------
+    >>> hooks = [ds.LogGlobalErrorPostStepAlgebraicVariable]
+    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
+    >>> sorted({key.type for key in solution.log})
+    ['e_global_algebraic_post_step']
+    """
 
     part = "alg"
 
@@ -81,6 +97,13 @@ class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
     """Largest error of the differential unknowns after each iteration.
 
     It is logged as ``e_global_differential_post_iteration``.
+
+    Examples
+    --------
+    >>> hooks = [ds.LogGlobalErrorPostIterationDifferentialVariable]
+    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
+    >>> sorted({key.type for key in solution.log})
+    ['e_global_differential_post_iteration']
     """
 
     part = "diff"
@@ -90,6 +113,13 @@ class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
     """Largest error of the algebraic unknowns after each iteration.
 
     It is logged as ``e_global_algebraic_post_iteration``.
+
+    Examples
+    --------
+    >>> hooks = [ds.LogGlobalErrorPostIterationAlgebraicVariable]
+    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
+    >>> sorted({key.type for key in solution.log})
+    ['e_global_algebraic_post_iteration']
     """
 
     part = "alg"
@@ -99,6 +129,13 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
     """Times, u and u' at the nodes after each step, as ``t_nodes``, ``u_nodes`` and ``du_nodes``.
 
     Arrays of shapes (M,), (M, n) and (M, n), copies that later steps do not change.
+
+    Examples
+    --------
+    >>> hooks = [ds.LogSolutionAtNodes]
+    >>> solution = ds.solve("simple", dt=0.1, nsweeps=1, hooks=hooks)
+    >>> sorted({key.type for key in solution.log})
+    ['du_nodes', 't_nodes', 'u_nodes']
     """
 
     def post_step(self, step: Any, level_number: int) -> None:
@@ -135,6 +172,24 @@ class StepRecord(Hooks):  # type: ignore[misc]
     interval : tuple of float, float and int, or None
         Start, end and number of the steps of a fixed size, if it is fixed: the ends of steps are then the
         times of that grid and not sums of step sizes with their round-off.
+
+    Examples
+    --------
+    >>> from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+    >>> description = {
+    ...     "problem_class": ds.SimpleDAE,
+    ...     "problem_params": {},
+    ...     "sweeper_class": ds.FullyImplicitDAE,
+    ...     "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
+    ...     "level_params": {"dt": 0.1, "restol": 1e-10},
+    ...     "step_params": {"maxiter": 50},
+    ... }
+    >>> controller = controller_nonMPI(1, {"logger_level": 30, "hook_class": [ds.StepRecord]}, description)
+    >>> problem = controller.MS[0].levels[0].prob
+    >>> end, stats = controller.run(u0=problem.state(problem.u_exact(0.0)), t0=0.0, Tend=1.0)
+    >>> record = [hook for hook in controller.hooks if isinstance(hook, ds.StepRecord)][0]
+    >>> len(record.rows)
+    10
     """
 
     interval: ClassVar[tuple[float, float, int] | None] = None
@@ -222,6 +277,11 @@ class MarkProvisionalStarts(Hooks):  # type: ignore[misc]
     """Tells the sweepers whether the step before still changes, where several steps iterate together.
 
     A sweep that fails then leaves the step as it was, instead of ending the run.
+
+    Examples
+    --------
+    >>> ds.solve("simple", dt=0.1, hooks=[ds.MarkProvisionalStarts]).success
+    True
     """
 
     def pre_run(self, step: Any, level_number: int) -> None:
@@ -240,6 +300,11 @@ class CheckInitialValue(Hooks):  # type: ignore[misc]
     """Refuses to start from a value that violates an equation.
 
     See :func:`dae_sdc.dae.consistency.check_consistent`.
+
+    Examples
+    --------
+    >>> ds.solve("simple", dt=0.1, hooks=[ds.CheckInitialValue]).success
+    True
     """
 
     def pre_run(self, step: Any, level_number: int) -> None:
@@ -255,6 +320,11 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
 
     pySDC itself goes on with whatever ``maxiter`` iterations gave. Levels without a tolerance (``restol`` not
     positive) do a fixed number of sweeps and are left alone, and so is a step that is to be repeated.
+
+    Examples
+    --------
+    >>> ds.solve("simple", dt=0.1, hooks=[ds.RequireConvergence]).success
+    True
     """
 
     def post_step(self, step: Any, level_number: int) -> None:

@@ -47,6 +47,24 @@ class StopAtRoundOff(Control):
     A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How
     low the residual can go depends on the index, see :func:`round_off_limit`. A step ended here is marked
     ``at_round_off`` in its status.
+
+    Examples
+    --------
+    >>> from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+    >>> description = {
+    ...     "problem_class": ds.SimpleDAE,
+    ...     "problem_params": {},
+    ...     "sweeper_class": ds.FullyImplicitDAE,
+    ...     "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
+    ...     "level_params": {"dt": 0.1, "restol": 1e-10},
+    ...     "step_params": {"maxiter": 50},
+    ...     "convergence_controllers": {ds.StopAtRoundOff: {}},
+    ... }
+    >>> controller = controller_nonMPI(1, {"logger_level": 30}, description)
+    >>> problem = controller.MS[0].levels[0].prob
+    >>> end, stats = controller.run(u0=problem.state(problem.u_exact(0.0)), t0=0.0, Tend=1.0)
+    >>> bool(abs(end - problem.u_exact(1.0)) < 1e-3)
+    True
     """
 
     order = 150  # before pySDC's own check of convergence

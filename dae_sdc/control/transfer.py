@@ -45,6 +45,13 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
     ------
     InputError
         If the numbers of unknowns differ.
+
+    Examples
+    --------
+    >>> levels = {"nodes": 3, "coarse_nodes": 2}
+    >>> solution = ds.solve("hessenberg-1", sweeper="semi-implicit", dt=0.1, t_end=0.2, **levels)
+    >>> solution.success
+    True
     """
 
     def __init__(self, fine_prob: ProblemDAE, coarse_prob: ProblemDAE, params: dict[str, Any]) -> None:
@@ -121,6 +128,13 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
     M. Emmett, M. Minion, Toward an efficient parallel in time method for partial differential equations,
     Commun. Appl. Math. Comput. Sci. 7 (2012) 105. M. Bolten, D. Moser, R. Speck, A multigrid perspective on
     the parallel full approximation scheme in space and time, Numer. Linear Algebra Appl. 24 (2017) e2110.
+
+    Examples
+    --------
+    >>> levels = {"nodes": 3, "coarse_nodes": 2}
+    >>> solution = ds.solve("hessenberg-1", sweeper="semi-implicit", dt=0.1, t_end=0.2, **levels)
+    >>> solution.success
+    True
     """
 
     def __init__(

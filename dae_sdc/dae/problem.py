@@ -110,6 +110,16 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
         ``eval_f`` need not count.
+
+    Examples
+    --------
+    >>> class Tank(ds.ProblemDAE):
+    ...     def eval_f(self, u, du, t):
+    ...         level, flow = u
+    ...         return [du[0] + flow, flow - level / 2.0]
+    ...
+    >>> ds.solve(Tank(n_diff=1, n_alg=1), u0=[2.0, 1.0], t_end=2.0).u[-1].round(5)
+    array([0.73576, 0.36788])
     """
 
     dtype_f = MeshDAE

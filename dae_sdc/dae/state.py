@@ -65,6 +65,12 @@ class MeshDAE(mesh):  # type: ignore[misc]
     -----
     In-place operations work in place (``u += v`` writes into ``u``), as for any array; the mesh of pySDC
     allocates instead.
+
+    Examples
+    --------
+    >>> u = ds.SimpleDAE().state([1.0, 2.0, 3.0])
+    >>> u.diff, u.alg
+    (MeshDAE([1., 2.]), MeshDAE([3.]))
     """
 
     n_diff: int | None = None

@@ -190,6 +190,12 @@ class Initial:
     complete : bool or None
         If every solution was sought, whether there are certainly no more than ``solutions``, up to whole
         turns of angles; ``remarks`` say why not. None otherwise.
+
+    Examples
+    --------
+    >>> start = ds.initial("pendulum", fixed={"x": 0.6}, guesses={"y": -0.5})
+    >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
+    (-0.8, ['y', 'lambda'], 2)
     """
 
     title: str

@@ -86,6 +86,15 @@ class FunctionProblem(ProblemDAE):
         Names of the unknowns.
     **settings
         ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
+
+    Examples
+    --------
+    >>> def decay(t, u, du):
+    ...     return [du[0] + u[0], u[1] - 2.0 * u[0]]
+    ...
+    >>> problem = ds.FunctionProblem(decay, 2, names=("x", "y"))
+    >>> ds.structure(problem).index
+    1
     """
 
     def __init__(
@@ -125,7 +134,7 @@ class MassMatrixProblem(ProblemDAE):
 
     Examples
     --------
-    >>> robertson = MassMatrixProblem(
+    >>> robertson = ds.MassMatrixProblem(
     ...     lambda t, u: [
     ...         -0.04 * u[0] + 1e4 * u[1] * u[2],
     ...         0.04 * u[0] - 1e4 * u[1] * u[2] - 3e7 * u[1] ** 2,

@@ -63,7 +63,7 @@ class Model(Equations):
 
     Examples
     --------
-    >>> model = Model("pendulum")
+    >>> model = ds.Model("pendulum")
     >>> x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0])
     >>> g = model.parameter("g", 9.81, unit="m/s^2")
     >>> der = model.der

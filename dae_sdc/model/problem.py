@@ -503,6 +503,16 @@ class ModelProblem(FormEquations, ProblemDAE):
     ------
     InputError
         If the model is not balanced, a parameter has no value, or a setting is unknown.
+
+    Examples
+    --------
+    >>> m = ds.Model("decay", interval=(0.0, 1.0))
+    >>> x, y = m.variables("x y", start=[1.0, 2.0])
+    >>> rate = m.parameter("rate", 1.0)
+    >>> m.equations(m.der(x) + rate * x, y - 2 * x)
+    >>> problem = m.problem(rate=2.0)
+    >>> problem.names, round(float(ds.solve(problem, u0=[1.0, 2.0]).u[-1, 1]), 5)
+    (('x', 'y'), 0.27067)
     """
 
     def __init__(

@@ -61,6 +61,14 @@ def read_modelica(
     ----------
     Modelica Association: Modelica, a unified object-oriented language for systems modeling, language
     specification, version 3.6, 2023.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> text = "model Tank Real h(start=2, fixed=true); equation der(h) = -h; end Tank;"
+    >>> length = Path("tank.mo").write_text(text)
+    >>> ds.read_modelica("tank.mo").names
+    ('h',)
     """
     path = Path(source)
     if path.suffix != ".mo":
@@ -98,10 +106,21 @@ def read_modelica_text(
     parameters : mapping of str to float, optional
         Values of parameters that replace those of the text.
 
+    Returns
+    -------
+    Model
+        The model.
+
     Raises
     ------
     InputError
         If the text contains an unsupported construct.
+
+    Examples
+    --------
+    >>> model = ds.read_modelica_text("model Tank Real h(start=2); equation der(h) = -h; end Tank;")
+    >>> model.names
+    ('h',)
     """
     source = Source(text, file)
     given = {

@@ -141,6 +141,11 @@ def plot(
         be written.
     ResultFileError
         If a file is not a readable result.
+
+    Examples
+    --------
+    >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
+    >>> picture = ds.plot("loglog", "orders.npy", "orders.png")
     """
     options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
     target = None if out is None else Path(out)

@@ -77,6 +77,15 @@ class Roots:
         Which solutions are proved to be real, and which not to be real.
     uncertified_because : str
         Why no proof was possible; empty otherwise.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 + y**2 - 1, x - y], [x, y])
+    >>> roots = ds.solve_polynomials(system)
+    >>> np.sort(roots.real[:, 0]).round(6), roots.failed
+    (array([-0.707107,  0.707107]), 0)
     """
 
     solutions: Complexes
@@ -233,6 +242,15 @@ def solve_polynomials(
     Sommese and Wampler, The numerical solution of systems of polynomials arising in engineering and science,
     World Scientific, 2005, chapters 2, 8, 10 and 13. Morgan, Sommese and Wampler, Numer. Math. 58 (1990) 669,
     for the endgame.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 + y**2 - 1, x - y], [x, y])
+    >>> roots = ds.solve_polynomials(system)
+    >>> np.sort(roots.real[:, 0]).round(6), roots.failed
+    (array([-0.707107,  0.707107]), 0)
     """
     n = system.variables
     if system.equations < n:

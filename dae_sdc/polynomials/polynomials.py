@@ -61,6 +61,14 @@ class PolynomialSystem:
     ------
     InputError
         If the arrays do not fit together, a coefficient is not finite, or an exponent is negative.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 + y**2 - 1, x - y], [x, y])
+    >>> len(ds.solve_polynomials(system).solutions)
+    2
     """
 
     def __init__(

@@ -31,6 +31,15 @@ class SingularPoints:
         Dimensions of the sets of singular points that are not isolated, and not in ``points``.
     failed : int
         Number of paths that were lost; some points may be missing if it is not 0.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> points = ds.singular_points(system)
+    >>> points.real.round(6) + 0.0, points.generic_rank
+    (array([[0., 0.]]), 1)
     """
 
     points: Complexes
@@ -164,6 +173,15 @@ def singular_points(
     ----------
     Bates, Hauenstein, Peterson and Sommese, Numerical decomposition of the rank-deficiency set of a matrix of
     multivariate polynomials, in: Approximate Commutative Algebra, Springer, 2009, 55.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> points = ds.singular_points(system)
+    >>> points.real.round(6) + 0.0, points.generic_rank
+    (array([[0., 0.]]), 1)
     """
     n, random = system.variables, np.random.default_rng(seed)
     parts = decompose(system, seed=seed) if decomposition is None else decomposition

@@ -54,6 +54,15 @@ class Component:
         The points, complex, in which the linear space meets the component.
     linear, offset : ndarray, shapes (dimension, n) and (dimension,)
         The linear space, linear @ x = offset.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> parts = ds.decompose(system)
+    >>> [(part.dimension, part.degree) for part in parts.components]
+    [(1, 1), (1, 1)]
     """
 
     dimension: int
@@ -129,6 +138,15 @@ class Decomposition:
         Number of paths that were lost; some components may be missing if it is not 0.
     paths, steps : int
         Number of paths to the sections, and of their steps.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> parts = ds.decompose(system)
+    >>> [(part.dimension, part.degree) for part in parts.components]
+    [(1, 1), (1, 1)]
     """
 
     components: tuple[Component, ...]
@@ -288,6 +306,15 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     Hauenstein, Sommese and Wampler, Regenerative cascade homotopies for solving polynomial systems, Appl.
     Math. Comput. 218 (2011) 1240. Sommese and Wampler, The numerical solution of systems of polynomials
     arising in engineering and science, World Scientific, 2005, chapters 13 to 15.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> x, y = sp.symbols("x y")
+    >>> system = ds.PolynomialSystem.from_sympy([x**2 - y**2], [x, y])
+    >>> parts = ds.decompose(system)
+    >>> [(part.dimension, part.degree) for part in parts.components]
+    [(1, 1), (1, 1)]
     """
     require_count("workers", workers)
     n, random = system.variables, np.random.default_rng(seed)

@@ -95,6 +95,12 @@ class ReducedProblem(ModelProblem):
     reselections : int
         How often a step began with other pivots or dummies than the one before, here and in the copies that
         runs make.
+
+    Examples
+    --------
+    >>> problem = ds.reduce("pendulum").problem()
+    >>> problem.names, problem.invariant_names
+    (('x', 'y', 'der(x)', 'der(y)', 'lambda'), ('length', 'der(length)', 'der(length, 2)'))
     """
 
     def __init__(self, reduction: Source, *, dense: bool | None = None, **settings: Any) -> None:

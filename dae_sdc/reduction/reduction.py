@@ -76,6 +76,12 @@ class Reduction:
         Time that the reduction took.
     rounded : bool
         Whether entries that are rounding errors counted as 0, which the structure of the model does not know.
+
+    Examples
+    --------
+    >>> found = ds.reduce("pendulum")
+    >>> found.index, found.invariant_names
+    (1, ('length', 'der(length)', 'der(length, 2)'))
     """
 
     def __init__(

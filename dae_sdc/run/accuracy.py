@@ -81,6 +81,11 @@ def accuracy(given: AccuracyOptions) -> Result:
     ------
     InputError
         For invalid options, for instance more ranks than nodes.
+
+    Examples
+    --------
+    >>> study = ds.accuracy(nodes=3)  # doctest: +SKIP
+    >>> print(study.data["slope"])  # doctest: +SKIP
     """
     size = (world() if given.comm is None else given.comm).Get_size()
     number = max(size, 2) if given.nodes is None else given.nodes

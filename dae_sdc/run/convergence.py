@@ -101,6 +101,13 @@ def convergence(given: ConvergenceOptions) -> Result:
     ------
     InputError
         For invalid options, or a problem without an exact solution.
+
+    Examples
+    --------
+    >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05, 0.025])
+    >>> rows = study.data[study.data["group"] == "differential"]
+    >>> round(float(rows["slope"][0])), float(rows["expected"][0])
+    (5, 5.0)
     """
     comm_of_all = everyone(given.parallel, given.comm)
     settings = {"newton_tol": NEWTON_TOL, **given.chosen(Multistep, Sweeps, Solves, Parameters)}

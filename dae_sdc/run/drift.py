@@ -142,6 +142,11 @@ def drift(given: DriftOptions) -> Result:
     ------
     InputError
         For invalid options.
+
+    Examples
+    --------
+    >>> study = ds.drift("rigid-pendulum", case=["projected-dop853"], t_end=2.0)  # doctest: +SKIP
+    >>> print(study.data["constraint"].max())  # doctest: +SKIP
     """
     params = dict(given.params or {})
     if "formulation" in params:

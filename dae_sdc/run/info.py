@@ -37,10 +37,20 @@ def info(name: str | None = None) -> str:
     name : str, optional
         A name that ``dae-sdc list`` shows.
 
+    Returns
+    -------
+    str
+        The description, of several lines.
+
     Raises
     ------
     InputError
         For a name that is none of these.
+
+    Examples
+    --------
+    >>> print(ds.info("bdf3").splitlines()[0])
+    bdf3: class BDF3DAE
     """
     if name is None:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
@@ -125,10 +135,10 @@ _TEX: Final = (
 
 
 def _plain(text: str) -> str:
-    """A docstring without directives, roles and commands of TeX."""
+    """A docstring without its examples, directives, roles and commands of TeX."""
     lines = []
     formula: int | None = None
-    for line in text.splitlines():
+    for line in text.partition("\nExamples\n")[0].splitlines():
         indent = len(line) - len(line.lstrip())
         if line.lstrip().startswith(".. math::"):
             formula = indent

@@ -143,6 +143,12 @@ def initial(given: InitialOptions) -> Initial:
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001). P. Stocco, E. Bertolazzi:
     Acausal modelling and index reduction by separation. R. P. K. Chan, P. Chartier, A. Murua:
     Post-projected Runge-Kutta methods for index-2 DAEs, Appl. Numer. Math. 42 (2002).
+
+    Examples
+    --------
+    >>> start = ds.initial("pendulum", fixed={"x": 0.6}, guesses={"y": -0.5})
+    >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
+    (-0.8, ['y', 'lambda'], 2)
     """
     if given.out is not None:
         check_target(given.out)
@@ -215,6 +221,12 @@ def solution_sets(given: SetsOptions) -> tuple[SolutionSet, ...]:
     ----------
     A. J. Sommese, C. W. Wampler: The numerical solution of systems of polynomials, World Scientific, 2005.
     N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
+
+    Examples
+    --------
+    >>> found = ds.solution_sets("equal-bar-slider-crank")
+    >>> [part.degree for part in found[0].decomposition.components]
+    [2, 2]
     """
     own = {name: getattr(given, name) for name in ("fixed", "t0", "seed", "workers")}
     return sets_of_model(make_model(given.model, given.params), **own)

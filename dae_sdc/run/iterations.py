@@ -66,6 +66,13 @@ def iterations(given: IterationsOptions) -> Result:
     ------
     InputError
         For invalid options, and for methods without sweeps such as Runge-Kutta methods.
+
+    Examples
+    --------
+    >>> study = ds.iterations("simple", sweeper="fully-implicit", qdelta="LU", nodes=3)
+    >>> errors = study.data["error"][study.data["group"] == "differential"]
+    >>> bool(errors[-1] < errors[0])
+    True
     """
     maxiter = given.maxiter
     direct = [str(sweeper) for sweeper in several(given.sweeper) if is_direct(sweeper)]

@@ -181,7 +181,7 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
 
     Examples
     --------
-    >>> trace("robertson").names
+    >>> ds.trace("robertson").names
     ('y_1', 'y_2', 'y_3')
     """
     if isinstance(problem, str) and problem in PROBLEMS:

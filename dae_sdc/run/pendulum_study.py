@@ -156,6 +156,11 @@ def pendulum_study(given: PendulumOptions) -> Result:
     ------
     InputError
         For invalid options.
+
+    Examples
+    --------
+    >>> study = ds.pendulum_study(sweeper=["bdf2"], k=[100.0], t_end=1.0)  # doctest: +SKIP
+    >>> ds.plot("pendulum", study)  # doctest: +SKIP
     """
     ks, dt, start = several(given.k), given.dt, given.starting_procedure
     if not ks or not all(require_number("k", k) > 0.0 for k in ks):

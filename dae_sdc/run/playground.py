@@ -57,10 +57,20 @@ def playground(given: PlaygroundOptions) -> Solution:
 
     {options}
 
+    Returns
+    -------
+    Solution
+        The solution, as :func:`solve` returns it.
+
     Raises
     ------
     InputError
         For an unknown name.
+
+    Examples
+    --------
+    >>> solution = ds.playground("fully-implicit")  # doctest: +SKIP
+    >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
     if given.name not in PLAYGROUNDS:
         raise InputError(unknown("playground", given.name, PLAYGROUNDS))

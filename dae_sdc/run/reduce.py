@@ -84,6 +84,12 @@ def reduce(given: ReduceOptions) -> Reduction:
     ------
     InputError
         If the model is ill-posed, with the names of equations or unknowns, or for invalid options.
+
+    Examples
+    --------
+    >>> found = ds.reduce("pendulum")
+    >>> found.index, found.differentiations, found.method
+    (1, 2, 'separation')
     """
     model = make_model(given.model, given.params)
     return reduce_index(

@@ -147,6 +147,12 @@ class Result:
     ------
     InputError
         If ``data`` is not a one-dimensional structured array of plain values.
+
+    Examples
+    --------
+    >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
+    >>> ds.load("orders.npy").data.dtype.names[:3]
+    ('problem', 'sweeper', 'quad')
     """
 
     kind: str
@@ -434,6 +440,12 @@ def load(path: str | os.PathLike[str]) -> Result:
     ------
     ResultFileError
         If the file or its sidecar is missing, damaged or not written by dae_sdc.
+
+    Examples
+    --------
+    >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
+    >>> ds.load("orders.npy").kind
+    'convergence'
     """
     source = Path(path)
     if source.suffix != ".npy" and not os.path.isfile(source):

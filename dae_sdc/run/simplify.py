@@ -62,6 +62,12 @@ def simplify(given: SimplifyOptions) -> Simplified:
     ------
     InputError
         If equations contradict each other, or for invalid options.
+
+    Examples
+    --------
+    >>> found = ds.simplify("dc-motor")
+    >>> len(found.model.names)
+    1
     """
     from dae_sdc.model import aliases
 

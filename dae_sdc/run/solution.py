@@ -87,6 +87,14 @@ class Solution:
     equations : Pointwise, optional
         Correction of values between the steps by the equations; a solution from a file has none, unless its
         problem is one of the library.
+
+    Examples
+    --------
+    >>> solution = ds.solve("simple", rtol=1e-8)
+    >>> solution.success, solution.u.shape[1], solution.names
+    (True, 3, ('u1', 'u2', 'z'))
+    >>> bool(np.allclose(solution(0.5), ds.SimpleDAE().u_exact(0.5), atol=1e-7))
+    True
     """
 
     t: NDArray[np.float64]

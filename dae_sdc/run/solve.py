@@ -95,6 +95,17 @@ def solve(given: SolveOptions) -> Solution:
     ------
     InputError
         If something given cannot be used.
+
+    Examples
+    --------
+    >>> solution = ds.solve("pendulum", rtol=1e-8)
+    >>> solution.success, solution.names
+    (True, ('x', 'y', 'der(x)', 'der(y)', 'lambda'))
+    >>> def decay(t, u, du):
+    ...     return [du[0] + u[0], u[1] - 2.0 * u[0]]
+    ...
+    >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
+    array([0.36788, 0.73576])
     """
     # What is wrong on one rank alone must end the others too.
     made = _prepare_everywhere(given, everyone(given.parallel, given.comm))

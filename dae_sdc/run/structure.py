@@ -63,6 +63,12 @@ def structure(given: StructureOptions) -> Structure:
         If equations and unknowns do not match, with their names.
     InputError
         For invalid options.
+
+    Examples
+    --------
+    >>> found = ds.structure("pendulum")
+    >>> found.index, found.dof
+    (3, 2)
     """
     if isinstance(given.model, Signature | np.ndarray | list):
         return analyse(given.model)
@@ -98,5 +104,11 @@ def repair(given: RepairOptions) -> Repair:
     ------
     InputError
         See :func:`dae_sdc.structure.repair.repair`.
+
+    Examples
+    --------
+    >>> mended = ds.repair("robot-arm")
+    >>> mended.structure.regular
+    True
     """
     return mend(make_model(given.model, given.params), method=given.method)

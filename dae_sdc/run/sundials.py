@@ -112,6 +112,11 @@ def sundials(given: SundialsOptions) -> Solution:
     ----------
     A. C. Hindmarsh et al., SUNDIALS: Suite of nonlinear and differential/algebraic equation solvers,
     ACM Trans. Math. Software 31 (2005) 363.
+
+    Examples
+    --------
+    >>> solution = ds.sundials("robertson", sweeper="ida", rtol=1e-6)  # doctest: +SKIP
+    >>> print(solution.stats["steps"])  # doctest: +SKIP
     """
     return integrate(given)
 

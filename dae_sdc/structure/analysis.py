@@ -91,6 +91,12 @@ class Structure:
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     N. S. Nedialkov, J. D. Pryce, G. Tan: DAESA, a Matlab tool for structural analysis of DAEs, ACM Trans.
     Math. Softw. 41 (2015).
+
+    Examples
+    --------
+    >>> found = ds.structure("pendulum")
+    >>> found.index, found.differentiation_index, found.dof, found.regular
+    (3, 3, 2, True)
     """
 
     signature: Signature

@@ -86,6 +86,12 @@ class Repair:
         Their structure; its differentiation index is that of the original equations.
     steps : tuple of Step
         The changes, in order.
+
+    Examples
+    --------
+    >>> mended = ds.repair("robot-arm")
+    >>> mended.structure.regular, mended.structure.dof
+    (True, 0)
     """
 
     model: ModelWithGraph

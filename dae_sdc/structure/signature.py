@@ -25,7 +25,21 @@ MOST_LISTED = 6
 
 
 class StructureError(InputError):
-    """Equations and unknowns of a model do not match, so that no index exists."""
+    """Equations and unknowns of a model do not match, so that no index exists.
+
+    Examples
+    --------
+    >>> m = ds.Model("twice")
+    >>> x, y = m.variables("x y")
+    >>> m.equations(m.der(x) + x, m.der(x) - x)
+    >>> try:
+    ...     ds.structure(m)
+    ... except ds.StructureError as error:
+    ...     print(error)
+    ...
+    2 equations do not determine 2 unknowns: equations 'equation 0' and 'equation 1' contain only
+    unknown 'x' (1 too many); unknown 'y' occurs in no equation (1 equation missing)
+    """
 
 
 @runtime_checkable

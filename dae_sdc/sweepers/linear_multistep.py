@@ -61,6 +61,14 @@ class MultistepMethod(MethodRecord):
     ----------
     E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993, Sect. III.2
     and III.3.
+
+    Examples
+    --------
+    >>> method = ds.MULTISTEP["bdf3"]
+    >>> method.order
+    3
+    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
+    True
     """
 
     kind = "multistep method"

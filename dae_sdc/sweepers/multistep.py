@@ -75,6 +75,14 @@ class MultistepDAE(DirectSweeper):
     ----------
     K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
     Differential-Algebraic Equations, SIAM (1996), ch. 3.
+
+    Examples
+    --------
+    >>> method = ds.MULTISTEP["bdf3"]
+    >>> method.order
+    3
+    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
+    True
     """
 
     method: ClassVar[MultistepMethod]
@@ -285,6 +293,14 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     -------
     type
         A subclass of :class:`MultistepDAE` named ``method.class_name``.
+
+    Examples
+    --------
+    >>> method = ds.MULTISTEP["bdf3"]
+    >>> method.order
+    3
+    >>> ds.solve("pendulum", sweeper=ds.multistep(method), dt=0.01).success
+    True
     """
     takes = {"corrector": not method.explicit, "starting_procedure": method.steps > 1}
     attributes = {

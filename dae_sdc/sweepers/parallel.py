@@ -193,6 +193,12 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
     ------
     InputError
         For a Q_Delta that is not diagonal, more ranks than nodes, or without mpi4py.
+
+    Examples
+    --------
+    >>> from mpi4py import MPI  # doctest: +SKIP
+    >>> description["sweeper_class"] = ds.FullyImplicitDAEMPI  # doctest: +SKIP
+    >>> description["sweeper_params"]["comm"] = MPI.COMM_WORLD  # doctest: +SKIP
     """
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
@@ -216,15 +222,33 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
 
 
 class FullyImplicitDAEMPI(SweeperDAEMPI, FullyImplicitDAE):
-    """:class:`FullyImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+    """:class:`FullyImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
+
+    Examples
+    --------
+    >>> issubclass(ds.FullyImplicitDAEMPI, ds.SweeperDAEMPI)
+    True
+    """
 
 
 class SemiImplicitDAEMPI(SweeperDAEMPI, SemiImplicitDAE):
-    """:class:`SemiImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+    """:class:`SemiImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
+
+    Examples
+    --------
+    >>> issubclass(ds.SemiImplicitDAEMPI, ds.SweeperDAEMPI)
+    True
+    """
 
 
 class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
-    """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+    """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
+
+    Examples
+    --------
+    >>> issubclass(ds.ConstrainedDAEMPI, ds.SweeperDAEMPI)
+    True
+    """
 
 
 @checked()
@@ -250,6 +274,11 @@ def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     ------
     InputError
         If ``node_ranks`` does not divide the number of ranks.
+
+    Examples
+    --------
+    >>> from mpi4py import MPI  # doctest: +SKIP
+    >>> nodes, steps = ds.split_communicator(MPI.COMM_WORLD, 3)  # doctest: +SKIP
     """
     size, rank = comm.Get_size(), comm.Get_rank()
     if node_ranks < 1 or size % node_ranks:

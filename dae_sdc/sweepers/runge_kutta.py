@@ -126,6 +126,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     ----------
     E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
     Methods, LNM 1409, Springer (1989), eq. (1.11).
+
+    Examples
+    --------
+    >>> ds.METHODS["radau-iia-5"].order
+    5
+    >>> ds.solve("pendulum", sweeper="radau-iia-5", dt=0.05).success
+    True
     """
 
     method: ClassVar[Tableau]
@@ -520,6 +527,22 @@ def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     -------
     type
         A subclass of :class:`RungeKuttaDAE` named ``tableau.class_name``.
+
+    Examples
+    --------
+    >>> gamma = 1.0 - 0.5**0.5
+    >>> sdirk2 = ds.Tableau(
+    ...     name="sdirk2",
+    ...     class_name="SDIRK2DAE",
+    ...     A=[[gamma, 0.0], [1.0 - gamma, gamma]],
+    ...     b=[1.0 - gamma, gamma],
+    ...     c=[gamma, 1.0],
+    ...     order=2,
+    ...     orders={1: (2, 2), 2: (2, 1), 3: (None, None, None)},
+    ...     reference="R. Alexander, Diagonally implicit Runge-Kutta methods for stiff ODEs, 1977",
+    ... )
+    >>> ds.solve("hessenberg-1", sweeper=ds.runge_kutta(sdirk2), dt=0.1).success
+    True
     """
     embedded = ButcherTableau if tableau.b_embedded is None else ButcherTableauEmbedded
     doc = f"Runge-Kutta sweeper '{tableau.name}': {tableau.reference}"

@@ -472,6 +472,23 @@ class FullyImplicitDAE(SpectralDeferredCorrectionDAE):
     """SDC that integrates all unknowns; takes any F(t, u, u') = 0.
 
     See :class:`SpectralDeferredCorrectionDAE` for the equation and the parameters.
+
+    Examples
+    --------
+    >>> from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+    >>> description = {
+    ...     "problem_class": ds.SimpleDAE,
+    ...     "problem_params": {},
+    ...     "sweeper_class": ds.FullyImplicitDAE,
+    ...     "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
+    ...     "level_params": {"dt": 0.1, "restol": 1e-10},
+    ...     "step_params": {"maxiter": 50},
+    ... }
+    >>> controller = controller_nonMPI(1, {"logger_level": 30}, description)
+    >>> problem = controller.MS[0].levels[0].prob
+    >>> end, stats = controller.run(u0=problem.state(problem.u_exact(0.0)), t0=0.0, Tend=1.0)
+    >>> bool(abs(end - problem.u_exact(1.0)) < 1e-3)
+    True
     """
 
 
@@ -480,6 +497,12 @@ class SemiImplicitDAE(SpectralDeferredCorrectionDAE):
     """SDC that integrates the differential unknowns y and solves for the algebraic z themselves.
 
     For semi-explicit DAEs, where F does not depend on z'. See :class:`SpectralDeferredCorrectionDAE`.
+
+    Examples
+    --------
+    >>> solution = ds.solve("simple", sweeper=ds.SemiImplicitDAE, nodes=3, qdelta="LU", dt=0.1)
+    >>> bool(abs(solution.u[-1] - ds.SimpleDAE().u_exact(1.0)) < 1e-3)
+    True
     """
 
     integrates_algebraic = False
@@ -494,6 +517,12 @@ class ConstrainedDAE(SpectralDeferredCorrectionDAE):
     References
     ----------
     M. Bolten, L. Wimmer, arXiv 2601.16744 (2026), SDC-C.
+
+    Examples
+    --------
+    >>> solution = ds.solve("simple", sweeper=ds.ConstrainedDAE, nodes=3, qdelta="LU", dt=0.1)
+    >>> bool(abs(solution.u[-1] - ds.SimpleDAE().u_exact(1.0)) < 1e-3)
+    True
     """
 
     integrates_algebraic = False

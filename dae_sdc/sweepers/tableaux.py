@@ -66,6 +66,22 @@ class Tableau(MethodRecord):
     ------
     InputError
         If the coefficients contradict each other or miss the order they are said to have.
+
+    Examples
+    --------
+    >>> gamma = 1.0 - 0.5**0.5
+    >>> sdirk2 = ds.Tableau(
+    ...     name="sdirk2",
+    ...     class_name="SDIRK2DAE",
+    ...     A=[[gamma, 0.0], [1.0 - gamma, gamma]],
+    ...     b=[1.0 - gamma, gamma],
+    ...     c=[gamma, 1.0],
+    ...     order=2,
+    ...     orders={1: (2, 2), 2: (2, 1), 3: (None, None, None)},
+    ...     reference="R. Alexander, Diagonally implicit Runge-Kutta methods for stiff ODEs, 1977",
+    ... )
+    >>> ds.solve("hessenberg-1", sweeper=ds.runge_kutta(sdirk2), dt=0.1).success
+    True
     """
 
     kind = "Runge-Kutta method"
