@@ -224,7 +224,7 @@ def test_a_frame_with_138_degrees_of_freedom_agrees_with_numbers() -> None:
     assert [len(one) for one in (frame.degrees_of_freedom, frame.free, frame.supported)] == [138, 72, 66]
     response = frame.solve()
     assert len(frame.model.parameters_by_name) >= 12
-    assert response.function.operations < 45_000  # 52 us
+    assert response.function.operations < 45_000  # some 12 us on a processor of its own
     stiffness, across = (numbers(frame, rows, frame.free) for rows in (frame.free, frame.supported))
     load = np.zeros(72)
     for one, force in zip("xyz", (4000.0, 3000.0, -5000.0), strict=True):

@@ -77,7 +77,9 @@ def draw_frame(
                 label="support",
             )
         for axis, direction in zip(kept, "xyz", strict=False):
-            getattr(axes, f"set_{direction}label")(f"{'xyz'[axis]} [m]", labelpad=None if flat else 9.0)
+            getattr(axes, f"set_{direction}label")(
+                f"{'xyz'[axis]} [m]", labelpad=9.0 if axis == 1 and not flat else None
+            )
         if flat:
             axes.set_aspect("equal", adjustable="datalim")
         else:
