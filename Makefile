@@ -55,9 +55,10 @@ demo: .venv/stamp
 	$(BIN)/dae-sdc plot semilogy "$(DEMO)/iter.npy" -o "$(DEMO)/iter.png"
 	@echo "The pictures are $(DEMO)/conv.png (error against step size) and $(DEMO)/iter.png (error against sweeps)."
 
-# Warnings are errors, links between pages included; nothing is fetched. The tests look at what was built.
+# Warnings are errors, links between pages included; nothing is fetched. All pages are read anew (-E), as Sphinx
+# loses words of the index of pages that it keeps. The tests look at what was built.
 docs: .venv/stamp-docs
-	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
+	$(BIN)/python -m sphinx -E -b html -q -W --keep-going docs build/site
 	DAE_SDC_SITE="$(CURDIR)/build/site" $(BIN)/python -m pytest --quiet tests/test_site.py
 	@echo "The site is build/site/index.html."
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,6 @@ author = "The dae_sdc developers"
 version = release = dae_sdc.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
 exclude_patterns = ["__pycache__"]
-# Chapters name pages that need not be there by patterns; that one finds nothing is no mistake. Sphinx gives
-# this warning no type by which `suppress_warnings` could name it.
-logging.getLogger("sphinx.sphinx.directives.other").addFilter(
-    lambda record: not str(record.msg).startswith("toctree glob pattern")
-)
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4

@@ -46,14 +46,15 @@ class Frame:
 
     Examples
     --------
-    >>> model = Model("cantilever")
+    >>> import dae_sdc as ds
+    >>> model = ds.Model("cantilever")
     >>> L, EI, F = model.parameters("L EI F", [2.0, 100.0, 3.0])
-    >>> frame = Frame(model)
+    >>> frame = ds.Frame(model)
     >>> frame.point("A", 0, 0, 0); frame.point("B", L, 0, 0)
     >>> frame.beam("A", "B", E=EI, G=EI, A=1, Iy=1, Iz=1, J=1)
     >>> frame.support("A")
     >>> frame.load("B", z=-F)
-    >>> frame.solve().at()["B.z"]
+    >>> round(frame.solve().at()["B.z"], 12)
     -0.08
     """
 

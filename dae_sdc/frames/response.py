@@ -33,6 +33,21 @@ class Deformation:
         All degrees of freedom, supported ones included.
     reactions : dict of str to float
         Forces and moments that the supports exert, by degrees of freedom.
+
+    Examples
+    --------
+    >>> model = ds.Model("cable")
+    >>> load = model.parameter("load", 100.0)
+    >>> frame = ds.Frame(model)
+    >>> frame.point("A", 0, 0, 0)
+    >>> frame.point("B", 0, 0, -2)
+    >>> frame.bar("A", "B", E=2e11, A=1e-4)
+    >>> frame.support("A")
+    >>> frame.support("B", "x", "y")
+    >>> frame.load("B", z=-load)
+    >>> response = frame.solve()
+    >>> round(response.at(load=200.0)["B.z"], 8)
+    -2e-05
     """
 
     name: str
@@ -93,6 +108,21 @@ class FrameResponse:
         of :attr:`function`.
     nodes : list of int
         Their nodes in the graph of the model.
+
+    Examples
+    --------
+    >>> model = ds.Model("cable")
+    >>> load = model.parameter("load", 100.0)
+    >>> frame = ds.Frame(model)
+    >>> frame.point("A", 0, 0, 0)
+    >>> frame.point("B", 0, 0, -2)
+    >>> frame.bar("A", "B", E=2e11, A=1e-4)
+    >>> frame.support("A")
+    >>> frame.support("B", "x", "y")
+    >>> frame.load("B", z=-load)
+    >>> response = frame.solve()
+    >>> round(response.at(load=200.0)["B.z"], 8)
+    -2e-05
     """
 
     def __init__(

@@ -113,6 +113,12 @@ class Steady:
         Unknowns that the equations leave free at this state, which stay near their guesses.
     remarks : tuple of str
         What else is to be known: equations that depend on time, hidden constraints that do not hold.
+
+    Examples
+    --------
+    >>> rest = ds.steady_state("pendulum", guess={"x": 0.1, "y": -1.0})
+    >>> round(rest["y"], 9), round(rest["lambda"], 9)
+    (-1.0, 9.8)
     """
 
     title: str

@@ -32,6 +32,21 @@ class ParameterFunction:
     ------
     InputError
         If an expression depends on an unknown or on time.
+
+    Examples
+    --------
+    >>> model = ds.Model("cable")
+    >>> load = model.parameter("load", 100.0)
+    >>> frame = ds.Frame(model)
+    >>> frame.point("A", 0, 0, 0)
+    >>> frame.point("B", 0, 0, -2)
+    >>> frame.bar("A", "B", E=2e11, A=1e-4)
+    >>> frame.support("A")
+    >>> frame.support("B", "x", "y")
+    >>> frame.load("B", z=-load)
+    >>> response = frame.solve()
+    >>> response.function.parameter_names
+    ('load',)
     """
 
     def __init__(self, model: Model, nodes: Sequence[int]) -> None:

@@ -45,6 +45,20 @@ def draw_frame(
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> model = ds.Model("cable")
+    >>> load = model.parameter("load", 100.0)
+    >>> frame = ds.Frame(model)
+    >>> frame.point("A", 0, 0, 0)
+    >>> frame.point("B", 0, 0, -2)
+    >>> frame.bar("A", "B", E=2e11, A=1e-4)
+    >>> frame.support("A")
+    >>> frame.support("B", "x", "y")
+    >>> frame.load("B", z=-load)
+    >>> response = frame.solve()
+    >>> figure = ds.draw_frame(response.at(), "cable.png")
     """
     points = np.array(list(deformation.coordinates.values()))
     size = float(np.ptp(points, axis=0).max()) or 1.0

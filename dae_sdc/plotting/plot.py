@@ -145,7 +145,7 @@ def plot(
     Examples
     --------
     >>> study = ds.convergence("simple", sweeper="radau-iia-5", dt=[0.1, 0.05], out="orders.npy")
-    >>> picture = ds.plot("loglog", "orders.npy", "orders.png")
+    >>> picture = ds.plot("loglog", "orders.npy", out="orders.png")
     """
     options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
     target = None if out is None else Path(out)

@@ -484,11 +484,10 @@ class SymbolicMatrix:
 
     Examples
     --------
-    >>> import sympy
-    >>> from dae_sdc.model.model import Model
-    >>> model = Model()
+    >>> import dae_sdc as ds
+    >>> model = ds.Model()
     >>> a, b = model.parameters("a b")
-    >>> SymbolicMatrix(model, [[a, b], [b, a]]).solve([1, 0])[1].equals(-b / (a**2 - b**2))
+    >>> ds.SymbolicMatrix(model, [[a, b], [b, a]]).solve([1, 0])[1].equals(-b / (a**2 - b**2))
     True
     """
 

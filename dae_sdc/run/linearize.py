@@ -160,6 +160,15 @@ def linearize(given: LinearizeOptions) -> LinearSystem:
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001). P. Van Dooren: The computation
     of Kronecker's canonical form of a singular pencil, Linear Algebra Appl. 27 (1979).
+
+    Examples
+    --------
+    >>> m = ds.Model("oscillator")
+    >>> x, v = m.variables("x v", start=[0.0, 0.0])
+    >>> m.equations(m.der(x) - v, m.der(v) + 4 * x)
+    >>> system = ds.linearize(m)
+    >>> system.index, np.sort(np.abs(system.poles)).round(9)
+    (0, array([2., 2.]))
     """
     if given.out is not None:
         check_target(given.out)
@@ -192,6 +201,13 @@ def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
     ------
     InputError
         If something given cannot be used.
+
+    Examples
+    --------
+    >>> run = ds.solve("pendulum", rtol=1e-6, t_end=1.0)
+    >>> along = ds.eigenvalues("pendulum", along=run, points=3)
+    >>> len(along.values)
+    3
     """
     if given.out is not None:
         check_target(given.out)

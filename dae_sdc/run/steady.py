@@ -114,6 +114,12 @@ def steady_state(given: SteadyOptions) -> Steady:
     ----------
     C. T. Kelley, D. E. Keyes: Convergence analysis of pseudo-transient continuation, SIAM J. Numer. Anal. 35
     (1998). P. Deuflhard: Newton Methods for Nonlinear Problems, Springer (2004).
+
+    Examples
+    --------
+    >>> rest = ds.steady_state("pendulum", guess={"x": 0.1, "y": -1.0})
+    >>> round(rest["y"], 9), round(rest["lambda"], 9)
+    (-1.0, 9.8)
     """
     return rest_of(target_of(given.problem, given.params, given.guess), given)
 
@@ -164,6 +170,15 @@ def steady_branch(given: BranchOptions) -> Branch:
     References
     ----------
     E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
+
+    Examples
+    --------
+    >>> m = ds.Model("snap")
+    >>> x, p = m.variable("x", -1.2), m.parameter("p", 0.0)
+    >>> m.equation(m.der(x, 2) + 0.3 * m.der(x) + x**3 - x - p)
+    >>> branch = ds.steady_branch(m, vary={"p": (-0.6, 0.6)})
+    >>> len(branch.special)
+    2
     """
     if given.out is not None:
         check_target(given.out)

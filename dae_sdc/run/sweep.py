@@ -129,6 +129,7 @@ def sweep(given: SweepOptions) -> Sweep:
     --------
     >>> runs = ds.sweep("simple", {"alpha": "5:10:3"}, rtol=1e-6)
     >>> runs.quantity("u2")
+    array([2.71828183, 2.71828183, 2.71828183])
     """
     over, fixed = swept_values(given.params or {})
     values = combined(over, given.combine)
