@@ -401,3 +401,10 @@ def test_a_constant_times_its_negative() -> None:
     minus = graph.neg(pi)
     assert graph.mul(pi, minus) == graph.mul(minus, pi) == graph.neg(graph.integer_power(pi, 2))
     assert graph.mul(minus, minus) == graph.integer_power(pi, 2)
+
+
+def test_powers_of_small_numbers_are_different_numbers() -> None:
+    graph = Graph()
+    values = [Fraction(base) ** power for base in (2, 3, 5, 6, 10) for power in range(-400, 401)]
+    numbers = {value: graph.constant(value) for value in values}
+    assert len(set(numbers.values())) == len(numbers)

@@ -61,7 +61,7 @@ class Nodes:
     args : list of tuple of int
         Operands of every node; INTPOW has its exponent, an integer of at least 2, in the second place.
     value : list of int
-        Values at the random point, modulo 2^127 - 1.
+        Values at the random point, modulo a prime of 127 bits.
     mark : list of int
         Bits that say what a node depends on as it is written.
     numbers : dict of int to Fraction or str

@@ -1,6 +1,6 @@
 """Values of expressions in a finite field, by which equal expressions are found.
 
-An expression is evaluated at one random point, modulo the prime 2^127 - 1. Two rational expressions that
+An expression is evaluated at one random point, modulo a prime of 127 bits. Two rational expressions that
 differ have the same value there with a probability of about their degree divided by 2^127, so equal values
 mean equal expressions. A function that is not rational gets a random value that depends on its operands
 alone, chosen such that the identities hold that are needed most: those of odd and even functions,
@@ -20,7 +20,8 @@ from typing import Final
 
 from dae_sdc.expressions.operations import Op
 
-PRIME: Final = 2**127 - 1
+PRIME: Final = 0x5B03B5B9D20C13CF3A6DDE8DECA58F6F
+"""A prime p of 127 bits whose (p - 1) / 2 is prime too, so that powers of no small number repeat themselves."""
 
 _LARGEST_POSITIVE = PRIME // 2
 _INVERSE_OF_2 = (PRIME + 1) // 2

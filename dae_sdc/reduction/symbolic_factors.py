@@ -123,21 +123,20 @@ class SymbolicFactors(ABC):
                 for j, number in row.items():
                     sizes[i, j] = abs(number)
             scales = equilibration(sizes)
-            # Powers of 2 repeat themselves in the finite field of the graph, whose prime is 2^127 - 1.
-            powers = [np.round(np.log(one) / np.log(3.0)).astype(int) for one in scales]
+            powers = [np.round(np.log2(one)).astype(int) for one in scales]
             if self.symmetric:
                 powers = [powers[0], powers[0]]
             if len(rows) > n:
                 powers[0][:] = 0  # else other rows would be weighted in least squares
             self._left, self._right = (
-                [graph.constant(Fraction(3) ** int(one)) for one in side] for side in powers
+                [graph.constant(Fraction(2) ** int(one)) for one in side] for side in powers
             )
             left = [
                 {j: graph.mul(self._left[i], self._right[j], node) for j, node in row.items()}
                 for i, row in enumerate(left)
             ]
             numbers = [
-                {j: number * 3.0 ** float(powers[0][i] + powers[1][j]) for j, number in row.items()}
+                {j: number * 2.0 ** float(powers[0][i] + powers[1][j]) for j, number in row.items()}
                 for i, row in enumerate(numbers)
             ]
         self._factorise([dict(row) for row in left], numbers)
