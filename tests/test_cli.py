@@ -72,7 +72,7 @@ def test_help_answers_in_under_half_a_second() -> None:
     assert within(0.5, lambda: run("--help")).returncode == 0
 
 
-HEAVY = ["numpy", "scipy", "pySDC", "matplotlib", "numba", "mpi4py"]
+HEAVY = ["numpy", "scipy", "pySDC.core.step", "matplotlib", "numba", "mpi4py"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from typing import Final
 from dae_sdc.expressions.operations import Op
 
 PRIME: Final = 0x5B03B5B9D20C13CF3A6DDE8DECA58F6F
-"""A prime p of 127 bits whose (p - 1) / 2 is prime too, so that powers of no small number repeat themselves."""
+"""A prime p of 127 bits; (p - 1) / 2 is prime too, so that powers of no small number repeat themselves."""
 
 _LARGEST_POSITIVE = PRIME // 2
 _INVERSE_OF_2 = (PRIME + 1) // 2
