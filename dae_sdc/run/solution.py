@@ -22,7 +22,6 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deferred import function_at
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.expressions.names import name_and_order, name_of
-from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import DRAWING, Result, checksum, command_line
 from dae_sdc.run.solution_files import SAMPLES, fields_of_file
@@ -531,7 +530,7 @@ def _interpolated(times: Vector) -> str:
 
 def parameters_of(problem: ProblemDAE) -> dict[str, Any]:
     """Parameters of a problem, those of its model too, in a form for a result file."""
-    of_model = problem.values if isinstance(problem, ModelProblem) else {}
+    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
     return {name: plain(value) for name, value in {**problem.params, **of_model}.items()}
 
 
