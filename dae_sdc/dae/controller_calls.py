@@ -86,6 +86,22 @@ class ForOthers:
 
     solution_through: ClassVar[Callable[..., MeshDAE]]
 
+    def begin_steps(self, direct: bool = False) -> None:
+        """Tell that a sweeper of this package has the problem.
+
+        pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
+
+        Parameters
+        ----------
+        direct : bool
+            Whether it is a method without sweeps.
+        """
+        self.__dict__.update(_has_sweeper=True, _has_stages=direct)
+
+    def solve_system(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
+        raise InputError(foreign_call(self, "solve_system"))
+
     def getOutputFile(self: Any, fileName: str) -> Any:
         """The file of pySDC's hook ``LogToFile``: the n unknowns as scalars, at every time."""
         from pySDC.helpers.fieldsIO import Scalar

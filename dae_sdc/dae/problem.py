@@ -13,7 +13,7 @@ from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.compiled_equations import CompiledEquations, install_kernels
-from dae_sdc.dae.controller_calls import ForOthers, foreign_call, with_controller_call, with_start
+from dae_sdc.dae.controller_calls import ForOthers, with_controller_call, with_start
 from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.declaration import (
     GUARDED,
@@ -271,22 +271,6 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
-
-    def begin_steps(self, direct: bool = False) -> None:
-        """Tell that a sweeper of this package has the problem.
-
-        pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
-
-        Parameters
-        ----------
-        direct : bool
-            Whether it is a method without sweeps.
-        """
-        self.__dict__.update(_has_sweeper=True, _has_stages=direct)
-
-    def solve_system(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
-        raise InputError(foreign_call(self, "solve_system"))
 
     @property
     def round_off(self) -> float:

@@ -100,6 +100,12 @@ def estimates_error(tableau: Tableau) -> bool:
     return tableau.estimate_index > 0
 
 
+def _require_estimate(method: Tableau) -> None:
+    if not estimates_error(method):
+        able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
+        raise InputError(f"'{method.name}' has no error estimate for runs to a tolerance; use one of {able}")
+
+
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     r"""A Runge-Kutta step for a DAE in the derivative form.
 
@@ -231,11 +237,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
-        if not estimates_error(cls.method):
-            able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
-            raise InputError(
-                f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
-            )
+        _require_estimate(cls.method)
 
     @property
     def step_coefficients(self) -> tuple[Any, Any] | None:
