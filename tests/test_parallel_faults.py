@@ -31,7 +31,8 @@ def rows_of(path: Path) -> Any:
     data = ds.load(path).data
     assert np.allclose(data["t"], DT * np.arange(len(data)))
     assert np.abs(data["u"] - exact(data["t"])).max() < 1e-8
-    assert sorted(one.name for one in path.parent.glob(f"{path.stem}*")) == [f"{path.stem}.json", path.name]
+    files = [f"{path.stem}.dense.npz", f"{path.stem}.json", path.name]
+    assert sorted(one.name for one in path.parent.glob(f"{path.stem}*")) == files
     return data
 
 
@@ -91,7 +92,7 @@ def test_the_steps_before_a_fault_are_saved(
     wanted = (kind, parallel, size, 0)
     root = next(one for one in told if (one["kind"], one["parallel"], one["ranks"], one["rank"]) == wanted)
     stem = f"{parallel}-{kind}-{size}"
-    assert root["files"] == [f"{stem}.partial.json", f"{stem}.partial.npy"]
+    assert root["files"] == [f"{stem}.partial.{suffix}" for suffix in ("dense.npz", "json", "npy")]
     # The fault comes after t = 0.21: in the third step where rank 1 has nodes of it, and otherwise in the
     # first that rank 1 works on after the second, of which the steps before it are finished.
     first = 3 if parallel in ("nodes", "both") else next(k for k in range(3, 9) if (k - 1) % size == 1)
@@ -198,7 +199,8 @@ def end_by(
         done = job.wait(SOON)
     data = ds.load(out).data
     assert len(data) >= before
-    assert sorted(path.name for path in out.parent.iterdir()) == ["out.partial.json", "out.partial.npy"]
+    files = [f"out.partial.{suffix}" for suffix in ("dense.npz", "json", "npy")]
+    assert sorted(path.name for path in out.parent.iterdir()) == files
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     return done, data

@@ -124,6 +124,8 @@ def test_results_that_are_torn_lost_or_left_over_are_seen(
     Path("run.npy").write_bytes(content[:-40])
     assert "run.npy" in kills.torn(tmp_path) and not kills.finished(tmp_path)
     Path("run.npy").unlink()
+    assert "run.dense.npz" in kills.torn(tmp_path)
+    Path("run.dense.npz").unlink()
     assert "run.json" in kills.torn(tmp_path)
     Path("run.npy").write_bytes(content)
     Path(".run.npy.0123456789ab.tmp").write_bytes(b"half")

@@ -21,9 +21,8 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
     Sweepers that would take it for a right-hand side are refused.
 
-    What users get from ``eval_f`` is a state, whose abs() is a number. Where no sweeper has the problem, its
-    equations are those of a step that begins at ``u`` and ``t``. Solvers call the method itself, which the
-    function returned has as its attribute ``residual``.
+    What users get from ``eval_f`` is a state, whose abs() is a number. Solvers call the method itself, which
+    the function returned has as its attribute ``residual``.
 
     Raises
     ------
@@ -40,12 +39,9 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
-        bound = "_has_sweeper" in self.__dict__
         if t is not None:
-            if not bound:
-                self.start_step(u, t)
             return _as_state(self, method(self, u, du, t))
-        if not bound:
+        if "_has_sweeper" not in self.__dict__:
             raise InputError(foreign_call(self, "eval_f(u, t)"))
         derivative = self.dtype_f(self.init)
         polynomial = getattr(u, "polynomial", None)
