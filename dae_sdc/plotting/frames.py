@@ -10,6 +10,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from dae_sdc.arguments import checked
 from dae_sdc.frames.elements import DIRECTIONS, Member
 from dae_sdc.frames.response import Deformation
 from dae_sdc.plotting import style
@@ -24,6 +25,7 @@ _SHOWN = 0.1
 """Size of the largest drawn displacement relative to the frame, where no scale is given."""
 
 
+@checked()
 def draw_frame(
     deformation: Deformation, path: str | Path | None = None, *, scale: float | None = None, title: str = ""
 ) -> Figure:
