@@ -604,7 +604,7 @@ def test_bench_results_have_no_picture(tmp_path: Path) -> None:
 
 
 def test_unknown_kinds_are_listed(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown kind of plot .pie.; available: .*loglog"):
+    with pytest.raises(InputError, match=r"unknown kind of plot 'pie'; .*vailable: .*loglog"):
         plot("pie", tmp_path / "study.npy")
 
 
