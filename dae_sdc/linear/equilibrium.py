@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg import lstsq
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
+from scipy.sparse.csgraph import structural_rank
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.counters import uncounted
@@ -365,7 +366,12 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
 
 def _direct(matrix: Any, right: Vector) -> Vector | None:
     """The solution by LU factors; None where the matrix is singular, or nearly so."""
+    if sparse.issparse(matrix) and matrix.shape[0] <= STEADY.most_dense:
+        matrix = matrix.toarray()
     if sparse.issparse(matrix):
+        # SuperLU may write beyond its memory where the entries alone make a matrix singular.
+        if not np.isfinite(matrix.data).all() or structural_rank(matrix) < matrix.shape[0]:
+            return None
         try:
             factors = splu(matrix)
         except RuntimeError:  # it is singular
