@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -273,6 +275,45 @@ def test_a_structural_singularity_without_an_empty_row_is_found(solver: str) -> 
     matrix[np.ix_([2, 9], [4, 20, 33])] = [[1.0, 2.0, -1.0], [3.0, 0.5, 0.3]]
     with pytest.raises(SingularMatrixError):
         factorize(sparse.csc_matrix(matrix), solver)
+
+
+def test_random_patterns_are_solved_or_singular_and_leave_the_interpreter_alive() -> None:
+    """SuperLU by itself ends the process by a segmentation fault here."""
+    code = """
+import numpy as np, scipy.sparse as sparse
+from scipy.sparse.csgraph import structural_rank
+from dae_sdc.dae.linear import superlu
+from dae_sdc.errors import SingularMatrixError
+random, counts = np.random.default_rng(1), [0, 0]
+for k in range(4000):
+    n = int(random.integers(3, 60))
+    entries = int(random.integers(1, 4)) * n
+    at = random.integers(0, n, (2, entries))
+    matrix = sparse.csc_matrix((random.standard_normal(entries), at), shape=(n, n))
+    if k % 2:
+        matrix = sparse.csc_matrix(matrix + sparse.eye_array(n, format="csr")[random.permutation(n)])
+    try:
+        x = superlu(matrix).solve(np.ones(n))
+        counts[0] += 1
+        assert np.abs(matrix @ x - 1.0).max() <= 1e-9 * (1.0 + np.abs(x).max())
+    except SingularMatrixError:
+        counts[1] += 1
+        assert structural_rank(matrix) < n
+print(counts[0] > 1900 and counts[1] > 1500)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", f"exit code {done.returncode}: {done.stderr}"
+
+
+def test_superlu_is_called_at_one_place() -> None:
+    """So that no other place can give it a matrix that ends the interpreter."""
+    room = Path(linear.__file__).parents[1]
+    calls = [
+        path.relative_to(room).as_posix()
+        for path in room.rglob("*.py")
+        if re.search(r"\b(splu|spilu|spsolve|factorized)\b", path.read_text())
+    ]
+    assert calls == ["dae/linear.py"]
 
 
 @pytest.mark.parametrize("n", [300, LINEAR.diagnosis_size + 1])

@@ -138,7 +138,7 @@ class Calls:
 @pytest.fixture
 def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
-    monkeypatch.setattr(_sparse_stages, "splu", calls)
+    monkeypatch.setattr(_sparse_stages, "superlu", calls)
     return calls
 
 
@@ -380,7 +380,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(_sparse_stages, "splu", interrupted)
+        changed.setattr(_sparse_stages, "superlu", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

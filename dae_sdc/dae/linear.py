@@ -14,7 +14,8 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
-from scipy.sparse.linalg import splu
+from scipy.sparse.csgraph import structural_rank
+from scipy.sparse.linalg import SuperLU, splu
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
@@ -44,6 +45,8 @@ class LinearOptions:
         Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
     refinements : int
         Largest number of steps of iterative refinement with the factors of KLU.
+    remembered_patterns, remembered_entries : int
+        How many patterns of sparse matrices are remembered to be regular, each of at most so many entries.
     """
 
     dense_bytes: int = 4 * 2**30
@@ -51,6 +54,8 @@ class LinearOptions:
     doubtful_growth: float = 1e-4
     reuse_size: int = 500
     refinements: int = 2
+    remembered_patterns: int = 8
+    remembered_entries: int = 2**20
 
 
 LINEAR = LinearOptions()
@@ -143,6 +148,51 @@ class _Pattern:
         return np.array_equal(self._indptr, matrix.indptr) and np.array_equal(self._indices, matrix.indices)
 
 
+_regular_patterns: tuple[_Pattern, ...] = ()
+"""The last patterns that were found to admit regular matrices."""
+
+
+def is_structurally_singular(matrix: Any) -> bool:
+    """Whether a square CSC matrix is singular whatever the values of its entries are.
+
+    Patterns that are not are remembered, because every step may bring matrices of one pattern.
+    """
+    global _regular_patterns
+    if any(known.fits(matrix) for known in _regular_patterns):
+        return False
+    if structural_rank(matrix) < matrix.shape[0]:
+        return True
+    if matrix.nnz <= LINEAR.remembered_entries:
+        _regular_patterns = (_Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
+    return False
+
+
+def superlu(matrix: Any, **settings: Any) -> SuperLU:
+    """LU factors of a square CSC matrix by SuperLU.
+
+    SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
+    the places of their entries make singular are therefore recognised before.
+
+    Parameters
+    ----------
+    matrix : CSC matrix, shape (n, n)
+        Real or complex, with its indices in order.
+    **settings
+        As :func:`scipy.sparse.linalg.splu` takes them.
+
+    Raises
+    ------
+    SingularMatrixError
+        If a pivot is zero.
+    """
+    if is_structurally_singular(matrix):
+        raise SingularMatrixError("the places of the entries make the matrix singular")
+    try:
+        return splu(matrix, **settings)
+    except RuntimeError as error:
+        raise SingularMatrixError(str(error)) from None
+
+
 class _Ordering(_Pattern):
     """An order of the columns with little fill, for the matrices of one pattern.
 
@@ -207,14 +257,15 @@ class SparseLU:
         settings = SUPERNODES if ordering is None else {**SUPERNODES, "permc_spec": "NATURAL"}
         moved = matrix if ordering is None else ordering.ordered(matrix)
         try:
-            self._lu = splu(moved, **settings)
+            # A pattern of which an order is kept has been factorised before.
+            self._lu = superlu(moved, **settings) if ordering is None else splu(moved, **settings)
             if self._is_weak(moved):
                 self._scale = 1.0 / abs(moved).max(axis=1).toarray().ravel()
                 moved = sparse.csc_matrix(sparse.diags_array(self._scale) @ moved)
-                self._lu = splu(moved, **settings)
+                self._lu = superlu(moved, **settings)
                 if self._is_weak(moved):
-                    raise RuntimeError("singular to round-off")
-        except RuntimeError:
+                    raise SingularMatrixError("singular to round-off")
+        except (RuntimeError, SingularMatrixError):
             raise _singular(matrix, self._scale) from None
         if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
             ordering = _Ordering(matrix, self._lu.perm_c)

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.linear import factorize, superlu
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InconsistentStateError, SolveError
@@ -190,7 +189,7 @@ class PointwiseEquations:
             scale = _reciprocal(np.sqrt(np.asarray(J.multiply(J).sum(axis=1)).ravel()))
             J = sparse.diags(scale) @ J
             H = sparse.block_diag([sparse.identity(n), K * sparse.identity(n) + K**2 * (N.T @ N)])
-            found = splu(sparse.bmat([[H, J.T], [J, None]], format="csc")).solve(
+            found = superlu(sparse.bmat([[H, J.T], [J, None]], format="csc")).solve(
                 np.concatenate([np.zeros(2 * n), -scale * residual])
             )
         else:

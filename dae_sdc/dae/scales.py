@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 
 
@@ -467,7 +467,7 @@ def _least_squares(
             whole, with_time = np.linalg.solve(normal, sides).T
         else:
             normal = sparse.csc_array(entries, shape=(size, size))
-            whole, with_time = splu(normal).solve(sides).T
+            whole, with_time = superlu(normal).solve(sides).T
         own_time = BALANCE.weight_of_time + weight @ of_time**2
         right_of_time = BALANCE.weight_of_time * prior - (weight * of_time) @ logs
         theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import spsolve
 
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.plan import Block, Plan
@@ -153,7 +154,10 @@ class BlockSolver:
             if not np.isfinite(rhs).all():
                 return []
             if len(rhs) > SEARCH.most_values:
-                change = spsolve(block.part.jacobian(whole)[:, block.cols], rhs)
+                try:
+                    change = superlu(block.part.jacobian(whole)[:, block.cols].tocsc()).solve(rhs)
+                except SingularMatrixError:
+                    return []
             else:
                 matrix = block.part.dense(whole, block.cols.tolist())
                 if not np.isfinite(matrix).all():

@@ -11,6 +11,7 @@ from scipy.linalg import lstsq
 
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import JetSystem
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.linear_rows import LinearRows
@@ -155,7 +156,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
             # A QR factorisation is cheaper than singular values.
             found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
             step = -found / columns
-    except (np.linalg.LinAlgError, RuntimeError, ValueError):
+    except (np.linalg.LinAlgError, SingularMatrixError, ValueError):
         return None
     return step if np.isfinite(step).all() else None
 

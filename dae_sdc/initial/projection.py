@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.structure.linear_rows import LinearRows
 
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
@@ -301,7 +302,7 @@ class _Search:
         try:
             # Rows of a vanishing gradient are not scaled.
             self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
-        except (np.linalg.LinAlgError, RuntimeError):
+        except (np.linalg.LinAlgError, SingularMatrixError):
             return False
         if self._last is not None:
             # The curvature of the Lagrangian along the last step replaces its second derivatives.

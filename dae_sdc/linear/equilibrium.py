@@ -12,14 +12,13 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg import lstsq
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
-from scipy.sparse.csgraph import structural_rank
-from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import ConvergenceError, DAEError, EvaluationError
+from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.paths import PATH, follow
 
@@ -360,21 +359,18 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
         m, n = scaled.shape
         small = -(STEADY.regularization**2) * sparse.eye(n)
         both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, small]], format="csc")
-        found = splu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
+        found = superlu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
     return np.asarray(sizes * found)
 
 
 def _direct(matrix: Any, right: Vector) -> Vector | None:
     """The solution by LU factors; None where the matrix is singular, or nearly so."""
-    if sparse.issparse(matrix) and matrix.shape[0] <= STEADY.most_dense:
-        matrix = matrix.toarray()
     if sparse.issparse(matrix):
-        # SuperLU may write beyond its memory where the entries alone make a matrix singular.
-        if not np.isfinite(matrix.data).all() or structural_rank(matrix) < matrix.shape[0]:
+        if not np.isfinite(matrix.data).all():
             return None
         try:
-            factors = splu(matrix)
-        except RuntimeError:  # it is singular
+            factors = superlu(matrix)
+        except SingularMatrixError:
             return None
         pivots = np.abs(factors.U.diagonal())
         good = pivots.min() > STEADY.dependent * pivots.max()
@@ -595,9 +591,7 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
             x = accepted(method(), name)
             if x is not None:
                 return *_lawful(rest, x), tuple(done)
-        except (DAEError, np.linalg.LinAlgError, RuntimeError) as error:  # of SuperLU the last
-            if not isinstance(error, EvaluationError | ConvergenceError) and isinstance(error, DAEError):
-                raise
+        except (EvaluationError, ConvergenceError, SingularMatrixError, np.linalg.LinAlgError) as error:
             done.append(f"{name}: {error}")
     raise ConvergenceError(
         f"no steady state of {rest.title} found at t={rest.t:g}; {'; '.join(done)}; there "

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg import eig, qr
-from scipy.sparse.csgraph import structural_rank
-from scipy.sparse.linalg import splu
 
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import ModelJets, offsets_stages
@@ -363,10 +362,8 @@ def _solve(matrix: Any, right: Vector) -> Vector:
     cols = 1.0 / np.asarray(abs(scaled).max(axis=0).toarray()).ravel()
     scaled = sparse.csc_matrix(scaled @ sparse.diags(cols))
     try:
-        if structural_rank(scaled) < scaled.shape[0]:
-            raise RuntimeError  # SuperLU may write beyond its memory
-        factors = splu(scaled)
-    except RuntimeError:
+        factors = superlu(scaled)
+    except SingularMatrixError:
         raise SingularMatrixError("the equations are dependent at this state") from None
     right = right * rows[:, None]
     found = factors.solve(right)

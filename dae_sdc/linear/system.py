@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg import expm
-from scipy.sparse.linalg import ArpackNoConvergence, eigs, splu
+from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.names import name_and_order
@@ -199,8 +200,8 @@ class LinearSystem:
             If they are not found.
         """
         try:
-            shifted = splu(sparse.csc_matrix(target * self.E - self.A, dtype=complex))
-        except RuntimeError:
+            shifted = superlu(sparse.csc_matrix(target * self.E - self.A, dtype=complex))
+        except SingularMatrixError:
             raise InputError(f"{target} is a pole itself; give a number beside it") from None
 
         def applied(x: Complex) -> Complex:
@@ -427,8 +428,8 @@ def _solved(matrix: Any, right: Vector) -> Complex:
     """The solution of a complex system with scaled rows and columns; infinite where it is singular."""
     if sparse.issparse(matrix):
         try:
-            return np.asarray(splu(sparse.csc_matrix(matrix)).solve(right.astype(complex)))
-        except RuntimeError:
+            return np.asarray(superlu(sparse.csc_matrix(matrix)).solve(right.astype(complex)))
+        except SingularMatrixError:
             return np.full(right.shape, np.inf + 0j)
     rows, cols = equilibration(np.abs(matrix))
     try:

@@ -25,9 +25,10 @@ from scipy.linalg import qr
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-from scipy.sparse.linalg import splu
 
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.structure.blocks import Block
 
@@ -338,8 +339,8 @@ class _Part:
 
     def _norm_of_inverse(self, matrix: csr_matrix) -> float:
         try:
-            factors = splu(matrix[:, list(self.dummies)].tocsc())
-        except RuntimeError:  # singular
+            factors = superlu(matrix[:, list(self.dummies)].tocsc())
+        except SingularMatrixError:
             return np.inf
         n = len(self.dummies)
         # A few vectors are enough for the size, which is compared with another one found in the same way.

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from dae_sdc.control.events import EVENTS, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
@@ -599,7 +599,7 @@ class _CvodeDriver(_Driver):
         diagonal = mass.diagonal()
         off = self._size.sum() - np.abs(diagonal).sum()
         self._diagonal: Any = diagonal if off == 0.0 else None
-        self._factors = splu(mass) if self.sparse and off else None
+        self._factors = superlu(mass) if self.sparse and off else None
 
     def _singular(self) -> bool:
         """Whether M is singular, independently of the units of the equations."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
 
 
@@ -101,7 +102,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         residual, matrix = made
         try:
             least = system.least_squares(matrix, scales)
-        except (np.linalg.LinAlgError, RuntimeError):
+        except (np.linalg.LinAlgError, SingularMatrixError):
             return None
         before = least.norm(residual)
         step = least.solve(-residual)
@@ -214,7 +215,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         columns = [system.place[j, d + stage] for j, d in enumerate(known.highest)]
         try:
             least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
-        except (np.linalg.LinAlgError, RuntimeError):
+        except (np.linalg.LinAlgError, SingularMatrixError):
             return None
         found.x[columns] = least.solve(-residual[rows])
     x = np.array([found.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.sparse.linalg import splu
 
+from dae_sdc.dae.linear import superlu
+from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.consistent import Start, find_points
@@ -233,8 +234,8 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
         sizes = np.linalg.svd(matrix.toarray(), compute_uv=False)
         return bool(sizes[-1] > 1e-6 * sizes[0])
     try:
-        factors = splu(sparse.csc_matrix(matrix))
-    except RuntimeError:
+        factors = superlu(sparse.csc_matrix(matrix))
+    except SingularMatrixError:
         return False
     probes = np.random.default_rng(0).choice((-1.0, 1.0), (block.size, 4))
     return bool(np.abs(factors.solve(probes)).max() < 1e7)

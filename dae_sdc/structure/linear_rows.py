@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.sparse.linalg import splu
+
+from dae_sdc.dae.linear import superlu
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class LinearRows:
             k, n = self.rows.shape
             # The augmented system, because the normal equations would square the condition number.
             blocks = [[sparse.identity(n), self.rows.T], [self.rows, -diagonal_shift * sparse.identity(k)]]
-            self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
+            self._factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
         else:
             self.rows = matrix / self.sizes[:, None]
             left, values, right = np.linalg.svd(self.rows, full_matrices=False)

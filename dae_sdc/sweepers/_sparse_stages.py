@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import types
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import (
@@ -25,7 +24,7 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.linear import SUPERNODES
+from dae_sdc.dae.linear import SUPERNODES, superlu
 from dae_sdc.dae.machine import call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
@@ -223,14 +222,14 @@ class SparseStages(MachineStages):
                 self._arrays["triangles"][k] = 0
             else:
                 self._put(k, *superlu_factors(lu, matrix))
-        except (RuntimeError, SingularMatrixError):
+        except SingularMatrixError:
             return 0
         return 1
 
     @staticmethod
     def _factorized_by_superlu(matrix: Any) -> Any:
         # SuperLU sorts indices in place where they are not in order.
-        return splu(matrix if matrix.has_canonical_format else matrix.copy(), **SUPERNODES)
+        return superlu(matrix if matrix.has_canonical_format else matrix.copy(), **SUPERNODES)
 
     def _matrix(self, k: int) -> Any:
         c = self._arrays["coefficients"][k]

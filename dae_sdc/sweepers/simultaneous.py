@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
-from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
+from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.memory import fields
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
@@ -584,7 +584,7 @@ class Simultaneous:
     def _factorized(self, c: Any) -> Any:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
-            return splu(matrix.tocsc()).solve
+            return superlu(matrix.tocsc()).solve
         with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
             factors = lu_factor(matrix, check_finite=False)
         if not np.abs(np.diagonal(factors[0])).all():
