@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -765,3 +766,31 @@ def test_a_method_without_slack_takes_a_kink_as_it_is() -> None:
     sizes = StepSize()
     sizes.next(good(0.005), 1.0)
     assert sizes.next(good(0.9), 1.0)[0]
+
+
+class Undetermined(ds.ProblemDAE):
+    """Two equations that say the same of y, and none that says what z is."""
+
+    index, names, equation_names = 1, ("x", "y", "z"), ("motion", "law", "law again")
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 2, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return [du[0] - u[1], u[1] - u[0], 2.0 * u[1] - 2.0 * u[0]]
+
+    def u_exact(self, t: float) -> Any:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("options", [{}, {"sweeper": "esdirk43", "rtol": 1e-5}, {"dt": 0.1}])
+def test_an_unknown_that_no_equation_determines_is_named(options: dict[str, Any]) -> None:
+    solution = ds.solve(Undetermined(), u0=[1.0, 1.0, 0.0], t_end=1.0, **options)
+    assert not solution.success
+    assert "singular" in solution.message
+    assert re.search(r"it does not determine 'z\b.*\(equation 'law\b", solution.message)
+
+
+def test_a_solution_that_is_left_to_be_implemented_is_none() -> None:
+    with pytest.raises(ds.InputError, match="u_exact is not implemented; pass an initial value u0"):
+        ds.solve(Undetermined(), t_end=1.0)

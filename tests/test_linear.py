@@ -316,6 +316,16 @@ def test_superlu_is_called_at_one_place() -> None:
     assert calls == ["dae/linear.py"]
 
 
+@pytest.mark.parametrize("solver", SPARSE)
+def test_the_row_and_column_that_no_pivot_is_left_for_are_named_at_any_size(solver: str) -> None:
+    n = 3 * LINEAR.diagnosis_size
+    matrix = sparse.lil_matrix(line(n))
+    matrix[n // 2, :], matrix[:, 7] = 0.0, 0.0
+    with pytest.raises(SingularMatrixError) as error:
+        factorize(sparse.csc_matrix(matrix), solver)
+    assert str(error.value) == f"{n // 2},7"
+
+
 @pytest.mark.parametrize("n", [300, LINEAR.diagnosis_size + 1])
 @pytest.mark.parametrize("solver", EACH)
 def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) -> None:

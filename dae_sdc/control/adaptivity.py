@@ -12,6 +12,7 @@ import numpy as np
 from dae_sdc.control.approach import Approach
 from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.driver import driver_of
+from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
@@ -333,11 +334,12 @@ class AdaptivityDAE(RepeatingControl):
         ) > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
             return
         name = L.prob.names[outcome.worst]
-        why = (
-            f"the error is largest in '{name}'"
-            if outcome.solved
-            else f"{outcome.reason} (largest change in '{name}')"
-        )
+        why = f"the error is largest in '{name}'"
+        if not outcome.solved:
+            polynomial = getattr(L.u[0], "polynomial", None)
+            slope = np.zeros(L.prob.n) if polynomial is None else polynomial.derivative_at_end()
+            open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if "singular" in outcome.reason else ""
+            why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
         raise StepSizeError(
             f"no step from t={L.time:.10g} succeeds, down to dt={L.dt:.2g}: {why}; check the equations and "
             f"the state there for a jump, a singularity or a hidden constraint that is violated"

@@ -26,8 +26,9 @@ OF_TIME = ("u_exact", "du_exact")
 def read_only(function: S, name: str) -> S:
     """A function that cannot change the arrays it is called with.
 
-    They are not copied, but read-only until it returns. It raises InputError where it writes to one, and
-    where it must return a row of numbers or a matrix and does not. Exceptions of its own come through.
+    They are not copied, but read-only until it returns. It raises InputError where it writes to one, where it
+    must return a row of numbers or a matrix and does not, and where it is a solution that is left to be
+    implemented. Other exceptions of its own come through.
 
     Parameters
     ----------
@@ -50,6 +51,10 @@ def read_only(function: S, name: str) -> S:
             array.flags.writeable = False
         try:
             value = function(*arguments, **named)
+        except NotImplementedError:
+            if method not in OF_TIME:
+                raise
+            raise InputError(f"{name} is not implemented; pass an initial value u0") from None
         except (ArithmeticError, ValueError) as error:
             if bundled and undefined(error):
                 raise EvaluationError(f"{name} has no value at t={arguments[-1]!r}: {error}") from error

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
-from scipy.sparse.csgraph import structural_rank
+from scipy.sparse.csgraph import maximum_bipartite_matching, structural_rank
 from scipy.sparse.linalg import SuperLU, splu
 
 from dae_sdc.dae.state import Vector
@@ -506,11 +506,19 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
     if matrix.shape[0] > LINEAR.diagnosis_size:  # too large to be made dense, besides
-        return SingularMatrixError("")
+        return SingularMatrixError(_name_unmatched(matrix))
     array = matrix.toarray()
     if scale is not None and np.isfinite(scale).all():
         array *= scale[:, None]
     return SingularMatrixError(_name_null_space(array))
+
+
+def _name_unmatched(matrix: Any) -> str:
+    """A row and a column that are left where rows are matched with columns; empty if none is."""
+    columns = maximum_bipartite_matching(matrix, perm_type="column")
+    rows = np.flatnonzero(columns < 0)
+    left = np.setdiff1d(np.arange(matrix.shape[0]), columns)
+    return f"{rows[0]},{left[0]}" if rows.size else ""
 
 
 def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:

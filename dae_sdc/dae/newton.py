@@ -157,6 +157,36 @@ class KeptMatrix:
     numbers: Any = field(default_factory=lambda: KeptNumbers(-1.0, 1.0, 0.0, 0.0))
 
 
+def undetermined(problem: ProblemDAE, u: Vector, du: Vector, t: float, factor: float) -> str:
+    """What a singular iteration matrix dF/du' + factor * dF/du leaves open, by name; empty if nothing.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations F(t, u, u') = 0.
+    u, du : ndarray, shape (n,)
+        State and derivative.
+    t : float
+        Time.
+    factor : float
+        Step size times a coefficient of the method.
+    """
+    try:
+        parts = linearize(problem, problem.state(u), problem.state(du), t)
+        factorize(parts.mass + factor * parts.stiffness)
+    except SingularMatrixError as error:
+        if str(error):
+            row, column = (int(i) for i in str(error).split(","))
+            return _undetermined(problem.names[column], problem.equation_names[row])
+    except EvaluationError:
+        pass
+    return ""
+
+
+def _undetermined(unknown: str, equation: str) -> str:
+    return f"it does not determine '{unknown}' (equation '{equation}')"
+
+
 @dataclass
 class ModifiedNewton:
     """Newton's method that keeps its matrices while they contract.
@@ -507,7 +537,7 @@ class ModifiedNewton:
         blame = ""
         if indices:
             row, column = (int(i) for i in indices.split(","))
-            blame = f": it does not determine '{system.unknown(column)}' (equation '{system.equation(row)}')"
+            blame = f": {_undetermined(system.unknown(column), system.equation(row))}"
         return (
             f"the iteration matrix of {type(self.problem).__name__} is singular at t={system.time:.6g}, "
             f"{system.where}{blame}; the index may be higher than this method or Q_Delta can take "
