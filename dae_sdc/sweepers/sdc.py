@@ -82,8 +82,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
         polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: largest
         number of sweeps in the prediction (default 0), which take no iterations of the controller, end when
-        the residual meets ``restol``, and are done only in serial runs on one level; ``backend``: compiled or
-        numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
+        the residual meets ``restol``, and are done only in serial runs on one level; ``locate_switches``
+        (default True): whether a step in which switches of the problem change their signs ends behind them,
+        see :class:`~dae_sdc.sweepers.switching.SwitchedSteps`, or keeps the branch of its start; ``backend``:
+        compiled or numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
         :class:`~dae_sdc.sweepers.tolerance.Tolerance` for steps of a given accuracy. Sweeps then go on until
         u at the nodes has converged, ``restol`` must be 1, and :meth:`judge` gives the error of a step.
     level : pySDC.core.level.Level
@@ -123,7 +125,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
-        given = {**defaults, "initial_sweeps": 0, "backend": None, **params}
+        given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
         _check_parameters(given, tolerance)
         if given["quad_type"] == "GAUSS":
@@ -324,7 +326,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         iterate.adopt()
         # The controller asks before and after every exchange; nothing has changed since the last sweep.
         if L.status.updated or not iterate.ends_at(L.uend):
-            L.uend = iterate.end_value(self.params.do_coll_update)
+            try:
+                L.uend = self.step.end_value()
+            except Exception as error:
+                L.uend = iterate.end_value(self.params.do_coll_update)
+                self.fail(error)
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j q_mj U_j at the M nodes; zero in the unknowns that are not integrated."""
