@@ -26,7 +26,7 @@ from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -156,6 +156,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         require_tableau(type(self))
         given = dict(params)
+        refuse_diagonalisation(given)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         given.setdefault("locate_switches", True)
         super().__init__(given, level)
@@ -171,11 +172,19 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
-        """The tableau in pySDC's form."""
+        """The tableau in pySDC's form, but with c alone as its ``nodes``.
+
+        That of pySDC has the start of the step before them, which those of its parts that interpolate add
+        themselves.
+        """
         tableau = cls.method
+        made: Any
         if tableau.b_embedded is None:
-            return ButcherTableau(tableau.b, tableau.c, tableau.A)
-        return ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
+            made = ButcherTableau(tableau.b, tableau.c, tableau.A)
+        else:
+            made = ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
+        made.nodes = np.array(tableau.c)
+        return made
 
     @classmethod
     def get_update_order(cls) -> int:

@@ -27,7 +27,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_generator,
     qdelta_matrix,
 )
-from dae_sdc.sweepers.direct import require_problem
+from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.level_values import LevelValues
 from dae_sdc.sweepers.matrices import SweepMatrices
@@ -55,7 +55,7 @@ def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> 
         )
 
 
-class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
+class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     r"""The sweep that all SDC sweepers for DAEs share.
 
     With U_m = u'(t_m) at M collocation nodes, Q the collocation matrix and Q_Delta lower triangular, sweep
@@ -127,6 +127,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
         given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
+        refuse_diagonalisation(given)
         _check_parameters(given, tolerance)
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
@@ -348,6 +349,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """A and c of the collocation method, shapes (M, M) and (M,); None if a step ends in no node."""
         known = self.coll.right_is_node and not self.params.do_coll_update
         return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
+
+    @classmethod
+    def get_update_order(cls) -> int:
+        """Refused: pySDC's ``AdaptivityRK`` asks for the order of an embedded method, and there is none."""
+        raise InputError(
+            f"{cls.__name__} has no embedded method, which AdaptivityRK needs; use Adaptivity, or "
+            f"AdaptivityDAE of dae_sdc"
+        )
 
     # --- Q_Delta ------------------------------------------------------------------
 
