@@ -85,7 +85,7 @@ def require_number(name: str, value: object) -> float:
 
 
 class MissingPartError(InputError, AttributeError):
-    """A state was asked for a part that states of DAEs do not have, such as ``impl``."""
+    """A state, or a sweeper, was asked for a part that those of DAEs do not have, such as ``impl``."""
 
 
 class InconsistentStateError(InputError):

@@ -125,6 +125,66 @@ def test_a_terminal_event_ends_the_run_and_the_controller_can_run_again(steps: i
     assert ten.t == pytest.approx([np.arccosh(10.0)], abs=1e-8) and len(twenty) == 1
 
 
+@pytest.mark.parametrize(("steps", "jacobi"), [(1, False), (3, False), (4, True)])
+@pytest.mark.parametrize("sweeper", [*SDC, "radau-iia-5", "esdirk43"])
+def test_a_step_ends_behind_its_switch_without_any_control(sweeper: str, steps: int, jacobi: bool) -> None:
+    for nodes in (2, 5) if sweeper in SDC else (3,):
+        own = made(description("discontinuous", sweeper, {}, nodes=nodes), steps, mssdc_jac=jacobi)
+        end, stats = run(own, 4.9, t0=4.6)
+        assert error(own, end, 4.9) <= 1e-12
+        assert len(get_sorted(stats, type="residual_post_step")) == 3  # the grid stays
+    kept = made(description("discontinuous", sweeper, {}), steps, mssdc_jac=jacobi)
+    for step in kept.MS:
+        step.levels[0].sweep.params.locate_switches = False
+        step.levels[0].params.restol *= 100.0  # residuals of larger values round off
+    assert error(kept, run(kept, 4.9, t0=4.6)[0], 4.9) > 1.0
+
+
+class Levels(ds.ProblemDAE):
+    """y' = z with z = 1, 3 and 2 as y is below 0.52, up to 0.57 and above; z is algebraic, and jumps."""
+
+    index = 1
+    back = False
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        self.rate = 1.0
+
+    def switches(self, u: Any, t: float) -> tuple[float, float]:
+        return u[0] - 0.52, u[0] - 0.57
+
+    def start_step(self, u: Any, t: float) -> None:
+        first, second = self.sides(u, t)
+        self.rate = (2.0 if second > 0 else 3.0 if first > 0 else 1.0) * (
+            -1.0 if self.back and first > 0 else 1.0
+        )
+
+    def eval_f(self, u: Any, du: Any, t: float) -> list[float]:
+        return [du[0] - u[1], u[1] - self.rate]
+
+
+@pytest.mark.parametrize("sweeper", [*SDC, "radau-iia-5", "backward-euler"])
+def test_several_switches_in_one_step_are_met_one_after_the_other(sweeper: str) -> None:
+    own = made(description(Levels, sweeper, {}, dt=0.5))
+    end, _ = run(own, 1.0, t0=0.0, u0=[0.0, 1.0])
+    # At t = 0.52 and 0.52 + 0.05 / 3.
+    np.testing.assert_allclose(end, [0.57 + 2.0 * (0.48 - 0.05 / 3.0), 2.0], rtol=1e-13)
+    P = own.MS[0].levels[0].prob
+    assert not P.located
+
+
+def test_a_solution_that_slides_along_a_switch_is_told() -> None:
+    own = made(description(type("Sliding", (Levels,), {"back": True}), "semi-implicit", {}, dt=0.5))
+    with pytest.raises(ds.SolveError, match=r"again and again.*locate_switches=False"):
+        run(own, 1.0, t0=0.0, u0=[0.0, 1.0])
+
+
+def test_outside_of_a_run_equations_are_those_of_the_state_given() -> None:
+    P = Levels()
+    for y, rate in ((0.5, 1.0), (0.55, 3.0), (0.6, 2.0), (0.5, 1.0)):
+        np.testing.assert_array_equal(P.eval_f(P.state([y, rate]), P.state([rate, 0.0]), 0.0), [0.0, 0.0])
+
+
 def test_events_need_one_level() -> None:
     given = description("discontinuous", "semi-implicit", {LocateEvents: {}}, num_nodes=[3, 2])
     given |= {"base_transfer_class": ds.TransferDAE, "space_transfer_class": ds.SameUnknowns}

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -12,31 +16,57 @@ import numpy as np
 import pytest
 from pySDC.core.base_transfer import BaseTransfer
 from pySDC.core.check_convergence import CheckConvergence
+from pySDC.core.controller import Controller
 from pySDC.core.convergence_controller import ConvergenceController
+from pySDC.core.hooks import Hooks
+from pySDC.core.space_transfer import SpaceTransfer
 from pySDC.helpers.fieldsIO import FieldsIO
 from pySDC.helpers.stats_helper import get_sorted
+from pySDC.implementations import (
+    controller_classes,
+    convergence_controller_classes,
+    hooks as hook_classes,
+    transfer_classes,
+)
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.controller_classes.controller_ParaDiag_nonMPI import controller_ParaDiag_nonMPI
 from pySDC.implementations.convergence_controller_classes import (
+    adaptive_collocation,
     adaptivity,
+    basic_restarting,
     check_iteration_estimator,
     crash,
     estimate_contraction_factor,
     estimate_embedded_error,
     estimate_extrapolation_error,
+    estimate_polynomial_error,
     hotrod,
     inexactness,
     interpolate_between_restarts,
+    spread_step_sizes,
     step_size_limiter,
+    store_uold,
 )
 from pySDC.implementations.hooks import (
     log_embedded_error_estimate,
     log_errors,
+    log_extrapolated_error_estimate,
     log_restarts,
     log_solution,
     log_step_size,
     log_work,
 )
-from pySDC.implementations.transfer_classes.TransferMesh import mesh_to_mesh
+from pySDC.implementations.transfer_classes import (
+    BaseTransfer_mass,
+    BaseTransferDelta,
+    BaseTransferDeltaMPI,
+    BaseTransferMPI,
+    TransferMesh,
+    TransferMesh_FFT,
+    TransferMesh_FFT2D,
+    TransferMesh_NoCoarse,
+    TransferParticles_NoCoarse,
+)
 from pySDC.projects.PinTSimE import switch_estimator
 from pySDC.projects.Resilience.fault_injection import FaultInjector
 
@@ -72,6 +102,8 @@ class Part:
     controls: dict[Any, Any] = field(default_factory=dict)
     hooks: tuple[Any, ...] = ()
     more: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, Any] = field(default_factory=dict)
+    """Parameters of the Runge-Kutta sweeper."""
     settings: dict[str, Any] = field(default_factory=dict)
     bounds: dict[int, float] = field(default_factory=lambda: FIXED)
     t_end: float = 0.22
@@ -92,24 +124,25 @@ class Part:
 
 SWEEPS = {"restol": -1.0, "maxiter": 4}
 NO_NODES = (((STAGES,), None, None, "num_nodes"),)
-NO_MESH = ((None, None, None, "works with types imex_mesh and mesh"),)
+NO_MESH = ((None, None, None, "take AdaptivityDAE for estimates of errors"),)
 COARSE = (((STAGES,), None, None, "needs an SDC sweeper"),)
 ALL_HOOKS = (
     *(log_solution.LogSolution, log_solution.LogSolutionAfterIteration, log_work.LogWork),
     *(log_errors.LogGlobalErrorPostStep, log_errors.LogGlobalErrorPostIter, log_errors.LogGlobalErrorPostRun),
-    *(log_step_size.LogStepSize, log_restarts.LogRestarts, log_work.LogSDCIterations),
+    *(log_step_size.LogStepSize, log_restarts.LogRestarts, log_work.LogSDCIterations, log_errors.LogError),
+    log_extrapolated_error_estimate.LogExtrapolationErrorEstimate,
     log_embedded_error_estimate.LogEmbeddedErrorEstimate,
     log_embedded_error_estimate.LogEmbeddedErrorEstimatePostIter,
 )
 PARTS = {
     "hooks": Part(hooks=ALL_HOOKS),
     "LogLocalErrorPostStep": Part(
-        hooks=(log_errors.LogLocalErrorPostStep,),
+        hooks=(log_errors.LogLocalErrorPostStep, log_errors.LogLocalErrorPostIter),
         # A state with an error need not satisfy hidden constraints, and then there is no solution through it.
         refused=((None, (3,), None, "Newton did not converge"),),
     ),
     "FaultInjector": Part(
-        hooks=(FaultInjector,), refused=((None, None, None, "only implemented for type mesh"),)
+        hooks=(FaultInjector,), refused=((None, None, None, "a hook that assigns values for faults"),)
     ),
     "Adaptivity": Part(
         {adaptivity.Adaptivity: {"e_tol": 1e-4}},
@@ -122,9 +155,22 @@ PARTS = {
         {adaptivity.AdaptivityPolynomialError: {"e_tol": 1e-4}},
         bounds=ADAPTED,
         refused=(
-            *NO_NODES,
+            ((STAGES,), None, None, "num_nodes"),
             (None, (2,), None, "Restarted 10"),
             (None, (3,), None, "Newton did not converge"),
+        ),
+    ),
+    "AdaptivityPolynomialError of stages": Part(
+        {adaptivity.AdaptivityPolynomialError: {"e_tol": 1e-4, "restart_at_maxiter": False}},
+        bounds=ADAPTED,
+        stages={"num_nodes": 3, "quad_type": "RADAU-RIGHT"},
+        refused=((None, (2,), None, "Restarted 10"), (None, (3,), None, "Newton did not converge")),
+    ),
+    "AdaptivityRK": Part(
+        {adaptivity.AdaptivityRK: {"e_tol": 1e-4}},
+        refused=(
+            (SDC, None, None, "AdaptivityDAE of dae_sdc"),
+            ((STAGES,), None, None, "use one of esdirk32, esdirk43"),
         ),
     ),
     "AdaptivityCollocation": Part(
@@ -168,13 +214,59 @@ PARTS = {
     "HotRod": Part({hotrod.HotRod: {"HotRod_tol": 1.0}}, settings=SWEEPS, refused=NO_MESH),
     "InterpolateBetweenRestarts": Part(
         {RejectOnce: {}, interpolate_between_restarts.InterpolateBetweenRestarts: {}},
-        refused=(((STAGES,), None, None, "matmul"),),
     ),
     "NewtonInexactness": Part(
         {inexactness.NewtonInexactness: {"ratio": 1e-2, "min_tol": 1e-12, "max_tol": 1e-6}}
     ),
     "StepSizeLimiter": Part({step_size_limiter.StepSizeLimiter: {"dt_max": 0.04}}),
-    "StopAtNan": Part({crash.StopAtNan: {"thresh": 1e3}}),
+    "StepSizeSlopeLimiter": Part(
+        {
+            step_size_limiter.StepSizeSlopeLimiter: {"dt_slope_max": 2.0},
+            step_size_limiter.StepSizeRounding: {},
+        }
+    ),
+    "StopAtNan": Part({crash.StopAtNan: {"thresh": 1e3}, crash.StopAtMaxRuntime: {"max_runtime": 1e4}}),
+    "StoreUOld": Part(
+        {
+            store_uold.StoreUOld: {},
+            basic_restarting.BasicRestartingNonMPI: {},
+            spread_step_sizes.SpreadStepSizesBlockwiseNonMPI: {},
+        }
+    ),
+    "AdaptiveCollocation": Part(
+        {adaptive_collocation.AdaptiveCollocation: {"num_nodes": [2, 3]}},
+        bounds=ADAPTED,
+        refused=(
+            ((STAGES,), None, None, "requires solving them to some tolerance"),
+            (None, None, (2,), "was given other nodes while the step before still changes"),
+            (("fully-implicit",), (3,), None, "Newton did not converge"),
+        ),
+    ),
+    "EstimatePolynomialError": Part(
+        {estimate_polynomial_error.EstimatePolynomialError: {}},
+        stages={"num_nodes": 3, "quad_type": "RADAU-RIGHT"},
+    ),
+    "EstimateEmbeddedErrorCollocation": Part(
+        {
+            estimate_embedded_error.EstimateEmbeddedErrorCollocation: {
+                "adaptive_coll_params": {"num_nodes": [2, 3]}
+            }
+        },
+        bounds=ADAPTED,
+        refused=(
+            ((STAGES,), None, None, "requires solving them to some tolerance"),
+            (None, None, (2,), "was given other nodes while the step before still changes"),
+            (("fully-implicit",), (3,), None, "Newton did not converge"),
+        ),
+    ),
+    "EstimateEmbeddedErrorLinearizedNonMPI": Part(
+        {estimate_embedded_error.EstimateEmbeddedErrorLinearizedNonMPI: {}}, settings=SWEEPS, bounds=ADAPTED
+    ),
+    "EstimateExtrapolationErrorWithinQ": Part(
+        {estimate_extrapolation_error.EstimateExtrapolationErrorWithinQ: {}},
+        stages={"num_nodes": 3, "quad_type": "RADAU-RIGHT"},
+        refused=NO_MESH,
+    ),
     "CheckIterationEstimator": Part(
         {check_iteration_estimator.CheckIterationEstimatorNonMPI: {"errtol": 1e-9}}, bounds={**FIXED, 1: 1e-8}
     ),
@@ -188,10 +280,31 @@ PARTS = {
         more={"base_transfer_class": BaseTransfer, "space_transfer_class": ds.SameUnknowns},
         refused=((None, None, None, r"TransferDAE|solves a step at once"),),
     ),
-    "mesh_to_mesh": Part(
-        more={"base_transfer_class": ds.TransferDAE, "space_transfer_class": mesh_to_mesh},
-        refused=(((STAGES,), None, None, "TransferDAE"), (None, None, None, "mesh_to_mesh does not fit")),
-    ),
+    **{
+        f"{module.__name__.rpartition('.')[2]}.{name}": Part(
+            more={"base_transfer_class": ds.TransferDAE, "space_transfer_class": getattr(module, name)},
+            refused=COARSE if fits else (*COARSE, (None, None, None, "SameUnknowns")),
+        )
+        for module, name, fits in (
+            (TransferMesh, "mesh_to_mesh", False),
+            (TransferMesh_NoCoarse, "mesh_to_mesh", True),
+            (TransferMesh_FFT, "mesh_to_mesh_fft", False),
+            (TransferMesh_FFT2D, "mesh_to_mesh_fft2d", False),
+            (TransferParticles_NoCoarse, "particles_to_particles", False),
+        )
+    },
+    **{
+        cls.__name__: Part(
+            more={"base_transfer_class": cls, "space_transfer_class": ds.SameUnknowns},
+            refused=((None, None, None, "TransferDAE"),),
+        )
+        for cls in (
+            BaseTransfer_mass.base_transfer_mass,
+            BaseTransferDelta.delta_transfer,
+            BaseTransferDeltaMPI.delta_transfer_MPI,
+            BaseTransferMPI.base_transfer_MPI,
+        )
+    },
 }
 
 
@@ -206,7 +319,7 @@ def made(part: Part, problem: Any, sweeper: str, steps: int, dt: float = 0.05) -
         "problem_class": PROBLEMS[problem] if isinstance(problem, str) else problem,
         "problem_params": {},
         "sweeper_class": [cls, cls] if part.more and not swept else cls,
-        "sweeper_params": nodes if swept else {},
+        "sweeper_params": nodes if swept else dict(part.stages),
         "level_params": {"dt": dt, "restol": settings["restol"]},
         "step_params": {"maxiter": settings["maxiter"]},
         "convergence_controllers": {kind: dict(params) for kind, params in part.controls.items()},
@@ -239,6 +352,57 @@ def test_every_part_works_or_refuses_in_a_line(name: str, sweeper: str) -> None:
             assert "\n" not in str(caught)
         else:
             assert error <= part.bounds[index], (index, steps)
+
+
+OTHERS = {
+    "for its own problem": "AllenCahnMonitor",
+    "in a test of its own": "LogToFile LogToPickleFile LogToPickleFileAfterXS ParaDiag "
+    "controller_ParaDiag_MPI controller_ParaDiag_nonMPI controller_MPI controller_nonMPI",
+    "the other of a pair for MPI, chosen by controller_MPI": "BasicRestartingMPI SpreadStepSizesBlockwiseMPI "
+    "EstimateEmbeddedErrorLinearizedMPI",
+    "the base of others": "AdaptivityBase AdaptivityForConvergedCollocationProblems BasicRestarting "
+    "CrashBase EstimateExtrapolationErrorBase PlottingHook PlotPostStep SpreadStepSizesBlockwise",
+    "for ParaDiag": "AdaptiveAlpha",
+    "for states of Firedrake": "EstimatePolynomialErrorFiredrake",
+}
+"""Parts of pySDC that are not in the table, by the reason."""
+
+
+def parts_of_pysdc() -> Iterator[tuple[str, type[Any]]]:
+    """All hooks, convergence controllers, controllers and transfers that can be imported."""
+    kinds = (Hooks, ConvergenceController, Controller, BaseTransfer, SpaceTransfer)
+    for room in (hook_classes, convergence_controller_classes, controller_classes, transfer_classes):
+        for found in pkgutil.iter_modules(room.__path__):
+            try:
+                module = importlib.import_module(f"{room.__name__}.{found.name}")
+            except (
+                ImportError
+            ):  # of a package for other states: cupy, dolfin, firedrake, petsc4py, mpi4py_fft
+                continue
+            for name, cls in inspect.getmembers(module, inspect.isclass):
+                if cls.__module__ == module.__name__ and (issubclass(cls, kinds) or name == "ParaDiag"):
+                    yield name, cls
+
+
+def test_every_part_of_the_installed_pysdc_is_in_the_table() -> None:
+    tried = {kind for part in PARTS.values() for kind in (*part.controls, *part.hooks, *part.more.values())}
+    named = {name for names in OTHERS.values() for name in names.split()}
+    found = dict(parts_of_pysdc())
+    assert not {name for name, cls in found.items() if cls not in tried} - named
+    assert named <= found.keys() | {"controller_ParaDiag_MPI", "controller_MPI"}
+
+
+@pytest.mark.parametrize("sweeper", [*SDC, STAGES])
+def test_controllers_that_diagonalise_are_refused(sweeper: str) -> None:
+    given = {
+        "problem_class": PROBLEMS["hessenberg-1"],
+        "sweeper_class": SWEEPERS[sweeper],
+        "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
+        "level_params": {"dt": 0.05, "restol": 1e-10},
+        "step_params": {"maxiter": 9},
+    }
+    with pytest.raises(ds.InputError, match=r"ParaDiag.*use controller_nonMPI"):
+        controller_ParaDiag_nonMPI(2, {"logger_level": 50, "dump_setup": False, "alpha": 1e-4}, given)
 
 
 # --- what hooks write ---------------------------------------------------------------------------------------
@@ -299,6 +463,16 @@ def test_solutions_are_written_to_files(tmp_path: Path) -> None:
         kept = Pickles.load(number)
         np.testing.assert_allclose(file.readField(number)[1], P.u_exact(t), rtol=1e-8)
         np.testing.assert_array_equal(file.readField(number)[1], kept["u"])
+
+
+def test_solutions_are_written_from_time_to_time(tmp_path: Path) -> None:
+    class Sometimes(log_solution.LogToPickleFileAfterXS):  # type: ignore[misc]
+        path = str(tmp_path)
+        time_increment = 0.1
+
+    own = made(Part(hooks=(Sometimes,)), "hessenberg-1", "semi-implicit", 1)
+    run(own, 0.22)
+    assert [Sometimes.load(number)["t"] for number in range(3)] == pytest.approx([0.0, 0.1, 0.2])
 
 
 # --- SwitchEstimator ----------------------------------------------------------------------------------------

@@ -71,6 +71,12 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
         """A copy of the state."""
         return MeshDAE(u)
 
+    def project(self, u: MeshDAE) -> MeshDAE:
+        """Refused: pySDC's ``base_transfer_mass`` asks for it, and its equations are not those of DAEs."""
+        raise InputError(
+            "base_transfer_mass transfers no DAE; set base_transfer_class to dae_sdc.TransferDAE"
+        )
+
     def restrict_nodes(self, values: Vector) -> Vector:
         """The rows themselves, shape (M, n)."""
         return values

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
@@ -21,8 +22,9 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
     Sweepers that would take it for a right-hand side are refused.
 
-    What users get from ``eval_f`` is a state, whose abs() is a number. Solvers call the method itself, which
-    the function returned has as its attribute ``residual``.
+    What users get from ``eval_f`` is a state, whose abs() is a number. Until a sweeper has the problem, its
+    branch is that of the state and time given. Solvers call the method itself, which the function returned
+    has as its attribute ``residual``.
 
     Raises
     ------
@@ -40,6 +42,8 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
         if t is not None:
+            if "_has_sweeper" not in self.__dict__ and type(self).switches is not Branches.switches:
+                self.start_step(self.state(u), t)
             return _as_state(self, method(self, u, du, t))
         if "_has_sweeper" not in self.__dict__:
             raise InputError(foreign_call(self, "eval_f(u, t)"))

@@ -37,7 +37,17 @@ class StateShape(NamedTuple):
     n_diff: int
 
 
-class MeshDAE(mesh):  # type: ignore[misc]
+class _WithAdvice(type):
+    """A class whose text says what to use where a part of pySDC refuses it, which puts it in its message."""
+
+    def __str__(cls) -> str:
+        return (
+            f"{cls.__module__}.{cls.__qualname__} (for DAEs take AdaptivityDAE for estimates of errors, "
+            f"SameUnknowns between levels, and a hook that assigns values for faults)"
+        )
+
+
+class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
     """State vector of a DAE for pySDC: n packed unknowns, the first ``n_diff`` of them differential.
 
     Parameters

@@ -165,7 +165,8 @@ def locate(
     fixed : mapping, optional
         Parameters of :class:`FixedSteps` in runs of a fixed step size.
     steps : int or None
-        Number of steps that iterate together. If it is more than one, switches act at starts of steps only.
+        Number of steps that iterate together. If it is more than one, sweeps and stages end a step behind its
+        switches, see :class:`~dae_sdc.sweepers.switching.SwitchedSteps`, and no step ends at one.
 
     Returns
     -------

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dae_sdc.control.events import EVENTS, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
@@ -45,6 +44,7 @@ from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, parameters_of
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
+from dae_sdc.sweepers.switching import PIECES, consistent_restart
 from dae_sdc.sweepers.tolerance import Tolerance
 
 SOLVERS: Mapping[str, str] = {
@@ -506,7 +506,7 @@ class _IdaDriver(_Driver):
         self.equations.begin(u, t)
         if t > self.task.t0:
             # Algebraic unknowns may jump at break points.
-            state = consistent_restart(self.problem, self.problem.state(u), t, EVENTS.restart_step * before)
+            state = consistent_restart(self.problem, self.problem.state(u), t, PIECES.restart_step * before)
             u, known = np.array(state), state.polynomial
             self.slope = (
                 slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())

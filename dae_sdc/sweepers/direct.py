@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from pySDC.core.sweeper import Sweeper
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.tolerance import Outcome
 
 
@@ -26,7 +26,28 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
     problem.begin_steps(isinstance(sweeper, DirectMethod))
 
 
-class DirectMethod:
+def refuse_diagonalisation(params: Mapping[str, Any]) -> None:
+    """Raise InputError for the parameters that pySDC's ParaDiag controllers give to a sweeper."""
+    if "G_inv" in params:
+        raise InputError(
+            "ParaDiag diagonalises steps of u' = f(u, t) and solves no DAE; use controller_nonMPI or "
+            "controller_MPI, and ranks or several steps at once for parallel runs"
+        )
+
+
+class NotOfOthers:
+    """The base of all sweepers: what transfers of pySDC for sweepers of other kinds ask for is refused."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_delta_setup", "comm"):
+            raise MissingPartError(
+                f"{type(self).__name__} has no '{name}', which the transfer between levels asks for; set "
+                f"base_transfer_class to dae_sdc.TransferDAE"
+            )
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+
+class DirectMethod(NotOfOthers):
     """A method that solves a step at once: the interface that controllers and ``describe`` rely on.
 
     Where several steps are computed together, a step begins from the value at the start of the block, and

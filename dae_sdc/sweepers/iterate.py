@@ -326,8 +326,12 @@ class StepIterate:
         if L.u[0].polynomial is None:
             # No earlier step gave u' at the start, which pySDC interpolates from when it repeats a step.
             L.f[0][:k] = interpolation_matrix(nodes, (0.0,))[0] @ stages.integrated
-        self._end = (end, self.sweeps, id(L.u[0]))
+        self.take_end(end)
         return end
+
+    def take_end(self, end: MeshDAE) -> None:
+        """Take a value for the end of the step of this iterate."""
+        self._end = (end, self.sweeps, id(self.level.u[0]))
 
     def ends_at(self, end: MeshDAE | None) -> bool:
         """Whether this is the value that :meth:`end_value` gave for the current iterate."""

@@ -26,7 +26,7 @@ from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -41,6 +41,7 @@ from dae_sdc.sweepers.simultaneous import (
 )
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
+from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
@@ -123,8 +124,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     Parameters
     ----------
     params : dict
-        pySDC's parameters of a sweeper, and in runs to a tolerance ``tolerance``, a
-        :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
+        pySDC's parameters of a sweeper; ``locate_switches`` (default True), as for
+        :class:`~dae_sdc.sweepers.sdc.SpectralDeferredCorrectionDAE`; and in runs to a tolerance
+        ``tolerance``, a :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -154,7 +156,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         require_tableau(type(self))
         given = dict(params)
+        refuse_diagonalisation(given)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
+        given.setdefault("locate_switches", True)
         super().__init__(given, level)
         adapt_level(level)
         self._problem: ProblemDAE | None = None
@@ -164,14 +168,23 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._nodes = tuple(self.method.c.tolist())
         self._tried_at, self._repeated = np.nan, 0
         self._turns: bool | None = None
+        self._switched: SwitchedSteps | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
-        """The tableau in pySDC's form."""
+        """The tableau in pySDC's form, but with c alone as its ``nodes``.
+
+        That of pySDC has the start of the step before them, which those of its parts that interpolate add
+        themselves.
+        """
         tableau = cls.method
+        made: Any
         if tableau.b_embedded is None:
-            return ButcherTableau(tableau.b, tableau.c, tableau.A)
-        return ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
+            made = ButcherTableau(tableau.b, tableau.c, tableau.A)
+        else:
+            made = ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
+        made.nodes = np.array(tableau.c)
+        return made
 
     @classmethod
     def get_update_order(cls) -> int:
@@ -197,6 +210,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._newton = ModifiedNewton(problem, trust=False)
         else:
             self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+        located = self.params.locate_switches and type(problem).switches is not ProblemDAE.switches
+        self._switched = SwitchedSteps(problem, tableau.stages) if located else None
         self._problem = problem
 
     def predict(self) -> None:
@@ -219,6 +234,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L = self.level
         P = L.prob
         self._watch.begin(L.u[0], L.time, L.dt)
+        if self._switched is not None:
+            self._switched.begin(L.u[0], L.time)
         if self.tolerance is not None and not self.method.diagonally_implicit:
             return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
@@ -468,9 +485,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             end.polynomial = EndDerivative(self._du[-1])
         else:
             end.polynomial = StepPolynomial(L.time, L.dt, self._nodes, self._u, self._du, P.n)
-        L.uend = end
+        behind = end
+        if self._switched is not None:
+            behind = self._switched.end(L.u[0], L.time, L.dt, self._u, tableau.c, end)
+        L.uend = behind
         if tableau.b_embedded is not None:
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))
+            if behind is not end:  # the difference, which is the estimate of the error, stays
+                self.u_secondary += behind - end
 
     @property
     def keeps_state(self) -> bool:

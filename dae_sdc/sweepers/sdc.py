@@ -27,7 +27,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_generator,
     qdelta_matrix,
 )
-from dae_sdc.sweepers.direct import require_problem
+from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.level_values import LevelValues
 from dae_sdc.sweepers.matrices import SweepMatrices
@@ -55,7 +55,7 @@ def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> 
         )
 
 
-class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
+class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     r"""The sweep that all SDC sweepers for DAEs share.
 
     With U_m = u'(t_m) at M collocation nodes, Q the collocation matrix and Q_Delta lower triangular, sweep
@@ -82,8 +82,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
         polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: largest
         number of sweeps in the prediction (default 0), which take no iterations of the controller, end when
-        the residual meets ``restol``, and are done only in serial runs on one level; ``backend``: compiled or
-        numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
+        the residual meets ``restol``, and are done only in serial runs on one level; ``locate_switches``
+        (default True): whether a step in which switches of the problem change their signs ends behind them,
+        see :class:`~dae_sdc.sweepers.switching.SwitchedSteps`, or keeps the branch of its start; ``backend``:
+        compiled or numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
         :class:`~dae_sdc.sweepers.tolerance.Tolerance` for steps of a given accuracy. Sweeps then go on until
         u at the nodes has converged, ``restol`` must be 1, and :meth:`judge` gives the error of a step.
     level : pySDC.core.level.Level
@@ -123,8 +125,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
-        given = {**defaults, "initial_sweeps": 0, "backend": None, **params}
+        given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
         tolerance: Tolerance | None = given.pop("tolerance", None)
+        refuse_diagonalisation(given)
         _check_parameters(given, tolerance)
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
@@ -324,7 +327,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         iterate.adopt()
         # The controller asks before and after every exchange; nothing has changed since the last sweep.
         if L.status.updated or not iterate.ends_at(L.uend):
-            L.uend = iterate.end_value(self.params.do_coll_update)
+            try:
+                L.uend = self.step.end_value()
+            except Exception as error:
+                L.uend = iterate.end_value(self.params.do_coll_update)
+                self.fail(error)
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j q_mj U_j at the M nodes; zero in the unknowns that are not integrated."""
@@ -342,6 +349,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """A and c of the collocation method, shapes (M, M) and (M,); None if a step ends in no node."""
         known = self.coll.right_is_node and not self.params.do_coll_update
         return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
+
+    @classmethod
+    def get_update_order(cls) -> int:
+        """Refused: pySDC's ``AdaptivityRK`` asks for the order of an embedded method, and there is none."""
+        raise InputError(
+            f"{cls.__name__} has no embedded method, which AdaptivityRK needs; use Adaptivity, or "
+            f"AdaptivityDAE of dae_sdc"
+        )
 
     # --- Q_Delta ------------------------------------------------------------------
 

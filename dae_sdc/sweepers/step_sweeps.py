@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.iterate import StepIterate
@@ -22,6 +24,7 @@ from dae_sdc.sweepers.sweep import (
     keep_old,
     look_at_change,
 )
+from dae_sdc.sweepers.switching import SwitchedSteps
 
 
 class StepSweeps:
@@ -40,7 +43,7 @@ class StepSweeps:
     watch : JacobianWatch
         Checks the Jacobian; it is told of every step.
     params : object
-        Parameters of the sweeper, with ``initial_sweeps``.
+        Parameters of the sweeper, with ``initial_sweeps``, ``locate_switches`` and ``do_coll_update``.
     """
 
     def __init__(
@@ -55,6 +58,9 @@ class StepSweeps:
         self.iterate, self.predictor, self.residual = iterate, predictor, residual
         self.accuracy, self._watch, self._params = accuracy, watch, params
         self.solver = iterate.solver
+        problem = iterate.problem
+        located = params.locate_switches and type(problem).switches is not ProblemDAE.switches
+        self._switched = SwitchedSteps(problem, iterate.num_nodes) if located else None
         self._sweeps_of_last_step = 0
         # Whether the iterate was reached from starts that were not final.
         self._began_provisionally = False
@@ -69,6 +75,8 @@ class StepSweeps:
         if accuracy is not None:
             accuracy.reset()
         iterate.problem.start_step(u0, L.time)
+        if self._switched is not None:
+            self._switched.begin(u0, L.time)
         self._watch.begin(u0, L.time, L.dt)
         self._sweeps_of_last_step = iterate.sweeps
         self._began_provisionally = False
@@ -101,6 +109,8 @@ class StepSweeps:
         """One sweep from the values of the level; raises SolveError if it fails and cannot be repeated."""
         iterate = self.iterate
         iterate.adopt()
+        if self._switched is not None and self._switched.is_stale(iterate.level.u[0], iterate.level.time):
+            self.predict()
         self.predictor.receive()
         stages, provisional = iterate.stages, iterate.surroundings.provisional
         if provisional or iterate.level.level_index > 0:
@@ -252,6 +262,19 @@ class StepSweeps:
         if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
             # With restol 0 no controller checks the residual.
             self.solver.verify(owned.start, owned.stop)
+
+    # --- end of the step ------------------------------------------------------------------------------------
+
+    def end_value(self) -> MeshDAE:
+        """The value at the end of the step, behind switches that change their signs in it."""
+        iterate, switched = self.iterate, self._switched
+        end = iterate.end_value(self._params.do_coll_update)
+        L = iterate.level
+        if switched is None or L.level_index > 0:
+            return end
+        found = switched.end(L.u[0], L.time, L.dt, iterate.stages.u, iterate.matrices.collocation.nodes, end)
+        iterate.take_end(found)
+        return found
 
     # --- residual -------------------------------------------------------------------------------------------
 

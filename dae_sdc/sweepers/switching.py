@@ -1,0 +1,300 @@
+"""Steps in which the equations change: solved again in pieces that end where switches change their signs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dae_sdc.dae.branches import SIDE_SLACK
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import SolveError
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.tableaux import radau_iia
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class PieceSettings:
+    """Settings of the pieces of a step in which switches change their signs.
+
+    Parameters
+    ----------
+    least_nodes : int
+        Least number of nodes of the Radau IIA method that solves a piece.
+    corrections : int
+        Largest number of corrections of the end of a piece towards the zero at which it is to end.
+    slope_distance : float
+        Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
+    most_pieces : int
+        Pieces of one step after which a run is given up.
+    restart_nodes : int
+        Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
+    restart_step : float
+        Size of that step, in steps.
+    restart_iterations : int
+        Newton iterations for u' and z behind a switch of an equation of index 1, after that.
+    """
+
+    least_nodes: int = 3
+    corrections: int = 5
+    slope_distance: float = 1e-3
+    most_pieces: int = 100
+    restart_nodes: int = 5
+    restart_step: float = 0.01
+    restart_iterations: int = 3
+
+
+PIECES = PieceSettings()
+
+
+class SwitchedSteps:
+    """The ends of steps in which switches of a problem change their signs, where nothing else locates them.
+
+    A sweep and a Runge-Kutta method solve a step with the branch of the equations at its start. If the signs
+    of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the step is solved in
+    pieces: up to the first zero with the branch at the start, from a state that is consistent with the other
+    branch to the next zero, and so on to the end. What is iterated is left as it is.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    nodes : int
+        Number of nodes, or stages, of the method.
+    """
+
+    def __init__(self, problem: ProblemDAE, nodes: int) -> None:
+        self._problem = problem
+        self._tableau = radau_iia(max(nodes, PIECES.least_nodes))
+        self._places = (0.0, *self._tableau.c.tolist())
+        self._sides: tuple[int, ...] = ()
+        self._known: tuple[Vector, MeshDAE | None] = np.empty(0), None
+
+    def begin(self, u0: MeshDAE, t: float) -> None:
+        """Take the signs at the start of a step, on whose branch it is solved."""
+        self._sides = () if self._problem.located else self._problem.sides(u0, t)
+        self._known = np.empty(0), None
+
+    def is_stale(self, u0: MeshDAE, t: float) -> bool:
+        """Whether a step was given another start since, which is on another branch."""
+        return not self._problem.located and self._problem.sides(u0, t) != self._sides
+
+    def end(self, u0: MeshDAE, t: float, dt: float, values: Vector, c: Vector, end: MeshDAE) -> MeshDAE:
+        """The end of a step.
+
+        Parameters
+        ----------
+        u0 : MeshDAE
+            State at its start, shape (n,).
+        t, dt : float
+            Start and size of the step.
+        values : ndarray, shape (M, n)
+            u at the nodes.
+        c : ndarray, shape (M,)
+            Nodes in units of the step.
+        end : MeshDAE
+            End of the step on the branch of its start, shape (n,).
+
+        Returns
+        -------
+        MeshDAE
+            What was given, unless a switch changes its sign in the step.
+
+        Raises
+        ------
+        SolveError
+            If a piece cannot be solved, or if switches follow one another without end.
+        """
+        P = self._problem
+        if not self._sides or P.located:
+            return end
+        states = [*(attach(row, P.n_diff) for row in values), end]
+        if not any(
+            self._lowest(state, t + at * dt, self._sides) < -SIDE_SLACK
+            for state, at in zip(states, (*c.tolist(), 1.0), strict=True)
+        ):
+            return end
+        key = np.concatenate([[t, dt], u0, end])
+        if self._known[1] is None or not np.array_equal(self._known[0], key):
+            try:
+                self._known = key, self._in_pieces(u0, t, dt)
+            finally:
+                P.hold_sides(None)
+                P.start_step(u0, t)
+        found = self._known[1]
+        assert found is not None
+        return found
+
+    def _signed(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> Vector:
+        """The switches, positive on the sides that are in force, shape (S,)."""
+        return np.asarray(self._problem.switches(u, t), dtype=np.float64) * sides
+
+    def _lowest(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> float:
+        return float(self._signed(u, t, sides).min())
+
+    def _in_pieces(self, u0: MeshDAE, t0: float, dt: float) -> MeshDAE:
+        P, t, t_end, sides, u = self._problem, t0, t0 + dt, self._sides, u0
+        for _ in range(PIECES.most_pieces):
+            P.hold_sides(sides)
+            P.start_step(u, t)
+            stages = self._solved(u, t, t_end - t)
+            found = self._first_zero(u, stages, sides)
+            if found is None:
+                end = attach(stages.u[-1].copy(), P.n_diff)
+                end.polynomial = EndDerivative(stages.du[-1].copy())
+                return end
+            theta, which = found
+            u, t = self._up_to(u, t, theta * (t_end - t), which, sides)
+            sides = tuple(-side if i == which else side for i, side in enumerate(sides))
+            P.hold_sides(sides)
+            u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+            if t_end - t <= 4.0 * EPS * max(abs(t0), abs(t_end)):
+                return u
+        raise SolveError(
+            f"a switch of {type(P).__name__} changes its sign again and again at t={t:.10g}, more than "
+            f"{PIECES.most_pieces} times in a step: the solution slides along the switch, or switches ever "
+            f"faster; smooth the switch, give it a hysteresis, or keep the branch of a step by the parameter "
+            f"locate_switches=False of the sweeper"
+        )
+
+    def _solved(self, u: MeshDAE, t: float, h: float) -> CoupledStages:
+        stages = CoupledStages(self._problem, self._tableau.A, self._tableau.c)
+        stages.start(u, stages.march(u, t, h), t, h)
+        stages.solve()
+        return stages
+
+    def _state(self, u: MeshDAE, stages: CoupledStages, theta: float) -> MeshDAE:
+        """u at a place in units of a piece."""
+        weights = interpolation_matrix(self._places, (theta,))[0]
+        return attach(weights[0] * u.view(np.ndarray) + weights[1:] @ stages.u, self._problem.n_diff)
+
+    def _first_zero(
+        self, u: MeshDAE, stages: CoupledStages, sides: tuple[int, ...]
+    ) -> tuple[float, int] | None:
+        """Where in a piece the first switch changes its sign, in units of the piece, and which one."""
+        t, h = stages.time, stages.dt
+        # A switch at whose zero the piece begins may have any sign there.
+        before = self._signed(u, t, sides)
+        for k, at in enumerate(self._places[1:]):
+            values = self._signed(attach(stages.u[k], self._problem.n_diff), t + at * h, sides)
+            zeros = [
+                (
+                    self._places[k]
+                    if before[i] <= SIDE_SLACK
+                    else brentq(
+                        self._along, self._places[k], at, (u, stages, sides, i), xtol=EPS, rtol=4.0 * EPS
+                    ),
+                    i,
+                )
+                for i in np.flatnonzero(values < -SIDE_SLACK).tolist()
+            ]
+            if zeros:
+                return min(zeros)
+            before = values
+        return None
+
+    def _along(
+        self, theta: float, u: MeshDAE, stages: CoupledStages, sides: tuple[int, ...], which: int
+    ) -> float:
+        """A switch at a place in units of a piece."""
+        values = self._signed(self._state(u, stages, theta), stages.time + theta * stages.dt, sides)
+        return float(values[which])
+
+    def _up_to(
+        self, u: MeshDAE, t: float, h: float, which: int, sides: tuple[int, ...]
+    ) -> tuple[MeshDAE, float]:
+        """State and time at a zero of a switch, near which a piece of size h ends."""
+        P, best = self._problem, np.inf
+        state, time = u, t
+        for _ in range(PIECES.corrections):
+            if h <= 4.0 * EPS * max(abs(t), abs(t + h)):
+                break
+            stages = self._solved(u, t, h)
+            near, end = 1.0 - PIECES.slope_distance, attach(stages.u[-1].copy(), P.n_diff)
+            value = self._signed(end, t + h, sides)[which]
+            if not abs(value) < best:
+                break
+            best, state, time = abs(value), end, t + h
+            earlier = self._along(near, u, stages, sides, which)
+            change = value * PIECES.slope_distance * h / (earlier - value) if earlier != value else 0.0
+            if abs(change) <= 4.0 * EPS * abs(t + h):
+                break
+            h += change
+        return state, time
+
+
+def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
+    r"""A state with the differential unknowns of ``u`` that is consistent with the branch in force.
+
+    One Radau IIA step of size h is solved from ``u`` at t. The polynomials through its nodes, without the
+    start, give the algebraic unknowns and u' at t to an order in h that is high for any index; at index 1,
+    Newton's method for F = 0 with the unknowns y' and z at t removes the remaining error. The polynomial of
+    the state gives u'. Where the step cannot be solved the state stays as it is, without a polynomial.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations; :meth:`~dae_sdc.dae.problem.ProblemDAE.start_step` chooses their branch.
+    u : MeshDAE
+        State, shape (n,), whose differential unknowns satisfy the constraints on them.
+    t, h : float
+        Time, and size of the step.
+
+    Returns
+    -------
+    MeshDAE
+        A new state.
+
+    References
+    ----------
+    E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
+    Methods, LNM 1409, Springer (1989), theorems 4.6 and 6.4.
+    """
+    k = problem.n_diff
+    state = MeshDAE(u)
+    state.polynomial = None
+    problem.start_step(state, t)
+    tableau = radau_iia(PIECES.restart_nodes)
+    stages = CoupledStages(problem, tableau.A, tableau.c)
+    try:
+        stages.start(state, stages.march(state, t, h), t, h)
+        stages.solve()
+    except SolveError:
+        return state
+    nodes = tuple(tableau.c.tolist())
+    back = interpolation_matrix(nodes, (0.0,))[0]
+    slope = back @ stages.du
+    slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / h
+    state[k:] = back @ stages.u[:, k:]
+    if problem.index in (0, 1):
+        _polish(problem, state, attach(slope, k), t)
+    state.polynomial = EndDerivative(slope)
+    return state
+
+
+def _polish(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> None:
+    """Newton steps in u' of the differential and in the algebraic unknowns, in place, while they help."""
+    k = problem.n_diff
+    residual = problem.evaluate(u, du, t).copy()
+    for _ in range(PIECES.restart_iterations):
+        change = np.full(problem.n, np.nan)
+        with suppress(SolveError):
+            matrix = linearize(problem, u, du, t).iteration_matrix(0.0, k)
+            change = factorize(matrix).solve(residual)
+        if not np.isfinite(change).all():
+            return
+        better, slope = MeshDAE(u), MeshDAE(du)
+        slope[:k] -= change[:k]
+        better[k:] -= change[k:]
+        value = problem.evaluate(better, slope, t).copy()
+        if not np.abs(value).max() < np.abs(residual).max():
+            return
+        u[:], du[:], residual = better, slope, value
