@@ -104,13 +104,14 @@ def plot(
 
     Parameters
     ----------
-    *what : str, path-like, Solution or Result
+    *what : str, path-like, Solution, Sweep or Result
         What is drawn: ``.npy`` files or objects; a mapping gives several solutions names. The kind of the
         picture may stand before them: "linear" for solutions over time, "phase" for unknowns over another
         one, "mechanism" for a planar mechanism, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps, "pendulum" for a study of the elastic pendulum, with a picture
-        for each method, "drift" for errors of constraints and energy, "bode" for a linear system; all are in
-        :data:`PICTURES`. Without it, the first one that fits.
+        errors and residuals against sweeps, "sweep" and "end-values" for runs over a parameter, "pendulum"
+        for a study of the elastic pendulum, with a picture for each method, "drift" for errors of constraints
+        and energy, "bode" for a linear system; all are in :data:`PICTURES`. Without it, the first one that
+        fits.
     out : path-like, optional
         Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``, or ``.gif`` for the motion of a mechanism.
         Of several pictures, each has the name of its method added.
@@ -228,6 +229,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
     from dae_sdc.run.results import load
     from dae_sdc.run.solution import Solution
     from dae_sdc.run.solution_files import file_between
+    from dae_sdc.run.sweep_table import Sweep
 
     found: dict[str, Any] = {}
     for number, one in enumerate(given, start=1):
@@ -241,7 +243,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
             found |= {f"run {place}": part for place, part in enumerate(one, start=1)}
         else:
             found["" if len(given) == 1 else f"run {number}"] = one
-    return found
+    return {label: one.result if isinstance(one, Sweep) else one for label, one in found.items()}
 
 
 def _table(one: Any) -> Result:
