@@ -1,6 +1,8 @@
 """Steady states over a parameter, stable and unstable, with folds and Hopf points.
 
 Plot: branch of branch, steady states over a parameter
+    $ dae-sdc steady pendulum --guess x=0.1 --guess y=-1 --vary l=1:2 --out lengths.npy
+    $ dae-sdc plot branch lengths.npy --show y,lambda -o branch.png
 """
 
 from __future__ import annotations

@@ -42,18 +42,24 @@ class Picture:
         for a result.
     shows : str
         Description for the help of the command.
+    example : tuple of str
+        Commands that make a result and draw it, the last one to the file ``<name>.png``.
     """
 
     draws: str
     home: str
     shows: str
+    example: tuple[str, ...] = ()
 
 
 def _pictures() -> Iterator[tuple[str, Picture]]:
-    """The kinds of picture that modules of this room draw, each told by a line of the module's docstring."""
+    """The kinds of picture that modules of this room draw, each told by lines of the module's docstring."""
+    line = re.compile(r"^Plot: (\S+) of (\S+), (.+)$((?:\n +\$ .+)*)", flags=re.MULTILINE)
     for stem, text in docstrings(Path(__file__).parent):
-        for name, draws, shows in re.findall(r"^Plot: (\S+) of (\S+), (.+)$", text, flags=re.MULTILINE):
-            yield name, Picture(draws, f"dae_sdc.plotting.{stem}:{name.replace('-', '_')}", shows)
+        for name, draws, shows, commands in line.findall(text):
+            home = f"dae_sdc.plotting.{stem}:{name.replace('-', '_')}"
+            example = tuple(command.strip(" $") for command in commands.split("\n")[1:])
+            yield name, Picture(draws, home, shows, example)
 
 
 PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)

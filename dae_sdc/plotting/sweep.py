@@ -4,7 +4,11 @@ Every run is in the file of --out as soon as it is over; --resume goes on where 
 
 Example: dae-sdc sweep simple --params alpha=5:50:20 --rtol 1e-6 --out sweep.npy --plot sweep.png
 Plot: sweep of sweep, solutions over time in colours of the parameter
+    $ dae-sdc sweep pendulum --params g=1:20:20 --rtol 1e-6 --out gravity.npy
+    $ dae-sdc plot sweep gravity.npy --show x,lambda -o sweep.png
 Plot: end-values of sweep, values at the end of the runs (or max(x), t_end, steps, ...) over the parameter
+    $ dae-sdc sweep pendulum --params g=1:20:20 --rtol 1e-6 --out gravity.npy
+    $ dae-sdc plot end-values gravity.npy --show "max(lambda),steps" -o end-values.png
 """
 
 from __future__ import annotations
