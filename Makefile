@@ -90,5 +90,5 @@ installed-test: .venv-installed/stamp
 	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) $(INSTALLED)
 
 clean:
-	rm -rf .venv .venv-installed build dist docs/api dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-installed build dist docs/api docs/gallery dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find dae_sdc benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,17 +8,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import gallery
 import reference_pages
 
 import dae_sdc
 
 reference_pages.write(Path(__file__).parent / "api")
+gallery.write(Path(__file__).parent / "gallery")
 
 project = "dae_sdc"
 author = "The dae_sdc developers"
 version = release = dae_sdc.__version__
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc", "myst_parser"]
-exclude_patterns = ["__pycache__"]
+exclude_patterns = ["__pycache__", "gallery"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4
@@ -46,6 +48,8 @@ SEARCH_WORDS = {
     "dense_output": ["dense output", "interpolation"],
     "events": ["event", "switch"],
     "from_scipy": ["SciPy", "Assimulo", "solve_ivp"],
+    "gallery": ["gallery", "picture"],
+    "hard_cases": ["ModelingToolkit", "IDA"],
     "initial": ["inconsistent", "consistent start", "initial values", "projection"],
     "mechanics": ["mechanism", "drift", "constraint"],
     "modelica": ["Modelica"],
@@ -54,6 +58,7 @@ SEARCH_WORDS = {
     "singularities": ["singular point"],
     "structure": ["index", "degrees of freedom", "structural analysis"],
     "studies": ["CSV", "file", "result", "convergence"],
+    "sweeps": ["sweep"],
     "tolerances": ["tolerance", "rtol", "atol", "step size"],
     "troubleshooting": ["error", "message", "warning"],
 }

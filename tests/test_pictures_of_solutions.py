@@ -160,15 +160,34 @@ def test_unknowns_of_one_unit_share_a_panel_unless_one_would_be_invisible() -> N
     assert together.axes[0].get_title(loc="left").startswith("solid: with a derivative in the equations")
 
 
+def test_phase_plots_show_unknowns_of_very_different_sizes() -> None:
+    t = np.linspace(0.0, 1.0, 50)
+    sizes = table({"t1": t, "large": np.sin(t), "small": 1e-9 * np.cos(t), "near": 0.5 * t})
+    figure = ds.plot(sizes, x="t1", y="large,small,near")
+    assert [axes.get_ylabel() for axes in figure.axes] == ["large, near [-]", "small [-]"]
+    many = table({f"x{k}": np.sin(k * t) for k in range(60)})
+    assert len(ds.plot(many, x="x1", y="x*").legends[0].get_texts()) < 20
+
+
+def test_solutions_that_coincide_are_all_seen() -> None:
+    one = table({"x": np.linspace(0.0, 1.0, 5)})
+    widths = [line.get_linewidth() for line in ds.plot({"a": one, "b": one}).axes[0].lines]
+    assert widths[0] > 1.5 * widths[1]
+
+
 def test_logarithmic_axes() -> None:
     many = table({"x": 10.0 ** np.linspace(-6, 6, 9), "z": -(10.0 ** np.linspace(-6, 6, 9))})
     assert ds.plot(many, show="x", log="y").axes[0].get_yscale() == "log"
     assert ds.plot(many, log="y").axes[0].get_yscale() == "symlog"
     assert ds.plot(many, log="xy").axes[-1].get_xscale() == "log"
-    crowded = table({"x": np.ones(30)})
+    crowded = table({"x": np.linspace(0.0, 1.0, 30)})
     crowded.data["t"] = [0.0, *np.geomspace(1e-9, 1e6, 29)]
     assert ds.plot(crowded).axes[0].get_xscale() == "log"
     assert ds.plot(crowded, log="none").axes[0].get_xscale() == "linear"
+    crowded.data["u"][:, 0] = np.sin(
+        1e-6 * crowded.data["t"]
+    )  # small steps at first, in which nothing happens
+    assert ds.plot(crowded).axes[0].get_xscale() == "linear"
     with pytest.raises(InputError, match="log is one of x, y, xy, none; got 'z'"):
         ds.plot(many, log="z")
 

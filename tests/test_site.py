@@ -10,6 +10,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,6 +20,8 @@ import numpy as np
 import pytest
 
 import dae_sdc
+from dae_sdc import cli
+from dae_sdc.plotting.plot import PICTURES
 from dae_sdc.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,6 +135,19 @@ def test_messages_of_the_page_on_troubleshooting_are_messages_of_the_package(che
     assert [one for one in messages if not any(one in literal for literal in literals)] == []
 
 
+@pytest.mark.parametrize("name", list(PICTURES))
+def test_the_example_of_a_kind_of_picture_draws_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = PICTURES[name].example
+    assert commands, "give the commands of an example below the line 'Plot:', for the gallery"
+    assert re.match(rf"dae-sdc plot {name} .*-o {name}\.png", commands[-1])
+    for command in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    assert list(tmp_path.glob(f"{name}*.png"))
+
+
 # --- The site that `make docs` has built ------------------------------------------------------------
 
 
@@ -152,12 +168,22 @@ def test_the_page_of_a_name_shows_what_its_docstring_has(name: str, site: Path) 
         assert title in shown or not section(text, title)
 
 
+def test_every_picture_of_the_gallery_is_there(site: Path) -> None:
+    shown = (site / "gallery.html").read_text(encoding="utf-8")
+    found = re.findall(r'<img[^>]*src="(_images/[^"]+)"', shown)
+    assert {Path(one).stem.partition("-")[0] for one in found} >= {
+        name.partition("-")[0] for name in PICTURES
+    }
+    assert all((site / one).stat().st_size > 1000 for one in found)
+
+
 def test_a_search_finds_the_fitting_page_among_the_first_three(site: Path) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("the search of the site is JavaScript, and there is no node to run it")
     pages = {"inconsistent": "initial", "index": "structure", "event": "events", "CSV": "studies"}
     pages |= {"tolerance": "tolerances", "mpirun": "parallel", "error": "troubleshooting"}
+    pages |= {"sweep": "sweeps", "gallery": "gallery", "ModelingToolkit": "hard_cases"}
     program = [node, str(ROOT / "tests" / "site" / "search.js"), str(site), *pages]
     found = json.loads(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
     assert {word: page for word, page in pages.items() if page not in found[word][:3]} == {}

@@ -188,7 +188,7 @@ def test_the_verb_prints_a_state_and_writes_a_branch_that_is_drawn(
     assert main(words) == 0 and "11 stable" not in capsys.readouterr().out
     result = ds.load(out)
     assert result.kind == "branch" and result.units["value"] == "m"
-    assert ds.plot("branch", out, show=["y"]).axes
+    assert ds.plot("branch", out, show="y*").axes
     assert main(["steady", "pendulum", "--vary", "l=1"]) == 2
     assert main(["steady", "pendulum", "--out", str(out)]) == 2
     assert callable(steady_verb)

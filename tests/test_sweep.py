@@ -310,3 +310,26 @@ def test_many_runs_long_names_and_wide_ranges_have_their_place() -> None:
     assert [axes.get_yscale() for axes in draw(wide).axes[:2]] == ["log", "linear"]
     assert [axes.get_yscale() for axes in end_values(wide).axes[:2]] == ["log", "log"]
     assert "8 runs" in draw(wide).get_suptitle()
+
+
+def test_pictures_of_sweeps_take_patterns_and_objects(tmp_path: Path) -> None:
+    runs = ds.sweep("pendulum", {"g": [5.0, 10.0]}, rtol=1e-3, points=5)
+    labels = [axes.get_ylabel() for axes in runs.plot(show="der(*),lam*").axes]
+    assert labels == ["der(x) [m/s]", "der(y) [m/s]", "lambda [N/m]"]
+    over = ds.plot("end-values", runs, show="max(der*),steps", out=tmp_path / "ends.png")
+    assert [axes.get_ylabel() for axes in over.axes] == ["max(der(x)) [m/s]", "max(der(y)) [m/s]", "steps"]
+    for kind in ("sweep", "end-values"):
+        with pytest.raises(InputError, match=r"unknown \w+ 'q\*'"):
+            runs.plot(kind, show="q*")
+
+
+def test_a_sweep_to_csv_goes_on_from_its_partial_file_and_leaves_none(tmp_path: Path) -> None:
+    def grow(out: Path, **more: Any) -> ds.Sweep:
+        return ds.sweep("simple", {"alpha": [5.0, 6.0]}, **SETTINGS, out=out, **more)
+
+    runs = grow(tmp_path / "s.csv")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["s.csv"]
+    rows = (tmp_path / "s.csv").read_text().splitlines()
+    assert rows[0].split(",")[:2] == ["alpha", "t"] and len(rows) == 1 + 2 * len(runs.t)
+    with pytest.raises(InputError, match=r"s\.csv keeps no settings to go on from"):
+        grow(tmp_path / "s.csv", resume=True)

@@ -39,6 +39,11 @@ def motor() -> Any:
     return ds.solve(m, rtol=1e-6, simplify=True, params={"friction": 0.25})
 
 
+@pytest.fixture(scope="module")
+def runs() -> ds.Sweep:
+    return ds.sweep("pendulum", {"g": [5.0, 10.0]}, rtol=1e-4, points=3)
+
+
 def test_everything_is_found_by_its_name(solution: Any, study: Result, motor: Any, tmp_path: Path) -> None:
     assert np.array_equal(solution["x"], solution.u[:, 0])
     assert np.array_equal(solution["t"], solution.t)
@@ -136,6 +141,28 @@ def test_data_sets(motor: Any, study: Result, monkeypatch: pytest.MonkeyPatch) -
     assert study.to_xarray().variables["error"][0] == "row"
 
 
+def test_runs_over_a_parameter_are_long_tables_and_sets_of_two_dimensions(
+    runs: ds.Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = SimpleNamespace(
+        DataFrame=frame, Dataset=lambda variables, coords, attrs: SimpleNamespace(**locals())
+    )
+    monkeypatch.setitem(sys.modules, "pandas", made)
+    monkeypatch.setitem(sys.modules, "xarray", made)
+    table = runs.to_dataframe()
+    assert list(table.columns) == ["g", "t", *runs.names] and table.index is None
+    assert np.array_equal(table.columns["g"], [5.0] * 3 + [10.0] * 3)
+    assert np.array_equal(table.columns["x"].reshape(2, 3), runs["x"])
+    assert table.attrs["units"]["lambda"] == "N/m"
+    found = runs.to_xarray()
+    along, values, about = found.variables["x"]
+    assert along == ("g", "t") and np.array_equal(values, runs["x"]) and about == {"units": "m"}
+    assert found.variables["steps"][0] == ("g",) and found.coords["g"][0] == ("g",)
+    with open(runs.save(tmp_path / "runs.csv"), newline="", encoding="utf-8") as file:
+        heads, *rows = csv.reader(file)
+    assert heads == list(table.columns) and len(rows) == 6
+
+
 @pytest.mark.parametrize(("method", "package"), [("to_dataframe", "pandas"), ("to_xarray", "xarray")])
 def test_missing_packages_are_told(
     solution: Any, method: str, package: str, monkeypatch: pytest.MonkeyPatch
@@ -145,11 +172,12 @@ def test_missing_packages_are_told(
         getattr(solution, method)()
 
 
-def test_views_have_tables_and_small_pictures(solution: Any, study: Result) -> None:
+def test_views_have_tables_and_small_pictures(solution: Any, study: Result, runs: ds.Sweep) -> None:
     model = ds.Model("a<b")
     x = model.variables("x", start=[1.0])[0]
     model.equations(model.der(x) + x)
     views = {"solution": solution, "study": study, "model": model, "structure": ds.structure(model)}
+    views["runs"] = runs
     for name, one in views.items():
         html = one._repr_html_()
         assert html.count("<table>") >= 1 and html.count("<div>") == html.count("</div>") == 1

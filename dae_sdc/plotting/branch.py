@@ -1,6 +1,8 @@
 """Steady states over a parameter, stable and unstable, with folds and Hopf points.
 
 Plot: branch of branch, steady states over a parameter
+    $ dae-sdc steady pendulum --guess x=0.1 --guess y=-1 --vary l=1:2 --out lengths.npy
+    $ dae-sdc plot branch lengths.npy --show y,lambda -o branch.png
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.runs import patterns_of
+from dae_sdc.plotting.runs import chosen_names
 from dae_sdc.plotting.table import panels_of, require_columns
 from dae_sdc.run.results import Result
 
@@ -35,7 +37,7 @@ def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     result : Result
         Of kind "branch".
     show : str or sequence of str, optional
-        Names of the unknowns; those that change most if not given.
+        Unknowns by names and patterns with ``*`` and ``?``; those that change most if not given.
 
     Returns
     -------
@@ -54,10 +56,7 @@ def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     names, units = list(about["names"]), list(about["unknown_units"])
     if data["u"].shape[1:] != (len(names),) or len(units) != len(names):
         raise ResultFileError("the result has other unknowns than names; run the branch again")
-    wanted = [] if show is None else patterns_of(show)
-    strange = [name for name in wanted if name not in names]
-    if strange:
-        raise InputError(f"the result has no unknown '{strange[0]}'; it has {', '.join(names)}")
+    wanted = [] if show is None else chosen_names(show, names)
     line = data[data["special"] == ""]
     chosen = [names.index(name) for name in wanted] if wanted else _moving(line["u"])
     down, across = panels_of(len(chosen))

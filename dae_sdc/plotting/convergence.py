@@ -1,6 +1,8 @@
 """Errors against the time step, with measured and expected orders.
 
 Plot: loglog of convergence, error against dt
+    $ dae-sdc convergence simple --sweeper radau-iia-3,radau-iia-5 --out orders.npy
+    $ dae-sdc plot loglog orders.npy -o loglog.png
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Finite poles along a solution.
 
 Plot: eigenvalues of eigenvalues, poles over time along a solution
+    $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
+    $ dae-sdc linearize pendulum --along pendulum.npy --out along.npy
+    $ dae-sdc plot eigenvalues along.npy -o eigenvalues.png
 """
 
 from __future__ import annotations

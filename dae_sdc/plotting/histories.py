@@ -1,6 +1,8 @@
 """Errors of constraints and energy over time, case by case.
 
 Plot: drift of drift, errors of constraints and energy over time
+    $ dae-sdc drift rigid-pendulum --case unprojected-dop853,radau-iia-9/ggl --t-end 20 --out drift.npy
+    $ dae-sdc plot drift drift.npy -o drift.png
 """
 
 from __future__ import annotations

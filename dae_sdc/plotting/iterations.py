@@ -1,6 +1,8 @@
 """Errors and residuals against the number of sweeps.
 
 Plot: semilogy of iterations, error against sweeps
+    $ dae-sdc iterations hessenberg-1 --sweeper semi-implicit --qdelta LU,MIN-SR-S --out sweeps.npy
+    $ dae-sdc plot semilogy sweeps.npy -o semilogy.png
 """
 
 from __future__ import annotations

@@ -1,9 +1,17 @@
 """Pictures of a linear system: frequency responses, poles and zeros, and step responses.
 
 Plot: bode of linear-system, magnitude and phase over frequency
+    $ dae-sdc linearize dc-motor --at coil.i=0 --inputs source.V --outputs load.w,coil.i --out motor.npy
+    $ dae-sdc plot bode motor.npy -o bode.png
 Plot: nyquist of linear-system, frequency responses in the complex plane
+    $ dae-sdc linearize dc-motor --at coil.i=0 --inputs source.V --outputs load.w,coil.i --out motor.npy
+    $ dae-sdc plot nyquist motor.npy -o nyquist.png
 Plot: poles of linear-system, poles and zeros in the complex plane
+    $ dae-sdc linearize dc-motor --at coil.i=0 --inputs source.V --outputs load.w,coil.i --out motor.npy
+    $ dae-sdc plot poles motor.npy -o poles.png
 Plot: step of linear-system, step responses
+    $ dae-sdc linearize dc-motor --at coil.i=0 --inputs source.V --outputs load.w,coil.i --out motor.npy
+    $ dae-sdc plot step motor.npy -o step.png
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """A planar mechanism: its points and bars at several times, and its motion.
 
 Plot: mechanism of solution, a planar mechanism, with --out FILE.gif its motion (--points, --bars)
+    $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
+    $ dae-sdc plot mechanism pendulum.npy --points "O=0,0; A=x,y" -o mechanism.png
 """
 
 from __future__ import annotations

@@ -42,18 +42,24 @@ class Picture:
         for a result.
     shows : str
         Description for the help of the command.
+    example : tuple of str
+        Commands that make a result and draw it, the last one to the file ``<name>.png``.
     """
 
     draws: str
     home: str
     shows: str
+    example: tuple[str, ...] = ()
 
 
 def _pictures() -> Iterator[tuple[str, Picture]]:
-    """The kinds of picture that modules of this room draw, each told by a line of the module's docstring."""
+    """The kinds of picture that modules of this room draw, each told by lines of the module's docstring."""
+    line = re.compile(r"^Plot: (\S+) of (\S+), (.+)$((?:\n +\$ .+)*)", flags=re.MULTILINE)
     for stem, text in docstrings(Path(__file__).parent):
-        for name, draws, shows in re.findall(r"^Plot: (\S+) of (\S+), (.+)$", text, flags=re.MULTILINE):
-            yield name, Picture(draws, f"dae_sdc.plotting.{stem}:{name.replace('-', '_')}", shows)
+        for name, draws, shows, commands in line.findall(text):
+            home = f"dae_sdc.plotting.{stem}:{name.replace('-', '_')}"
+            example = tuple(command.strip(" $") for command in commands.split("\n")[1:])
+            yield name, Picture(draws, home, shows, example)
 
 
 PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
@@ -104,13 +110,14 @@ def plot(
 
     Parameters
     ----------
-    *what : str, path-like, Solution or Result
+    *what : str, path-like, Solution, Sweep or Result
         What is drawn: ``.npy`` files or objects; a mapping gives several solutions names. The kind of the
         picture may stand before them: "linear" for solutions over time, "phase" for unknowns over another
         one, "mechanism" for a planar mechanism, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps, "pendulum" for a study of the elastic pendulum, with a picture
-        for each method, "drift" for errors of constraints and energy, "bode" for a linear system; all are in
-        :data:`PICTURES`. Without it, the first one that fits.
+        errors and residuals against sweeps, "sweep" and "end-values" for runs over a parameter, "pendulum"
+        for a study of the elastic pendulum, with a picture for each method, "drift" for errors of constraints
+        and energy, "bode" for a linear system; all are in :data:`PICTURES`. Without it, the first one that
+        fits.
     out : path-like, optional
         Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``, or ``.gif`` for the motion of a mechanism.
         Of several pictures, each has the name of its method added.
@@ -228,6 +235,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
     from dae_sdc.run.results import load
     from dae_sdc.run.solution import Solution
     from dae_sdc.run.solution_files import file_between
+    from dae_sdc.run.sweep_table import Sweep
 
     found: dict[str, Any] = {}
     for number, one in enumerate(given, start=1):
@@ -241,7 +249,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
             found |= {f"run {place}": part for place, part in enumerate(one, start=1)}
         else:
             found["" if len(given) == 1 else f"run {number}"] = one
-    return found
+    return {label: one.result if isinstance(one, Sweep) else one for label, one in found.items()}
 
 
 def _table(one: Any) -> Result:

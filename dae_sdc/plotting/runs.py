@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -169,13 +169,40 @@ class Run:
             exact = self.find(pattern)
             if exact is not None:
                 found.setdefault(exact.name, exact)
-            elif "*" in pattern or "?" in pattern:
-                wanted = re.compile("".join(_WILD.get(letter, re.escape(letter)) for letter in pattern))
-                found |= {name: one for name, one in self.unknowns.items() if wanted.fullmatch(name)}
+            else:
+                found |= {name: self.unknowns[name] for name in fitting(pattern, self.unknowns)}
         return list(found.values())
 
 
 _WILD = {"*": ".*", "?": "."}
+
+
+def fitting(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern with ``*`` and ``?`` fits, or the one name that it is."""
+    known = list(names)
+    if pattern in known:
+        return [pattern]
+    wanted = re.compile("".join(_WILD.get(letter, re.escape(letter)) for letter in pattern))
+    return [name for name in known if wanted.fullmatch(name)]
+
+
+def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names by names and patterns, in the order of these.
+
+    Raises
+    ------
+    InputError
+        If there is none, or a name or pattern fits nothing.
+    """
+    found: dict[str, None] = {}
+    for pattern in patterns_of(show):
+        several = fitting(pattern, names)
+        if not several:
+            raise InputError(unknown("name", pattern, names))
+        found |= dict.fromkeys(several)
+    if not found:
+        raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
+    return list(found)
 
 
 def runs_of(given: Any) -> list[Run]:

@@ -1,6 +1,8 @@
 """The unknowns of solutions over time, one panel for each unit.
 
 Plot: linear of solution, solution over time
+    $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
+    $ dae-sdc plot linear pendulum.npy -o linear.png
 """
 
 from __future__ import annotations
@@ -29,6 +31,15 @@ LARGEST_RATIO = 100.0
 
 FEW_ROWS = 60
 """Number of times up to which points are drawn at all of them where nothing is known in between."""
+
+BEGINNING = 1e-3
+"""Part of a run that is too short to be seen where time has equal distances."""
+
+BEGINNING_CHANGE = 0.1
+"""Share of all changes of an unknown that, within the beginning, asks for a logarithmic axis of time."""
+
+SEVERAL_WIDTHS = 3
+"""Number of runs up to which earlier ones are wider, so that curves that coincide are all seen."""
 
 STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}
 """Look of the ends of steps."""
@@ -104,7 +115,7 @@ def linear(
         figure.align_ylabels(list(grid))
         grid[-1].set_xlabel(f"time{style.bracket(runs[0].result.units.get('t'))}")
         handles = [
-            *_some(list(_of_runs(runs, by_run))),
+            *some_of(list(_of_runs(runs, by_run))),
             *events_and_switches(runs, lambda times, look: _lines(grid, times, look)),
             *failures(runs, lambda run, look: [axes.axvline(run.rows[-1], **look) for axes in grid]),
         ]
@@ -171,9 +182,16 @@ def _by_size(panel: _Panel) -> list[_Panel]:
 
 
 def _is_crowded(run: Run) -> bool:
-    """Whether most steps are at the beginning, so that only a logarithmic axis shows what happens there."""
+    """Whether much happens in the first :data:`BEGINNING`, which only a logarithmic axis shows."""
     since = run.rows - run.rows[0]
-    return len(since) > 4 and run.rows[0] == 0.0 and since[1] > 0.0 and np.median(since) < 1e-3 * since[-1]
+    early = int((since < BEGINNING * since[-1]).sum())
+    if len(since) <= 4 or run.rows[0] != 0.0 or since[1] <= 0.0 or 2 * early < len(since):
+        return False
+    for one in (run.unknowns[name] for name in run.state_names):
+        change = np.abs(np.diff(run.at_rows(one)))
+        if np.isfinite(change).all() and change[:early].sum() > BEGINNING_CHANGE * change.sum():
+            return True
+    return False
 
 
 def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: bool) -> None:
@@ -186,6 +204,8 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
                 look["linestyle"] = style.LINES[run % len(style.LINES)]
             if one.kind in dashed:
                 look["linestyle"] = style.LINES[1]
+            if by_run and 1 < len(runs) <= SEVERAL_WIDTHS:
+                look["linewidth"] = 1.5 + 1.5 * (len(runs) - 1 - run)
             drawn = np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
             if len(times) == 1 or (runs[run].between is None and len(times) <= FEW_ROWS):
                 look |= {"marker": ".", "markersize": 5.0}
@@ -218,7 +238,7 @@ def _kinds(kinds: set[str], dashed: set[str]) -> str:
 
 def _legend(axes: Any, lines: list[Line2D]) -> None:
     """The names beside the panel; of many that go from dark to light, some with the first and the last."""
-    entries = _some(lines)
+    entries = some_of(lines)
     axes.legend(
         handles=entries,
         title=f"some of {len(lines)}" if len(entries) < len(lines) else None,
@@ -229,7 +249,7 @@ def _legend(axes: Any, lines: list[Line2D]) -> None:
     )
 
 
-def _some(lines: Sequence[Line2D]) -> list[Line2D]:
+def some_of(lines: Sequence[Line2D]) -> list[Line2D]:
     """All lines, or if there are very many, some with the first and the last."""
     if len(lines) <= 2 * _LEGEND_ROWS:
         return list(lines)

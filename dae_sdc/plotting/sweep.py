@@ -4,7 +4,11 @@ Every run is in the file of --out as soon as it is over; --resume goes on where 
 
 Example: dae-sdc sweep simple --params alpha=5:50:20 --rtol 1e-6 --out sweep.npy --plot sweep.png
 Plot: sweep of sweep, solutions over time in colours of the parameter
+    $ dae-sdc sweep pendulum --params g=1:20:20 --rtol 1e-6 --out gravity.npy
+    $ dae-sdc plot sweep gravity.npy --show x,lambda -o sweep.png
 Plot: end-values of sweep, values at the end of the runs (or max(x), t_end, steps, ...) over the parameter
+    $ dae-sdc sweep pendulum --params g=1:20:20 --rtol 1e-6 --out gravity.npy
+    $ dae-sdc plot end-values gravity.npy --show "max(lambda),steps" -o end-values.png
 """
 
 from __future__ import annotations
@@ -26,12 +30,13 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.plotting.runs import patterns_of
+from dae_sdc.plotting.runs import chosen_names, fitting, patterns_of
 from dae_sdc.plotting.style import styled
 from dae_sdc.plotting.table import few_ticks, mark_cut
+from dae_sdc.registry import MOST_NAMES
 from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
-from dae_sdc.run.sweep_table import SCALARS, Sweep
+from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
 
 DRAWN_UNKNOWNS = 8
 """Unknowns that are drawn where none are named."""
@@ -67,7 +72,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     result : Result
         Of kind "sweep".
     show : str or sequence of str, optional
-        Unknowns to draw; the first eight if not given.
+        Unknowns to draw, by names and patterns with ``*`` and ``?``; the first eight if not given.
 
     Returns
     -------
@@ -83,7 +88,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
         If the result lacks what a sweep has.
     """
     runs = Sweep.of(result)
-    names = _chosen(runs, show, runs.all_names)
+    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
     labels, colours, scale = _colours(runs)
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
@@ -124,8 +129,8 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
     result : Result
         Of kind "sweep".
     show : str or sequence of str, optional
-        Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others; the first eight
-        unknowns if not given.
+        Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others, with
+        patterns for unknowns, "max(x*)"; the first eight unknowns if not given.
 
     Returns
     -------
@@ -141,7 +146,7 @@ def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figur
         If the result lacks what a sweep has.
     """
     runs = Sweep.of(result)
-    names = _chosen(runs, show, None)
+    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else _quantities(runs, show)
     first, *others = runs.parameters
     if result.parameters.get("combine") == "zip":
         others = []
@@ -204,19 +209,21 @@ def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, n
     figure.colorbar(scale, ax=list(panels), label=f"{style.text(name)}{_unit(runs, name)}", aspect=30)
 
 
-def _chosen(runs: Sweep, show: str | Sequence[str] | None, known: Sequence[str] | None) -> list[str]:
-    """What is drawn; raises InputError for a name that does not exist."""
-    if show is None:
-        return list(runs.all_names[:DRAWN_UNKNOWNS])
-    unknowns = patterns_of(show)
-    if not unknowns:
-        raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names)}")
-    for name in unknowns:
-        if known is None:
-            runs.quantity(name)
+def _quantities(runs: Sweep, show: str | Sequence[str]) -> list[str]:
+    """Quantities by their names, with patterns for unknowns in them."""
+    found: dict[str, None] = {}
+    for name in patterns_of(show):
+        summary, opened, inner = name.partition("(")
+        if opened and summary in SUMMARIES and name.endswith(")"):
+            several = [f"{summary}({one})" for one in fitting(inner[:-1], runs.all_names)]
         else:
-            runs.values(name)
-    return unknowns
+            several = fitting(name, runs.all_names)
+        found |= dict.fromkeys(several or [name])
+    if not found:
+        raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names[:MOST_NAMES])}")
+    for name in found:
+        runs.quantity(name)
+    return list(found)
 
 
 def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:
@@ -261,7 +268,7 @@ def _within(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _unit(runs: Sweep, name: str) -> str:
     """The unit of an unknown, a swept value or a column behind its name."""
-    inner = name.partition("(")[2].rstrip(")") if name not in runs.units else ""
+    inner = name.partition("(")[2].removesuffix(")") if name not in runs.units else ""
     own = "t" if name == "t_end" else inner or name
     return style.bracket(runs.units.get(own))
 
@@ -282,7 +289,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show",
         metavar="A,B",
-        help="unknowns in the picture; over the parameter: x (at its end), max(x), t_end, ...",
+        help="unknowns in the picture, also by patterns with * and ?; over the parameter: x (at its end), "
+        "max(x), t_end, ...",
     )
     parser.add_argument(
         "--over", choices=("time", "parameter"), default="time", help="horizontal axis of the picture (time)"

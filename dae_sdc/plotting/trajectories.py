@@ -1,6 +1,8 @@
 """Trajectories of the elastic pendulum: where the mass went with one method, over spring constants.
 
 Plot: pendulum of pendulum, trajectories by method
+    $ dae-sdc pendulum-study --sweeper reference,bdf2 --k 100,1500 --out bounce.npy
+    $ dae-sdc plot pendulum bounce.npy -o pendulum.png
 """
 
 from __future__ import annotations

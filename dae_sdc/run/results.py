@@ -50,6 +50,9 @@ _SIDECAR: Mapping[str, type] = {
     **{"parameters": dict, "command": str, "info": dict},
 }
 
+_OF_UNKNOWNS = ("solution", "sweep")
+"""Kinds whose columns are unknowns over time."""
+
 _FAILURES: Mapping[str, str] = {"failed": "failures", "left out": "left_out"}
 """What is said of cases that gave no row, and the parameter that lists them."""
 
@@ -196,17 +199,29 @@ class Result:
         return self["t"]
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns by name: time and unknowns of a solution, and everything of another result."""
-        if self.kind != "solution" or "names" not in self.parameters:
+        """The columns by name: time and unknowns of a solution, and everything of another result.
+
+        Those of a sweep have a row for each run and time, with the swept values before the time.
+        """
+        if self.kind not in _OF_UNKNOWNS or "names" not in self.parameters:
             return flat(self.data)
-        names, others = self.parameters["names"], self.parameters.get("others", ())
-        found = {"t": self.data["t"], **dict(zip(names, self.data["u"].T, strict=True))}
-        return found | (dict(zip(others, self.data["others"].T, strict=True)) if others else {})
+        found: dict[str, NDArray[Any]] = {}
+        if self.kind == "sweep":
+            over = ((name, f"params:{name}") for name in self.parameters["over"])
+            known = [other if other in (self.data.dtype.names or ()) else name for name, other in over]
+            found |= {name: np.repeat(self.data[name], self.data["t"].shape[1]) for name in known}
+        found["t"] = self.data["t"].ravel()
+        for key, column in (("names", "u"), ("others", "others")):
+            names = self.parameters.get(key)
+            if names:
+                values = self.data[column].reshape(-1, len(names)).T
+                found |= dict(zip(names, values, strict=True))
+        return found
 
     def column_units(self) -> dict[str, str]:
         """Units of the :meth:`columns` that have one."""
         found = dict(self.units)
-        if self.kind == "solution":
+        if self.kind in _OF_UNKNOWNS:
             for names, units in (("names", "units"), ("others", "other_units")):
                 both = self.parameters.get(names, ()), self.parameters.get(units, ())
                 found |= {name: unit for name, unit in zip(*both, strict=True) if unit}
@@ -214,6 +229,8 @@ class Result:
 
     def to_dataframe(self) -> Any:
         """The columns as a table of pandas, with the time of a solution for its index.
+
+        That of a sweep has a row for each run and time.
 
         Returns
         -------
@@ -246,7 +263,7 @@ class Result:
         """
         xarray, columns, units = needed("xarray", "to_xarray"), self.columns(), self.column_units()
         along = "t" if self.kind == "solution" else "row"
-        places = columns.pop("t") if along == "t" else np.arange(len(self.data))
+        places = columns.pop("t") if along == "t" else np.arange(max(map(len, columns.values()), default=0))
 
         def with_unit(name: str, values: NDArray[Any]) -> tuple[str, NDArray[Any], dict[str, str]]:
             return along, values, {"units": units[name]} if name in units else {}
@@ -260,10 +277,11 @@ class Result:
 
     def __str__(self) -> str:
         same, different = self._told_once()
-        lines = [f"{self.kind}, {len(self.data)} rows", *([same] if same else []), ""]
+        rows = max(map(len, different.values()), default=len(self.data))
+        lines = [f"{self.kind}, {rows} rows", *([same] if same else []), ""]
         lines.append(aligned(cells_of(different, self.column_units(), MOST_TEXT_ROWS), gap="  "))
-        if len(self.data) > MOST_TEXT_ROWS:
-            lines.append(f"and {len(self.data) - MOST_TEXT_ROWS} more rows")
+        if rows > MOST_TEXT_ROWS:
+            lines.append(f"and {rows - MOST_TEXT_ROWS} more rows")
         return "\n".join([*lines, *self._failures()])
 
     def _repr_html_(self) -> str:

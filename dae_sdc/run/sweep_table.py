@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,13 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import partial_name, replacing
-from dae_sdc.run.results import Result, check_target, command_line, load, put_down
+from dae_sdc.run.results import DRAWING, Result, check_target, command_line, load, put_down
+from dae_sdc.run.tables import needed, plain_attributes
 from dae_sdc.text import aligned
+from dae_sdc.views import html_picture, html_table, html_view
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 START = "u0:"
 """What the name of a start value begins with, to tell it from a parameter."""
@@ -213,26 +218,93 @@ class Sweep:
         return ", ".join(f"{name}={values[run]:g}" for name, values in self.parameters.items())
 
     def __str__(self) -> str:
+        title, heads, rows, left = self._shown()
+        return "\n".join([title, aligned([heads, *rows], gap="  "), *left])
+
+    def _shown(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], list[str]]:
+        """Title, heads and rows of the printed table, and what is said below it."""
         about, names = self.result.parameters, self.all_names[:SHOWN_UNKNOWNS]
         time = f"{float(self.t[-1]):g} {about['time_unit'].replace('1', '')}".strip()
         more = f" and {len(self.all_names) - len(names)} more" if len(names) < len(self.all_names) else ""
-        head = f"{about['problem']}: {len(self)} runs to t = {time}; values at the end"
-        lines = [(*self.parameters, *names, "steps", "")]
-        ends = [self.quantity(name) for name in names]
+        title = f"{about['problem']}: {len(self)} runs to t = {time}; values at the end of {', '.join(names)}"
+        heads = (*self.parameters, *names, "steps", "")
+        ends, rows = [self.quantity(name) for name in names], []
         for run, row in enumerate(self.data[:SHOWN_RUNS]):
             swept = [f"{values[run]:g}" for values in self.parameters.values()]
             told = "" if row["success"] else "failed" if row["done"] else "not run yet"
-            lines.append((*swept, *(f"{end[run]: .9g}" for end in ends), str(row["steps"]), told))
+            rows.append((*swept, *(f"{end[run]: .9g}" for end in ends), str(row["steps"]), told))
         left = [f"... and {len(self) - SHOWN_RUNS} more runs"] if len(self) > SHOWN_RUNS else []
         failed = self.failures()
         left += [f"failed: {one}" for one in failed[:SHOWN_FAILURES]]
-        left += (
-            [f"... and {len(failed) - SHOWN_FAILURES} more failed"] if len(failed) > SHOWN_FAILURES else []
-        )
-        return "\n".join([f"{head} of {', '.join(names)}{more}", aligned(lines, gap="  "), *left])
+        if len(failed) > SHOWN_FAILURES:
+            left.append(f"... and {len(failed) - SHOWN_FAILURES} more failed")
+        return f"{title}{more}", heads, rows, left
+
+    def __repr__(self) -> str:
+        about = self.result.parameters
+        return f"<Sweep of {about['problem']}: {len(self)} runs over {', '.join(self.parameters)}>"
+
+    def _repr_html_(self) -> str:
+        title, heads, rows, left = self._shown()
+        return html_view(title, html_table(heads, rows), html_picture(DRAWING, self), note="; ".join(left))
+
+    def plot(self, kind: str | None = None, **options: Any) -> Figure:
+        """Draw the runs, see :func:`dae_sdc.plotting.plot.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            "sweep" for solutions over time, which is taken if nothing is given, or "end-values" for values at
+            the end and other quantities over the parameter.
+        **options
+            ``show``, names and patterns of what is drawn; ``out``, the file to write.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The picture. It opens no window; Jupyter shows it.
+
+        Raises
+        ------
+        InputError
+            If the kind or an option does not fit, or the picture cannot be written.
+        """
+        return self.result.plot(kind, **options)
+
+    def to_dataframe(self) -> Any:
+        """A table of pandas with a row for each run and time, see :meth:`Result.to_dataframe`."""
+        return self.result.to_dataframe()
+
+    def to_xarray(self) -> Any:
+        """A data set of xarray over the runs and the time.
+
+        Returns
+        -------
+        xarray.Dataset
+            Unknowns over both dimensions, numbers such as "steps" over the runs, with their unit as attribute
+            ``units``. One swept value gives the dimension of the runs its name, several ones are coordinates
+            along "run".
+
+        Raises
+        ------
+        InputError
+            If xarray is not installed.
+        """
+        xarray, units = needed("xarray", "to_xarray"), self.units
+        along = next(iter(self.parameters)) if len(self.parameters) == 1 else "run"
+
+        def entry(name: str, dimensions: tuple[str, ...], values: NDArray[Any]) -> tuple[Any, ...]:
+            return dimensions, values, {"units": units[name]} if units.get(name) else {}
+
+        variables = {name: entry(name, (along, "t"), self.values(name)) for name in self.all_names}
+        own = [name for name, _ in SCALARS if name not in variables]
+        variables |= {name: entry(name, (along,), self.data[name]) for name in own}
+        swept = {name: entry(name, (along,), values) for name, values in self.parameters.items()}
+        places = {**swept, "t": entry("t", ("t",), self.t)}
+        return xarray.Dataset(variables, coords=places, attrs=plain_attributes(self.result.parameters))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the table to a .npy file with a .json beside it, see :meth:`Result.save`."""
+        """Write the table to a .npy file with a .json beside it, or as .csv, see :meth:`Result.save`."""
         return self.result.save(path)
 
     @classmethod
@@ -354,6 +426,8 @@ class Table:
             del self.rows
             self.rows = data
             put_down(result, self.target, True)
+            for suffix in (".npy", ".json"):  # that of a .csv is not removed with it
+                _partial(self.target).with_suffix(suffix).unlink(missing_ok=True)
         return Sweep(result)
 
     def _declare(self, found: Outcome) -> None:
@@ -381,7 +455,7 @@ class Table:
         self.rows = blank
         if self.target is None:
             return
-        partial = partial_name(self.target)
+        partial = _partial(self.target)
         Result("sweep", blank, self.units, self.parameters, command_line()).save(partial)
         sidecar = partial.with_suffix(".json")
         about = json.loads(sidecar.read_text(encoding="utf-8"))
@@ -423,6 +497,11 @@ class Table:
             self.rows.flush()
 
 
+def _partial(target: Path) -> Path:
+    """The file of a running sweep, a .npy file also where text is written at the end."""
+    return partial_name(target.with_suffix(".npy"))
+
+
 def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
     """The sweep that a file, or its partial one, holds; None if there is neither.
 
@@ -439,9 +518,11 @@ def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
         If it is another sweep.
     """
     target = check_target(out)
-    for path in (partial_name(target), target):
+    for path in (_partial(target), target):
         if not path.exists():
             continue
+        if path.suffix == ".csv":
+            raise InputError(f"{path} keeps no settings to go on from; name a .npy file, or leave resume out")
         found = Sweep.load(path)
         other = found.result.parameters.get("sweep", {})
         for name in {**other, **options}:
