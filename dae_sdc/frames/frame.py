@@ -288,7 +288,7 @@ class Frame:
         answers = [factors.solve([row.get(j, graph.zero) for j in range(len(others))]) for row in columns]
         side = factors.solve(self._right(others))
         loads = self._right(kept)
-        symbols = {one: model.variable(prefix + one, 0.0) for one in kept}
+        symbols = {one: model.variable(prefix + one, 0.0, unit="rad" if ".r" in one else "m") for one in kept}
         beta = self._nodes((damping,))[0]
         strains = []
         for symbol in symbols.values():

@@ -388,63 +388,115 @@ class GaussJordan(LU):
         return Update(row, entry, self.graph.one, self.graph.one)
 
 
-class QR(SymbolicFactors):
-    """A = Q R with orthogonal columns in Q and ones on the diagonal of R, by modified Gram-Schmidt.
+@dataclass(frozen=True)
+class Rotation:
+    """A rotation of two rows: b_row becomes b_row - ratio b_pivot, and b_pivot then b_pivot + share b_row."""
 
-    No root is taken, so that expressions stay rational.
-    A right-hand side is made orthogonal to the columns of Q as a further column is, which is backward stable.
+    pivot: int
+    row: int
+    ratio: int
+    share: int
+
+
+class QR(SymbolicFactors):
+    """Elimination by Givens rotations of pairs of rows, whose squared lengths are kept apart from the rows.
+
+    No root is taken, so that expressions stay rational. Of the rows with entries in a column, the two with
+    fewest entries together are rotated first, and the one whose entry is larger keeps it, which is backward
+    stable.
+
+    References
+    ----------
+    W. M. Gentleman: Least squares computations by Givens transformations without square roots, J. Inst. Math.
+    Appl. 12 (1973) 329.
     """
 
     tall = scaled = True
 
     def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
         graph = self.graph
-        columns: list[Row] = [{} for _ in range(self.n)]
-        for i, row in enumerate(left):
-            for j, node in row.items():
-                columns[j][i] = node
-        open_columns = set(range(self.n))
-        self.steps: list[tuple[int, Row, int, Row]] = []
+        self._weights = [graph.one] * len(left)
+        self._sizes = [1.0] * len(left)
+        self.steps: list[tuple[int, int, list[Rotation], Row]] = []
+        open_rows, open_columns = set(range(len(left))), set(range(self.n))
         while open_columns:
-            at = min(open_columns, key=lambda j: (_fill(columns, open_columns, j), j))
-            open_columns.discard(at)
-            base = columns[at]
-            square = graph.add(*(graph.integer_power(node, 2) for node in base.values()))
-            if graph.is_zero(square):
+            held = {j: [i for i in sorted(open_rows) if j in left[i]] for j in open_columns}
+            at = min(open_columns, key=lambda j: (_merged(left, held[j]), j))
+            rows = [i for i in held[at] if not graph.is_zero(left[i][at])]
+            if not rows:
                 raise self._singular([at])
-            weights: Row = {}
-            for j in sorted(open_columns):
-                weight = graph.div(_product(graph, base, columns[j]), square)
-                if weight == graph.zero:
-                    continue
-                weights[j] = weight
-                for i, node in base.items():
-                    entry = graph.sub(columns[j].get(i, graph.zero), graph.mul(weight, node))
-                    columns[j][i] = entry
-                    if entry == graph.zero:
-                        del columns[j][i]
-            self.steps.append((at, base, square, weights))
+            open_columns.discard(at)
+            rotations = []
+            while len(rows) > 1:
+                pairs = ((len(left[a].keys() | left[b].keys()), a, b) for a in rows for b in rows if a < b)
+                _, a, b = min(pairs)
+                if numbers is not None and self._length(numbers, b, at) > self._length(numbers, a, at):
+                    a, b = b, a
+                rotations.append(self._rotate(left, numbers, a, b, at))
+                rows.remove(b)
+            open_rows.discard(rows[0])
+            rest = {j: node for j, node in left[rows[0]].items() if j != at}
+            self.steps.append((rows[0], at, rotations, rest))
+        self._pivots = [left[row][column] for row, column, _, _ in self.steps]
+
+    def _length(self, numbers: list[dict[int, float]], row: int, column: int) -> float:
+        return self._sizes[row] * numbers[row].get(column, 0.0) ** 2
+
+    def _rotate(
+        self, left: list[Row], numbers: list[dict[int, float]] | None, a: int, b: int, column: int
+    ) -> Rotation:
+        """Rotate row b onto row a, so that b has no entry in a column."""
+        graph, weights = self.graph, self._weights
+        ratio = graph.div(left[b].pop(column), left[a][column])
+        longer = graph.add(weights[a], graph.mul(weights[b], graph.integer_power(ratio, 2)))
+        share = graph.div(graph.mul(weights[b], ratio), longer)
+        weights[a], weights[b] = longer, graph.div(graph.mul(weights[b], weights[a]), longer)
+        for j in sorted(left[a].keys() | left[b].keys()):
+            if j == column:
+                continue
+            other = left[a].get(j, graph.zero)
+            entry = graph.sub(left[b].get(j, graph.zero), graph.mul(ratio, other))
+            kept = graph.add(other, graph.mul(share, entry))
+            for i, node in ((a, kept), (b, entry)):
+                left[i][j] = node
+                if node == graph.zero:
+                    del left[i][j]
+        if numbers is not None:
+            self._rotate_numbers(numbers, a, b, column)
+        return Rotation(a, b, ratio, share)
+
+    def _rotate_numbers(self, numbers: list[dict[int, float]], a: int, b: int, column: int) -> None:
+        sizes = self._sizes
+        ratio = numbers[b].pop(column, 0.0) / (numbers[a].get(column, 0.0) or np.inf)
+        longer = sizes[a] + sizes[b] * ratio**2
+        share = sizes[b] * ratio / longer
+        sizes[a], sizes[b] = longer, sizes[b] * sizes[a] / longer
+        for j in numbers[a].keys() | numbers[b].keys():
+            if j != column:
+                other = numbers[a].get(j, 0.0)
+                numbers[b][j] = numbers[b].get(j, 0.0) - ratio * other
+                numbers[a][j] = other + share * numbers[b][j]
 
     def _solved(self, right: list[int]) -> list[int]:
         graph = self.graph
-        side = dict(enumerate(right))
-        parts: list[int] = []
-        for _, base, square, _ in self.steps:
-            parts.append(graph.div(_product(graph, base, side), square))
-            for i, node in base.items():
-                side[i] = graph.sub(side[i], graph.mul(parts[-1], node))
+        for _, _, rotations, _ in self.steps:
+            for one in rotations:
+                right[one.row] = graph.sub(right[one.row], graph.mul(one.ratio, right[one.pivot]))
+                right[one.pivot] = graph.add(right[one.pivot], graph.mul(one.share, right[one.row]))
         found = [graph.zero] * self.n
-        for (at, _, _, weights), part in zip(reversed(self.steps), reversed(parts), strict=True):
-            found[at] = graph.sub(part, graph.add(*(graph.mul(r, found[j]) for j, r in weights.items())))
+        for (row, column, _, rest), pivot in zip(reversed(self.steps), reversed(self._pivots), strict=True):
+            known = graph.add(*(graph.mul(node, found[j]) for j, node in rest.items()))
+            found[column] = graph.div(graph.sub(right[row], known), pivot)
         return found
 
     @property
     def nodes(self) -> list[int]:
         """All entries of the factors."""
+        rotations = [one for _, _, rotations, _ in self.steps for one in rotations]
         return [
-            node
-            for _, base, square, weights in self.steps
-            for node in (square, *base.values(), *weights.values())
+            *self._pivots,
+            *(node for _, _, _, rest in self.steps for node in rest.values()),
+            *(node for one in rotations for node in (one.ratio, one.share)),
         ]
 
 
@@ -552,16 +604,7 @@ def _definite(numbers: list[dict[int, float]], i: int, row: Row) -> bool:
     return all(numbers[i].get(j, 0.0) ** 2 <= INDEFINITE * own * abs(numbers[j].get(j, 0.0)) for j in row)
 
 
-def _fill(columns: list[Row], open_columns: set[int], at: int) -> int:
-    """The most entries that open columns can get when one is made orthogonal to them."""
-    own = columns[at].keys()
-    return sum(
-        len(own - columns[j].keys()) for j in open_columns if j != at and not own.isdisjoint(columns[j])
-    )
-
-
-def _product(graph: Graph, a: Row, b: Row) -> int:
-    """The scalar product of two sparse columns."""
-    if len(b) < len(a):
-        a, b = b, a
-    return graph.add(*(graph.mul(node, b[i]) for i, node in a.items() if i in b))
+def _merged(left: list[Row], rows: Sequence[int]) -> int:
+    """Entries that rotations of some rows make at most."""
+    columns: set[int] = set()
+    return (len(rows) - 1) * len(columns.union(*(left[i] for i in rows)))
