@@ -427,7 +427,7 @@ def test_a_circuit_with_a_node_that_it_has_not_is_refused(parts: tuple[Any, Any,
 # --- parameters -----------------------------------------------------------------------------------
 
 # Parameters that a problem reads once, because its size, data or start depend on them.
-FIXED = {"sections", "cells", "data", "outage", "feed", "formulation", "misprint"}
+FIXED = {"sections", "cells", "ribs", "data", "outage", "feed", "formulation", "misprint"}
 
 
 @pytest.mark.parametrize("name", NAMES)

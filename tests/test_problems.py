@@ -33,6 +33,7 @@ BENT = {"wheelset"}
 SWITCHED = [name for name in NAMES if hasattr(PROBLEMS[name], "event") and name != "water-tube"]
 # How far from the start the equations are defined; by 0.05 where not given.
 SPREAD = {
+    "brush-tyre": 1e-3,
     "wheelset": 1e-6,
     "water-tube": np.r_[np.full(18, 1e-6), np.full(2, 1.0), np.full(18, 1e-5), np.full(11, 1.0)],
 }

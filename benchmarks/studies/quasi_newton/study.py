@@ -1,0 +1,325 @@
+"""Quasi-Newton updates beside the modified Newton iteration; see :func:`quasi_newton`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.studies.quasi_newton.steps import KINDS, counted
+from benchmarks.study import Benchmark, Option, check_names, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
+
+UPDATES: Mapping[str, str] = {
+    "BGM": "good update of Broyden",
+    "BBM": "bad update of Broyden",
+    "BCM": "either of both by the test of Martinez",
+    "G1M": "first update of Greenstadt",
+    "G2M": "second update of Greenstadt",
+    "CUM": "update of one column",
+    "ICM": "update of one column of the inverse",
+    "ENM": "update of Eirola and Nevanlinna",
+}
+"""Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them."""
+
+PUBLISHED_SUCCESS = {
+    "BGM": 99.9,
+    "BCM": 100.0,
+    "G2M": 99.5,
+    "ENM": 99.4,
+    "BBM": 0.0,
+    "D-BBM": 100.0,
+    "G1M": 0.0,
+}
+PUBLISHED_TIME = {"BCM": 55.7, "BGM": 62.5, "G2M": 69.0, "ENM": 81.5}
+PUBLISHED_RIBS = {1: 19.4, 5: 55.7, 10: 167.3, 15: 249.4, 20: 332.9, 25: 414.0}
+"""Success in per cent and mean time in us with five ribs, and the time of BCM by ribs, of another tyre.
+
+Slides of a doctoral defence on symbolic index reduction, University of Trento. A method that overflows counts
+as one without success; PIM, which has none either, is not described there.
+"""
+
+CORRECTION_TOLERANCE, RESIDUAL_TOLERANCE, MOST_ITERATIONS = 1e-9, 1e-9, 100
+"""Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight."""
+
+COLUMNS = [
+    ("part", "U8"),
+    ("case", "U48"),
+    ("method", "U16"),
+    ("ribs", "i8"),
+    ("runs", "i8"),
+    ("success", "f8"),
+    ("iterations", "f8"),
+    ("evaluations", "f8"),
+    ("jacobians", "f8"),
+    ("time", "f8"),
+]
+
+STEPS = (
+    ("brush-tyre", "esdirk43"),
+    ("brush-tyre", "semi-implicit"),
+    ("chemical-akzo-nobel", "esdirk43"),
+    ("chemical-akzo-nobel", "semi-implicit"),
+    ("robertson", "esdirk43"),
+    ("robertson", "semi-implicit"),
+    ("pendulum", "semi-implicit"),
+    ("transmission-line", "semi-implicit"),
+)
+"""Problems and methods whose steps are solved with and without updates."""
+
+
+class Cases(NamedTuple):
+    """Contacts to be solved.
+
+    Parameters
+    ----------
+    times : ndarray
+        Shape (K,).
+    states : ndarray
+        States, whose last entries are the guesses, shape (K, n).
+    parameters : ndarray
+        Parameters of the equations, shape (K, any).
+    """
+
+    times: Any
+    states: Any
+    parameters: Any
+
+
+@checked()
+def quasi_newton(
+    *,
+    problems: Sequence[str] | None = None,
+    ribs: Sequence[int] = tuple(PUBLISHED_RIBS),
+    contacts: int = 1000,
+    repetitions: int = 5,
+    seed: int = 1,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve the contact of a tyre by quasi-Newton updates, by Newton's method and by our modified one.
+
+    The contact are the algebraic equations of ``brush-tyre`` for loads and slips of all ribs at given values
+    of the others. In part "cold" these are random, the guesses are poor and updates begin with the inverse of
+    the Jacobian there; in part "unit" with a multiple of the unit matrix. In part "warm" contacts follow one
+    another by 1 ms along a run, and guess and matrix are those of the contact before. All run compiled, with
+    the Jacobians that steps have. Part "steps" has whole runs at rtol = 1e-6, whose modified Newton iteration
+    is given the good update of Broyden or not, both in Python.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names of problems in part "steps"; all of :data:`STEPS` if not given.
+    ribs : sequence of int
+        Numbers of ribs.
+    contacts : int
+        Contacts with random states.
+    repetitions : int
+        Runs of all methods in turn.
+    seed : int
+        What the states are made from.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench": success in per cent; iterations, evaluations and Jacobians, means over the contacts
+        that were solved and sums over a run; time on the processor, the median of the repetitions, in us by
+        contact and in s by run. "D-" stands for damped steps.
+
+    Raises
+    ------
+    InputError
+        For numbers that cannot be used, and for a problem that part "steps" has not.
+    """
+    known = list(dict.fromkeys(problem for problem, _ in STEPS))
+    if problems is not None:
+        check_names("problem", problems, known)
+    runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in (problems or known)]
+    for name, value in (("contacts", contacts), ("repetitions", repetitions)):
+        require_count(name, value)
+    if not ribs or min(ribs) < 1:
+        raise InputError(f"ribs must be numbers of at least 1; got {list(ribs)}")
+    rows = table("quasi-newton", COLUMNS, {"success": "%", "time": "us, s in part steps"}, out)
+    rows.parameters |= {"contacts": contacts, "repetitions": repetitions, "seed": seed}
+    with rows.running(2 * len(ribs) + (5 in ribs) + len(runs), "part", progress) as bar:
+        for n in ribs:
+            tyre = BrushTyre(ribs=n)
+            random = random_contacts(tyre, contacts, seed)
+            _measure(rows, "cold", tyre, random, repetitions)
+            bar.update(1)
+            _measure(rows, "warm", tyre, contacts_of_a_run(tyre), repetitions)
+            bar.update(1)
+            if n == 5:
+                _measure(rows, "unit", tyre, random, repetitions)
+                bar.update(1)
+        for problem, sweeper in runs:
+            _measure_steps(rows, problem, sweeper, repetitions)
+            bar.update(1)
+    return rows.result()
+
+
+def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
+    """Contacts at random states, with the deflection of the belt at 3/4 and the slip of a rigid carcass."""
+    rng = np.random.default_rng(seed)
+    n, places = tyre.ribs, list(tyre.parameters)
+    states = np.zeros((count, tyre.n))
+    parameters = np.tile(tyre.packed_parameters, (count, 1))
+    for state, given in zip(states, parameters, strict=True):
+        camber, sunk, speed = rng.uniform(-0.1, 0.1), rng.uniform(0.008, 0.028), rng.uniform(5.0, 50.0)
+        omega = speed / tyre.R * rng.uniform(0.5, 1.5)
+        given[places.index("camber")], given[places.index("mu")] = camber, rng.uniform(0.3, 1.2)
+        tilted = tyre.width * ((np.arange(n) + 0.5) / n - 0.5) * math.tan(camber)
+        deflections = np.maximum(sunk + tilted, 0.0)
+        state[:6] = -sunk, -sunk, 0.0, 0.0, speed, omega
+        state[6 : 6 + n] = rng.uniform(-0.008, 0.008)
+        state[6 + n : 6 + 2 * n] = 0.75 * deflections
+        state[6 + 2 * n :] = 1.0 - speed / (omega * (tyre.R - deflections / 3.0))
+    return Cases(np.zeros(count), states, parameters)
+
+
+def contacts_of_a_run(tyre: BrushTyre) -> Cases:
+    """Contacts along a run, 1 ms apart."""
+    times = np.linspace(*tyre.interval, 1001)
+    states = solve(tyre, rtol=1e-6, t_eval=times).u
+    return Cases(times, np.array(states), np.tile(tyre.packed_parameters, (len(times), 1)))
+
+
+def _measure(rows: Study, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
+    """A row for each method on the contacts of a part."""
+    from benchmarks.studies.quasi_newton import _machine
+
+    contact = _machine.contact_of(tyre)
+    warm, start = part == "warm", tyre.c_p * 1e-2 / tyre.ribs if part == "unit" else 0.0
+    goal = RESIDUAL_TOLERANCE * (tyre.m_s + tyre.m_u) * GRAVITY_OF_CAR
+    settings = (CORRECTION_TOLERANCE, goal, MOST_ITERATIONS)
+    methods = {name: (k, False) for k, name in enumerate(UPDATES)}
+    methods |= {f"D-{name}": (k, True) for k, name in enumerate(UPDATES)}
+    if part != "unit":
+        ours = _machine.OURS
+        methods = {
+            "newton": (_machine.NEWTON, False),
+            "ours": (ours, False),
+            "D-ours": (ours, True),
+        } | methods
+
+    def solved(method: int, damped: bool) -> tuple[float, Any]:
+        tic = process_time()
+        found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
+        return process_time() - tic, found
+
+    solved(0, False)  # compiles
+    runs: dict[str, list[tuple[float, Any]]] = {name: [] for name in methods}
+    for _ in range(repetitions):
+        for name, how in methods.items():
+            runs[name].append(solved(*how))
+    count = len(cases.times)
+    for name, done in runs.items():
+        _, found = done[-1]
+        good = found[found[:, 0] > 0]
+        means = good[:, 1:].mean(axis=0) if len(good) else np.full(3, np.nan)
+        rows.put(
+            **{"part": part, "case": "", "method": name, "ribs": tyre.ribs, "runs": count},
+            **{"success": 100.0 * len(good) / count, "evaluations": means[0], "jacobians": means[1]},
+            **{"iterations": means[2], "time": 1e6 * median(time for time, _ in done) / count},
+        )
+
+
+def _measure_steps(rows: Study, problem: str, sweeper: str, repetitions: int) -> None:
+    """A row for each kind of iteration on a run."""
+    runs: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in KINDS}
+    for kind in KINDS:
+        counted(kind, problem, sweeper)
+    for _ in range(repetitions):
+        for kind, done in runs.items():
+            tic = process_time()
+            found = counted(kind, problem, sweeper)
+            done.append((process_time() - tic, found))
+    for kind, done in runs.items():
+        _, solution = done[-1]
+        stats = solution.stats
+        rows.put(
+            **{"part": "steps", "case": f"{problem}, {sweeper}", "method": kind, "ribs": 0, "runs": 1},
+            **{"success": 100.0 * solution.success, "iterations": stats["newton"]},
+            **{"evaluations": stats["rhs"], "jacobians": stats["jacobian"]},
+            time=median(time for time, _ in done),
+        )
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`quasi_newton`, as text."""
+    data = result.data
+    titles = {
+        "cold": "random contacts, Jacobian at the guess to start with; published: another tyre, five ribs",
+        "unit": "the same contacts, beginning with a multiple of the unit matrix",
+        "warm": "contacts of a run, guess and matrix of the one before",
+    }
+    lines = []
+    for part, title in titles.items():
+        of_part = data[data["part"] == part]
+        counts = list(dict.fromkeys(of_part["ribs"].tolist()))
+        if not counts:
+            continue
+        lines += ["", title, "", *_by_ribs(of_part, counts, part == "cold")]
+    lines += ["", "whole runs at rtol = 1e-6; ratios to ours", ""]
+    lines.append(
+        f"{'run':<36} {'matrix':<12} {'iterations':>10} {'evaluations':>11} {'Jacobians':>9} {'time':>6}"
+    )
+    steps = data[data["part"] == "steps"]
+    for row in steps:
+        own = steps[(steps["case"] == row["case"]) & (steps["method"] == "ours")][0]
+        ratio = row["time"] / own["time"]
+        failed = "" if row["success"] == 100.0 else "  fails"
+        lines.append(
+            f"{row['case']:<36} {row['method']:<12} {row['iterations']:>10.0f} {row['evaluations']:>11.0f} "
+            f"{row['jacobians']:>9.0f} {ratio:>6.2f}{failed}"
+        )
+    return "\n".join(lines[1:])
+
+
+def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
+    """Success and time of every method by number of ribs, and beside those that are published."""
+    head = "".join(f"{f'{count} rib' + 's' * (count > 1):>24}" for count in counts)
+    lines = [f"{'':<8}{head}{'   published' if beside else ''}"]
+    lines.append(f"{'method':<8}" + f"{'% ok':>7} {'iter':>5} {'J':>4} {'us':>5}" * len(counts))
+    for method in dict.fromkeys(data["method"].tolist()):
+        text = f"{method:<8}"
+        for row in data[data["method"] == method]:
+            text += f"{row['success']:>7.1f} {row['iterations']:>5.1f} {row['jacobians']:>4.1f}"
+            text += f" {row['time']:>5.0f}"
+        if beside and method in PUBLISHED_SUCCESS:
+            time = PUBLISHED_TIME.get(method)
+            text += f"{PUBLISHED_SUCCESS[method]:>8.1f} %" + (f" {time:.1f} us" if time else "")
+        lines.append(text)
+    if beside:
+        known = {count: PUBLISHED_RIBS.get(count) for count in counts}
+        times = "".join(f"{f'{time:.1f}' if time else '':>24}" for time in known.values())
+        lines.append(f"{'BCM':<8}{times}  published, us")
+    return lines
+
+
+register(
+    "quasi-newton",
+    Benchmark(
+        quasi_newton,
+        report,
+        "--ribs 1,5 --contacts 100 --repetitions 1",
+        options={
+            "ribs": Option("numbers of ribs, separated by commas"),
+            "contacts": Option("contacts with random states"),
+        },
+    ),
+)
