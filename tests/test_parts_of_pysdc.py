@@ -308,8 +308,8 @@ PARTS = {
 }
 
 
-def made(part: Part, problem: Any, sweeper: str, steps: int, dt: float = 0.05) -> Any:
-    """pySDC's controller for a part, with everything in its description."""
+def made(part: Part, problem: Any, sweeper: str, steps: int, dt: float = 0.05, **more: Any) -> Any:
+    """pySDC's controller for a part, all in its description; ``more`` are parameters of the sweeper."""
     swept = sweeper in SDC
     levels = [3, 2] if part.more else 3
     nodes = {"num_nodes": levels, "quad_type": "RADAU-RIGHT", "QI": "LU"}
@@ -319,7 +319,7 @@ def made(part: Part, problem: Any, sweeper: str, steps: int, dt: float = 0.05) -
         "problem_class": PROBLEMS[problem] if isinstance(problem, str) else problem,
         "problem_params": {},
         "sweeper_class": [cls, cls] if part.more and not swept else cls,
-        "sweeper_params": nodes if swept else dict(part.stages),
+        "sweeper_params": {**(nodes if swept else part.stages), **more},
         "level_params": {"dt": dt, "restol": settings["restol"]},
         "step_params": {"maxiter": settings["maxiter"]},
         "convergence_controllers": {kind: dict(params) for kind, params in part.controls.items()},
@@ -492,10 +492,12 @@ def test_the_switch_estimator_of_pysdc_finds_our_switches(
             return np.reshape(super().__call__(t, fValues), np.shape(t))[()]
 
     monkeypatch.setattr(switch_estimator, "LagrangeApproximation", Scalar)
-    error, _ = run(made(ESTIMATOR, "discontinuous", sweeper, steps, 0.1), 4.95, 4.0)
+    error, _ = run(made(ESTIMATOR, "discontinuous", sweeper, steps, 0.1, locate_switches=False), 4.95, 4.0)
     assert error <= 1e-3  # three nodes
-    error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1), 4.95, 4.0)
+    error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1, locate_switches=False), 4.95, 4.0)
     assert error > 1.0
+    error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1), 4.95, 4.0)
+    assert error <= 1e-10, "a step ends behind its switches by itself"
 
 
 def test_the_switch_estimator_is_refused_where_it_cannot_work() -> None:
