@@ -9,12 +9,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import gallery
+import messages
 import reference_pages
 
 import dae_sdc
 
 reference_pages.write(Path(__file__).parent / "api")
 gallery.write(Path(__file__).parent / "gallery")
+messages.write(Path(__file__).parent / "gallery" / "messages.md")
 
 project = "dae_sdc"
 author = "The dae_sdc developers"

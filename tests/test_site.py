@@ -135,6 +135,16 @@ def test_messages_of_the_page_on_troubleshooting_are_messages_of_the_package(che
     assert [one for one in messages if not any(one in literal for literal in literals)] == []
 
 
+def test_every_error_text_says_what_to_do_or_has_a_row_on_the_page_on_troubleshooting(checkout: Path) -> None:
+    messages = runpy.run_path(str(checkout / "tools" / "messages.py"))
+    texts = {text for own in messages["texts"]().values() for text in own}
+    assert len(texts) > 500
+    silent = [text for text in sorted(texts) if not messages["advice"](text)]
+    assert silent == [], "say what to do after a semicolon, or add a row to docs/troubleshooting.md"
+    page = messages["page"]()
+    assert all(f"``` {text} ```".replace("|", "\\|").replace("\n", " ") in page for text in texts)
+
+
 @pytest.mark.parametrize("name", list(PICTURES))
 def test_the_example_of_a_kind_of_picture_draws_it(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
