@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
-from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import fields
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
@@ -584,7 +584,7 @@ class Simultaneous:
     def _factorized(self, c: Any) -> Any:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
-            return superlu(matrix.tocsc()).solve
+            return sparse_factors(matrix).solve
         with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
             factors = lu_factor(matrix, check_finite=False)
         if not np.abs(np.diagonal(factors[0])).all():
