@@ -58,8 +58,8 @@ class _Order:
 
     References
     ----------
-    J. W. H. Liu, Modification of the minimum-degree algorithm by multiple elimination, ACM Trans. Math. Softw.
-    11 (1985) 141; O. Schenk, K. Gartner, On fast factorization pivoting methods for sparse symmetric
+    J. W. H. Liu, Modification of the minimum-degree algorithm by multiple elimination, ACM Trans. Math.
+    Softw. 11 (1985) 141; O. Schenk, K. Gartner, On fast factorization pivoting methods for sparse symmetric
     indefinite systems, Electron. Trans. Numer. Anal. 23 (2006) 158, for matched pairs.
     """
 
@@ -110,7 +110,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
     without, others = np.flatnonzero(empty), np.flatnonzero(~empty)
     node = np.cumsum(~empty) - 1
     if len(without):
-        # Unknown and partner stand in the equations of each other: patterns that are singular have no such pairs.
+        # Each stands in the equation of the other: no singular pattern has such partners for all.
         mutual = sparse.csr_matrix(matrix.multiply(matrix.T))[without][:, others]
         mutual.eliminate_zeros()
         partners = maximum_bipartite_matching(mutual, perm_type="column")

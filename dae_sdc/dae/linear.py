@@ -242,8 +242,9 @@ class _Ordering(_Pattern):
 class SparseLU:
     """LU factors of a sparse matrix by SuperLU.
 
-    Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with them:
-    see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by COLAMD.
+    Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with
+    them: see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by
+    COLAMD.
 
     Parameters
     ----------

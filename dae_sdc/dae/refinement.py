@@ -46,8 +46,8 @@ def grows(solution: Vector, columns: Vector) -> bool:
     Parameters
     ----------
     solution : ndarray, shape (n,)
-        For the right-hand side :func:`probe`, times the sizes of the rows if ``columns`` belong to rows scaled
-        to 1.
+        For the right-hand side :func:`probe`, times the sizes of the rows if ``columns`` are those of the
+        matrix with rows scaled to 1.
     columns : ndarray, shape (n,)
         Largest absolute value in every column.
     """
