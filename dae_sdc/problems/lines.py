@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
+from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
@@ -177,16 +178,25 @@ class TransmissionLine(LibraryProblem):
             raise InputError(unknown("feed", self.feed, FEEDS))
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of nodes and of middles of sections; sets the names of all unknowns."""
-        n = int(self.sections)
-        numbers = range(1, n + 1)
-        self.names = (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
-        self.units = ("V",) * (2 * n)
-        self.equation_names = (
+        """Numbers of nodes and of middles of sections."""
+        return int(self.sections), int(self.sections)
+
+    @when_asked
+    def names(self) -> tuple[str, ...]:
+        """Voltages of the nodes and of the middles of sections."""
+        numbers = range(1, self.n_diff + 1)
+        return (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
+
+    units = when_asked(lambda self: ("V",) * self.n)
+
+    @when_asked
+    def equation_names(self) -> tuple[str, ...]:
+        """Balances of currents."""
+        numbers = range(1, self.n_diff + 1)
+        return (
             *(f"current into node {k}" for k in numbers),
             *(f"current into the middle of section {k}" for k in numbers),
         )
-        return n, n
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
