@@ -70,7 +70,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     cosines, sines = _LINE_LISTS, _LINE_LISTS + 2 * n
     c, s = math.cos(omega * t), math.sin(omega * t)
     # Second differences of the wave in closed form, which loses no digits to cancellation.
-    bend = 2.0 * half * (1.0 - math.cos(0.5 * step))
+    bend = 4.0 * half * math.sin(0.25 * step) ** 2
     for k in range(n):
         before = u[k - 1] if k > 0 else half - half * c
         after = u[n + k + 1] if k < n - 1 else u[n + k]
@@ -87,8 +87,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
         out[n + k] += drop * (math.exp(u[n + k] / U_d) - at_rest)
     if wave:
         # At the open end the wave has a slope, w_{N+1} := w_N has none.
-        past = math.cos(omega * t - (n + 0.5) * step) - math.cos(omega * t - (n - 0.5) * step)
-        out[n - 1] += rate * half * past
+        out[n - 1] += rate * half * 2.0 * math.sin(omega * t - n * step) * math.sin(0.5 * step)
 
 
 def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
@@ -248,8 +247,9 @@ class TransmissionLine(LibraryProblem):
         self._refuse_later(t)
         if self.feed == "end":
             return attach(np.zeros(self.n), self.n_diff)
-        half = 0.5 * self.amplitude
-        return attach(half - half * self._wave(t)[0], self.n_diff)
+        # 1 - cos(x) as 2 sin(x / 2)^2, which is as exact where it is small.
+        phase = 0.5 * (self._omega * t - self._phase())
+        return attach(self.amplitude * np.sin(phase) ** 2, self.n_diff)
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative of the solution; raises like :meth:`u_exact`."""
