@@ -293,7 +293,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     if not w.add_start_residual(t0, 1.0) or not w.linearize_step(t0, h):
         return np.inf
     x.linearized = h * x.gamma
-    return w.filtered() if w.factorize(h) else np.inf
+    return w.filtered() if w.factorize_real(h) else np.inf
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -580,6 +580,10 @@ class Simultaneous:
         self.counts.factorization += len(self._factors)
         self.numbers.factored = h
         return True
+
+    def factorize_real(self, h: float) -> bool:
+        """Factorise the matrix of the real eigenvalue, which a slope needs alone; False if it is singular."""
+        return self.factorize(h)
 
     def _factorized(self, c: Any) -> Any:
         matrix = self._mass + c * self._stiffness
