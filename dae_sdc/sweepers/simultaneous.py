@@ -572,18 +572,23 @@ class Simultaneous:
 
     def factorize(self, h: float) -> bool:
         """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
-        self.numbers.factored = 0.0
-        try:
-            self._factors = [self._factorized(h * value) for value in (self.real, *self.pairs)]
-        except (SingularMatrixError, RuntimeError, ValueError):
+        if not self._factorize(h, self.real, *self.pairs):
             return False
-        self.counts.factorization += len(self._factors)
         self.numbers.factored = h
         return True
 
+    def _factorize(self, h: float, *eigenvalues: Any) -> bool:
+        self.numbers.factored = 0.0
+        try:
+            self._factors = [self._factorized(h * value) for value in eigenvalues]
+        except (SingularMatrixError, RuntimeError, ValueError):
+            return False
+        self.counts.factorization += len(self._factors)
+        return True
+
     def factorize_real(self, h: float) -> bool:
-        """Factorise the matrix of the real eigenvalue, which a slope needs alone; False if it is singular."""
-        return self.factorize(h)
+        """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
+        return self._factorize(h, self.real) if sparse.issparse(self._mass) else self.factorize(h)
 
     def _factorized(self, c: Any) -> Any:
         matrix = self._mass + c * self._stiffness
