@@ -26,8 +26,8 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.kernels import COMPLEX_STEP
-from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.refinement import EPS
 from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.digital import TwoBitAdder
@@ -138,7 +138,7 @@ class Calls:
 @pytest.fixture
 def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
     calls = Calls()
-    monkeypatch.setattr(_sparse_stages, "superlu", calls)
+    monkeypatch.setattr(_sparse_stages, "sparse_factors", calls)
     return calls
 
 
@@ -380,7 +380,7 @@ def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> N
 
     stages = stages_of(Swapping())
     with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
-        changed.setattr(_sparse_stages, "superlu", interrupted)
+        changed.setattr(_sparse_stages, "sparse_factors", interrupted)
         swap(stages, 0)
     swap(stages, 0)
 

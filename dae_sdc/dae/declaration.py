@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,29 @@ LINEAR_SOLVERS = (*SOLVERS, "gmres")
 
 LARGEST_NEWTON_MAXITER = 10_000
 """Largest number of Newton iterations that may be allowed in a solve."""
+
+
+class _WhenAsked(functools.cached_property[Any]):
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        # Before the number of unknowns is known there are none.
+        known = instance is not None and "n" in vars(instance)
+        return super().__get__(instance, owner) if known else ()
+
+
+def when_asked(make: Callable[[Any], tuple[str, ...]]) -> Any:
+    """One text for every unknown or equation of a problem, made when first asked for: many need time.
+
+    Parameters
+    ----------
+    make : callable
+        Gives the texts of a problem; they are not checked.
+    """
+    return _WhenAsked(make)
+
+
+def is_made_when_asked(cls: type[Any], name: str) -> bool:
+    """Whether an attribute of a class is one of :func:`when_asked`."""
+    return isinstance(inspect.getattr_static(cls, name, None), _WhenAsked)
 
 
 def check_class(cls: type[Any]) -> None:

@@ -17,13 +17,13 @@ from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.csgraph import maximum_bipartite_matching, structural_rank
 from scipy.sparse.linalg import SuperLU, splu
 
+from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
+from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import unknown
 
 Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
-
-EPS = float(np.finfo(float).eps)
 
 SOLVERS = ("auto", "dense", "superlu", "klu")
 """Linear solvers that :func:`factorize` takes by name."""
@@ -39,21 +39,15 @@ class LinearOptions:
         Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
     diagnosis_size : int
         Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
-    doubtful_growth : float
-        Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
     reuse_size : int
         Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
-    refinements : int
-        Largest number of steps of iterative refinement with the factors of KLU.
     remembered_patterns, remembered_entries : int
         How many patterns of sparse matrices are remembered to be regular, each of at most so many entries.
     """
 
     dense_bytes: int = 4 * 2**30
     diagnosis_size: int = 2000
-    doubtful_growth: float = 1e-4
     reuse_size: int = 500
-    refinements: int = 2
     remembered_patterns: int = 8
     remembered_entries: int = 2**20
 
@@ -193,6 +187,23 @@ def superlu(matrix: Any, **settings: Any) -> SuperLU:
         raise SingularMatrixError(str(error)) from None
 
 
+def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
+    """LU factors of a sparse matrix, with pivots on the diagonal where they are accurate.
+
+    Parameters
+    ----------
+    matrix : sparse matrix, shape (n, n)
+        Real or complex, finite; it is not altered.
+
+    Raises
+    ------
+    SingularMatrixError
+        If a pivot is zero.
+    """
+    matrix = _canonical(matrix)
+    return with_diagonal_pivots(matrix, **SUPERNODES) or superlu(matrix, **SUPERNODES)
+
+
 class _Ordering(_Pattern):
     """An order of the columns with little fill, for the matrices of one pattern.
 
@@ -229,10 +240,11 @@ class _Ordering(_Pattern):
 
 
 class SparseLU:
-    """LU factors of a sparse matrix by SuperLU with partial pivoting, columns ordered by COLAMD.
+    """LU factors of a sparse matrix by SuperLU.
 
-    Orderings of the pattern of A + A^T suit nearly symmetric matrices with a full diagonal. The constraints
-    of index 2 have none: for flow on a grid with n = 1e4 the factors fill 25 times the memory.
+    Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with
+    them: see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by
+    COLAMD.
 
     Parameters
     ----------
@@ -250,6 +262,14 @@ class SparseLU:
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
         matrix = _canonical(matrix)
         self._scale: Vector | None = None
+        self._rank: npt.NDArray[np.intp] | None = None
+        self._ordering: _Ordering | None = None
+        on_diagonal = with_diagonal_pivots(matrix, **SUPERNODES)
+        self._lu: Any = on_diagonal
+        if on_diagonal is None:
+            self._exchange_rows(matrix, like)
+
+    def _exchange_rows(self, matrix: Any, like: Factorization | None) -> None:
         ordering: _Ordering | None = like._ordering if isinstance(like, SparseLU) else None
         if ordering is not None and not ordering.fits(matrix):
             ordering = None
@@ -269,13 +289,13 @@ class SparseLU:
             raise _singular(matrix, self._scale) from None
         if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
             ordering = _Ordering(matrix, self._lu.perm_c)
-        self._ordering: _Ordering | None = ordering
+        self._ordering = ordering
 
     def _is_weak(self, matrix: Any) -> bool:
         # A pivot at round-off makes a solution that grows as much. Only then U is taken out: SuperLU copies
         # both factors for that and keeps the copies.
         columns = _column_maxima(matrix)
-        if not _grows(self._lu.solve(_probe(len(columns))), columns):
+        if not grows(self._lu.solve(probe(len(columns))), columns):
             return False
         # Column k of the matrix is column perm_c[k] of U.
         return _weak(self._lu.U.diagonal()[self._lu.perm_c], columns)
@@ -368,23 +388,11 @@ class KLU:
         self._check(matrix)
 
     def _check(self, matrix: Any) -> None:
-        sizes = sparse.csc_matrix((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
-        rows = np.zeros(matrix.shape[0])
-        np.maximum.at(rows, matrix.indices, sizes.data)
-        rhs = rows * _probe(len(rows))
-        # Columns as they are when the rows are scaled to 1, which KLU does too. None is empty by now.
-        columns = np.maximum.reduceat(sizes.data / rows[matrix.indices], matrix.indptr[:-1])
-        solution = self._substitute(rhs)
-        if not _grows(solution, columns):
-            for steps in range(LINEAR.refinements + 1):
-                residual = rhs - matrix @ solution
-                bound = sizes @ np.abs(solution) + np.abs(rhs)
-                # The backward error in every equation by itself, which does not depend on their units.
-                if (np.abs(residual) <= len(rhs) * EPS * bound).all():
-                    self._refinements, self._matrix = steps, matrix.copy() if steps else None
-                    return
-                solution += self._substitute(residual)
-        self._instead = SparseLU(matrix)
+        needed = refinements_needed(matrix, self._substitute)
+        if needed is None:
+            self._instead = SparseLU(matrix)
+        else:
+            self._refinements, self._matrix = needed, matrix.copy() if needed else None
 
     def _substitute(self, rhs: Vector) -> Vector:
         block = self._kvxopt.matrix(rhs)
@@ -433,19 +441,6 @@ def _column_maxima(matrix: Any) -> Vector:
     filled = np.flatnonzero(np.diff(matrix.indptr))
     maxima[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
     return maxima
-
-
-@functools.lru_cache(maxsize=4)
-def _probe(n: int) -> Vector:
-    """A right-hand side with a part in every direction: random, but always the same."""
-    return np.random.default_rng(n).standard_normal(n)
-
-
-def _grows(solution: Vector, columns: Vector) -> bool:
-    """Whether the solution for the probe is so large that a pivot may have vanished; also if it is NaN."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        growth = largest(solution * columns)
-    return not growth * len(columns) * EPS < LINEAR.doubtful_growth * largest(columns)
 
 
 def _weak(pivots: Vector, columns: Vector) -> bool:

@@ -24,6 +24,8 @@ from dae_sdc.dae.declaration import (
     check_class,
     check_newton,
     checked_attribute,
+    is_made_when_asked,
+    when_asked,
 )
 from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import machine
@@ -126,9 +128,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     title: ClassVar[str] = ""
     index: int | None = None
-    names: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
-    equation_names: tuple[str, ...] = ()
+    names: tuple[str, ...] = when_asked(lambda self: tuple(f"u[{i}]" for i in range(self.n)))
+    units: tuple[str, ...] = when_asked(lambda self: ("",) * self.n)
+    equation_names: tuple[str, ...] = when_asked(lambda self: tuple(f"equation {i}" for i in range(self.n)))
     parameter_units: ClassVar[Mapping[str, str]] = {}
     reference: ClassVar[str] = ""
     interval: tuple[float, float] = (0.0, 1.0)
@@ -178,19 +180,17 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         self.work_counters = new_counters()
         self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
-        defaults = {
-            "names": tuple(f"u[{i}]" for i in range(self.n)),
-            "units": ("",) * self.n,
-            "equation_names": tuple(f"equation {i}" for i in range(self.n)),
-        }
         for name in (*PER_UNKNOWN, *WITH_DEFAULTS):
             if isinstance(getattr(type(self), name, None), property):
                 continue  # it may need what the constructor of the subclass is yet to set
             if name == "nominal" and not self._gives_nominal:
                 continue  # not given, and so none of the object
+            if name not in self.__dict__ and is_made_when_asked(type(self), name):
+                continue
             given = getattr(self, name)
-            missing = name in defaults and (given is None or (is_sequence(given) and not len(given)))
-            setattr(self, name, defaults[name] if missing else given)
+            if name in PER_UNKNOWN and (given is None or (is_sequence(given) and not len(given))):
+                given = ProblemDAE.__dict__[name].func(self)
+            setattr(self, name, given)
         if not isinstance(inspect.getattr_static(type(self), "variable_index"), property):
             self.variable_index = self.variable_index  # given by the class, and to be checked
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
+from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, require_count
@@ -302,22 +303,30 @@ class NavierStokes(LibraryProblem):
             raise InputError(f"cells of NavierStokes must be at least 2; got {self.cells}")
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of velocities and of pressures; sets the names of all unknowns."""
+        """Numbers of velocities and of pressures."""
         m = int(self.cells)
-        n_diff, n_alg = 2 * m * (m - 1), m * m - 1
-        places = {
-            "u": [f"[{i},{j}]" for i in range(1, m) for j in range(m)],
-            "v": [f"[{i},{j}]" for i in range(m) for j in range(1, m)],
-            "p": [f"[{i},{j}]" for i in range(m) for j in range(m)][:-1],
-        }
-        self.names = tuple(f"{name}{place}" for name, found in places.items() for place in found)
-        self.units = ("m/s",) * n_diff + ("m^2/s^2",) * n_alg
-        self.equation_names = (
-            *(f"balance of momentum at {name}" for name in self.names[:n_diff]),
-            *(f"balance of mass in cell {place}" for place in places["p"]),
-        )
         self._cells, self._half = m, m * (m - 1)
-        return n_diff, n_alg
+        return 2 * self._half, m * m - 1
+
+    @when_asked
+    def names(self) -> tuple[str, ...]:
+        """Velocities on the faces and pressures in the cells."""
+        m = self._cells
+        return (
+            *(f"u[{i},{j}]" for i in range(1, m) for j in range(m)),
+            *(f"v[{i},{j}]" for i in range(m) for j in range(1, m)),
+            *[f"p[{i},{j}]" for i in range(m) for j in range(m)][:-1],
+        )
+
+    units = when_asked(lambda self: ("m/s",) * self.n_diff + ("m^2/s^2",) * self.n_alg)
+
+    @when_asked
+    def equation_names(self) -> tuple[str, ...]:
+        """Balances of momentum and of mass."""
+        return (
+            *(f"balance of momentum at {name}" for name in self.names[: self.n_diff]),
+            *(f"balance of mass in cell {name[1:]}" for name in self.names[self.n_diff :]),
+        )
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
+from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
@@ -69,7 +70,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     cosines, sines = _LINE_LISTS, _LINE_LISTS + 2 * n
     c, s = math.cos(omega * t), math.sin(omega * t)
     # Second differences of the wave in closed form, which loses no digits to cancellation.
-    bend = 2.0 * half * (1.0 - math.cos(0.5 * step))
+    bend = 4.0 * half * math.sin(0.25 * step) ** 2
     for k in range(n):
         before = u[k - 1] if k > 0 else half - half * c
         after = u[n + k + 1] if k < n - 1 else u[n + k]
@@ -86,8 +87,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
         out[n + k] += drop * (math.exp(u[n + k] / U_d) - at_rest)
     if wave:
         # At the open end the wave has a slope, w_{N+1} := w_N has none.
-        past = math.cos(omega * t - (n + 0.5) * step) - math.cos(omega * t - (n - 0.5) * step)
-        out[n - 1] += rate * half * past
+        out[n - 1] += rate * half * 2.0 * math.sin(omega * t - n * step) * math.sin(0.5 * step)
 
 
 def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
@@ -177,16 +177,25 @@ class TransmissionLine(LibraryProblem):
             raise InputError(unknown("feed", self.feed, FEEDS))
 
     def _counts(self) -> tuple[int, int]:
-        """Numbers of nodes and of middles of sections; sets the names of all unknowns."""
-        n = int(self.sections)
-        numbers = range(1, n + 1)
-        self.names = (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
-        self.units = ("V",) * (2 * n)
-        self.equation_names = (
+        """Numbers of nodes and of middles of sections."""
+        return int(self.sections), int(self.sections)
+
+    @when_asked
+    def names(self) -> tuple[str, ...]:
+        """Voltages of the nodes and of the middles of sections."""
+        numbers = range(1, self.n_diff + 1)
+        return (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
+
+    units = when_asked(lambda self: ("V",) * self.n)
+
+    @when_asked
+    def equation_names(self) -> tuple[str, ...]:
+        """Balances of currents."""
+        numbers = range(1, self.n_diff + 1)
+        return (
             *(f"current into node {k}" for k in numbers),
             *(f"current into the middle of section {k}" for k in numbers),
         )
-        return n, n
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
@@ -238,8 +247,9 @@ class TransmissionLine(LibraryProblem):
         self._refuse_later(t)
         if self.feed == "end":
             return attach(np.zeros(self.n), self.n_diff)
-        half = 0.5 * self.amplitude
-        return attach(half - half * self._wave(t)[0], self.n_diff)
+        # 1 - cos(x) as 2 sin(x / 2)^2, which is as exact where it is small.
+        phase = 0.5 * (self._omega * t - self._phase())
+        return attach(self.amplitude * np.sin(phase) ** 2, self.n_diff)
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative of the solution; raises like :meth:`u_exact`."""

@@ -401,6 +401,18 @@ def _factorize(a: Any, h: Any) -> Any:
     return True
 
 
+@_view.method()
+def _factorize_real(a: Any, h: Any) -> Any:
+    if a.refactorize == 0:
+        return a.factorize(h)
+    x = a.numbers
+    x.factored = 0.0
+    a.counts.factorization += 1
+    complexes(a.coefficients)[0] = h / x.linearized * x.gamma
+    which = (a.own, 0, 0)
+    return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
+
+
 @within_compiled
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""

@@ -24,7 +24,7 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.linear import SUPERNODES, superlu
+from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.machine import call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
@@ -188,7 +188,7 @@ class SparseStages(MachineStages):
         for k, factors, pattern in kept["kept"]:
             self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
         for k in kept["outside"]:
-            self._outside[k] = self._factorized_by_superlu(self._matrix(k))
+            self._outside[k] = sparse_factors(self._matrix(k))
         self._vain, self._checked = kept["vain"], kept["checked"]
 
     # --- called by compiled code ----------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class SparseStages(MachineStages):
         if not np.isfinite(matrix.data).all():
             return 0
         try:
-            lu = self._factorized_by_superlu(matrix)
+            lu = sparse_factors(matrix)
             if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= SETTINGS.most_short_lived:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
@@ -225,11 +225,6 @@ class SparseStages(MachineStages):
         except SingularMatrixError:
             return 0
         return 1
-
-    @staticmethod
-    def _factorized_by_superlu(matrix: Any) -> Any:
-        # SuperLU sorts indices in place where they are not in order.
-        return superlu(matrix if matrix.has_canonical_format else matrix.copy(), **SUPERNODES)
 
     def _matrix(self, k: int) -> Any:
         c = self._arrays["coefficients"][k]

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
-from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import fields
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
@@ -293,7 +293,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     if not w.add_start_residual(t0, 1.0) or not w.linearize_step(t0, h):
         return np.inf
     x.linearized = h * x.gamma
-    return w.filtered() if w.factorize(h) else np.inf
+    return w.filtered() if w.factorize_real(h) else np.inf
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -572,19 +572,28 @@ class Simultaneous:
 
     def factorize(self, h: float) -> bool:
         """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
+        if not self._factorize(h, self.real, *self.pairs):
+            return False
+        self.numbers.factored = h
+        return True
+
+    def _factorize(self, h: float, *eigenvalues: Any) -> bool:
         self.numbers.factored = 0.0
         try:
-            self._factors = [self._factorized(h * value) for value in (self.real, *self.pairs)]
+            self._factors = [self._factorized(h * value) for value in eigenvalues]
         except (SingularMatrixError, RuntimeError, ValueError):
             return False
         self.counts.factorization += len(self._factors)
-        self.numbers.factored = h
         return True
+
+    def factorize_real(self, h: float) -> bool:
+        """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
+        return self._factorize(h, self.real) if sparse.issparse(self._mass) else self.factorize(h)
 
     def _factorized(self, c: Any) -> Any:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
-            return superlu(matrix.tocsc()).solve
+            return sparse_factors(matrix).solve
         with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
             factors = lu_factor(matrix, check_finite=False)
         if not np.abs(np.diagonal(factors[0])).all():

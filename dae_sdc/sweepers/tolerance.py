@@ -299,7 +299,9 @@ class Tolerance:
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
-        counted = np.array([name not in self.left_out for name in problem.names[:size]], dtype=np.float64)
+        counted = np.ones(size)
+        if self.left_out:
+            counted[[name in self.left_out for name in problem.names[:size]]] = 0.0
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
 
 
