@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sparse
 
 import dae_sdc as ds
 from dae_sdc import cli
+from dae_sdc.plotting.runs import WITH, WITHOUT, Run
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:
@@ -187,3 +189,20 @@ def test_the_number_of_unknowns_of_a_function_is_found():
 def test_fixed_values_do_not_order_the_unknowns_of_a_function():
     with pytest.raises(ds.InputError, match="do not say where they stand in u"):
         ds.solve(lambda t, u, du: du + u, fixed={"x": 1.0}, guesses={"y": 1.0})
+
+
+def test_a_function_that_was_read_knows_its_algebraic_unknowns(tmp_path: Path) -> None:
+    def equations(t: float, u: Any, du: Any) -> Any:
+        force, x = u
+        return [force - np.cos(x), du[1] + force]
+
+    start = {"force": np.cos(0.5), "x": 0.5}
+    out = tmp_path / "run.npy"
+    read = ds.solve(equations, u0=start, t_end=1.0, rtol=1e-6, out=out)
+    assert read.parameters["n_diff"] == 1 and read.parameters["algebraic"] == ["force"]
+    assert ds.load(out).parameters["algebraic"] == ["force"]
+    kinds = {name: unknown.kind for name, unknown in Run("run", ds.load(out)).unknowns.items()}
+    assert kinds == {"force": WITHOUT, "x": WITH}
+    called = ds.solve(equations, u0=start, t_end=1.0, rtol=1e-6, trace=False)
+    assert called.parameters["n_diff"] == 2 and called.parameters["algebraic"] == []
+    assert ds.solve("pendulum", rtol=1e-4, t_end=0.1).parameters["algebraic"] == ["lambda"]

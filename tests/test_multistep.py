@@ -322,6 +322,25 @@ def test_all_components_of_daes_have_the_order_of_the_method(name: str, problem:
     check_orders(problem, name, *WINDOWS[problem], MULTISTEP[name].orders[index])
 
 
+def free_motion_on_a_circle(t: float, u: Any, du: Any) -> Any:
+    x, y, vx, vy, multiplier = u
+    forces = du[2] + multiplier * x, du[3] + multiplier * y
+    return [du[0] - vx, du[1] - vy, *forces, x**2 + y**2 - 1.0]
+
+
+@pytest.mark.parametrize(("k", "order", "factor"), [(2, 3, -1.0), (3, 3, 1.0), (4, 5, 4.0 / 3.0)])
+def test_the_multiplier_of_even_turning_has_an_odd_order(k: int, order: int, factor: float) -> None:
+    """The error of a formula of even k is an odd power of i dt there, which turns and does not brake."""
+    start = {"x": 1.0, "y": 0.0, "vx": 0.0, "vy": 1.0, "lambda": 1.0}
+    changes = []
+    for dt in (0.1, 0.05, 0.025):
+        u = ds.solve(free_motion_on_a_circle, u0=start, sweeper=f"bdf{k}", dt=dt, t_end=2.0).u
+        changes.append(u[-1, 4] - u[len(u) // 2, 4])
+    # The real part of sum_j (1 - exp(-i dt))^j / (j dt), four times in the time 1.
+    assert changes[-1] == pytest.approx(factor * 0.025**order, rel=0.05)
+    assert np.log2(changes[-2] / changes[-1]) == pytest.approx(order, abs=ORDER)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_ordinary_equations_are_solved_to_the_order_of_the_method(name: str) -> None:
     check_orders(Rotation, name, 4.0, (80, 100, 140), MULTISTEP[name].orders[0])

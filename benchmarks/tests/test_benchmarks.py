@@ -654,7 +654,7 @@ def test_polynomial_systems_are_held_against_what_is_known(
 
 def test_every_file_of_a_study_registers_it(checkout: Path) -> None:
     folder = checkout / "benchmarks" / "studies"
-    found = {path.stem for path in folder.iterdir() if path.stem[0] not in "._"}
+    found = {path.stem.replace("_", "-") for path in folder.iterdir() if path.stem[0] not in "._"}
     assert set(STUDIES) == found
     page = (checkout / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for name in STUDIES:

@@ -82,11 +82,12 @@ class Run:
                 f"column 'u' of the result holds {kind}, not real numbers; restore the file or run it again"
             )
         n = int(np.prod(kind.shape))
-        names, units, n_diff = _names(result, n)
+        names, units, algebraic = _names(result, n)
         more, more_units = _eliminated(result)
         self.time_unit = result.units.get("t") or "s"
         # Where all are called differential, nobody may have looked.
-        kinds = [WITH if n_diff < n else ""] * n_diff + [WITHOUT] * (n - n_diff)
+        other = WITH if algebraic else ""
+        kinds = [WITHOUT if name in algebraic else other for name in names]
         state = zip(names, units, kinds, range(n), strict=True)
         self.unknowns = {name: Unknown(name, unit, kind, "u", at) for name, unit, kind, at in state}
         self.state_names = tuple(self.unknowns)
@@ -289,8 +290,8 @@ def thinned(places: Values, values: Values) -> tuple[Values, Values]:
     return places[keep], values[keep]
 
 
-def _names(result: Result, n: int) -> tuple[list[str], list[str], int]:
-    """Names, units and the number of differential unknowns, checked against ``n`` columns."""
+def _names(result: Result, n: int) -> tuple[list[str], list[str], list[str]]:
+    """Names and units of the unknowns and names of the algebraic ones, checked against ``n`` columns."""
     parameters = result.parameters
     names = parameters.get("names")
     units = parameters.get("units", [""] * n)
@@ -308,7 +309,13 @@ def _names(result: Result, n: int) -> tuple[list[str], list[str], int]:
         raise ResultFileError(
             f"parameter 'n_diff' of the result is {n_diff!r}, not a number from 0 to {n}; save it again"
         )
-    return [str(name) for name in names or ()], [unit or "" for unit in units], n_diff
+    told = [str(name) for name in names or ()]
+    algebraic = parameters.get("algebraic", told[n_diff:])
+    if not isinstance(algebraic, list) or not set(map(str, algebraic)) <= set(told):
+        raise ResultFileError(
+            f"parameter 'algebraic' of the result is {algebraic!r}, not a list of its unknowns; save it again"
+        )
+    return told, [unit or "" for unit in units], algebraic
 
 
 def _eliminated(result: Result) -> tuple[list[str], list[str]]:

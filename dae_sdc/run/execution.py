@@ -49,7 +49,7 @@ from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
 from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, parameters_of
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, kinds_of, parameters_of
 from dae_sdc.run.tracing import check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
@@ -376,7 +376,7 @@ class Execution:
                 "dt": self.dt,
                 "t0": t0,
                 "t_end": self.t_end,
-                "n_diff": problem.n_diff,
+                **kinds_of(problem),
                 "names": list(problem.names),
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,

@@ -534,6 +534,21 @@ def parameters_of(problem: ProblemDAE) -> dict[str, Any]:
     return {name: plain(value) for name, value in {**problem.params, **of_model}.items()}
 
 
+def kinds_of(problem: ProblemDAE) -> dict[str, Any]:
+    """The number of differential unknowns of a problem, and the names of the others, for a result file.
+
+    Unknowns of a plain function stand in any order; where it was read as equations, those whose derivatives
+    do not occur are algebraic.
+    """
+    form = getattr(problem, "form", None)
+    if form is None or problem.n_alg > 0:
+        algebraic = list(problem.names[problem.n_diff :])
+    else:
+        moving = {given.index for given in form.residual.inputs if given.kind == "du"}
+        algebraic = [name for i, name in enumerate(problem.names) if i not in moving]
+    return {"n_diff": problem.n - len(algebraic), "algebraic": algebraic}
+
+
 def plain(value: Any) -> Any:
     """A parameter in a form for a result file: complex numbers as text."""
     return str(value) if isinstance(value, complex) else value

@@ -41,7 +41,14 @@ from dae_sdc.run.callbacks import (
 )
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, parameters_of
+from dae_sdc.run.solution import (
+    DENSE_LIMIT,
+    Solution,
+    derivative_at_start,
+    kinds_of,
+    output_times,
+    parameters_of,
+)
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.sweepers.switching import PIECES, consistent_restart
@@ -352,7 +359,7 @@ class _Record:
                 **label,
                 "t0": task.t0,
                 "t_end": task.t_end,
-                "n_diff": problem.n_diff,
+                **kinds_of(problem),
                 "names": list(problem.names),
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,

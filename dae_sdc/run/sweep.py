@@ -227,7 +227,7 @@ def run_of(job: Job) -> Outcome:
         units=solution.units,
         others=others,
         other_units=() if solution.unknowns is None else solution.unknowns.units_of_removed,
-        about={name: about[name] for name in ("n_diff", "time_unit", "sweeper", "nodes")},
+        about={name: about[name] for name in ("n_diff", "algebraic", "time_unit", "sweeper", "nodes")},
         t=times,
         u=solution.u,
         more=more,

@@ -72,7 +72,7 @@ class Outcome:
         Unknowns of the state and their units, and those that were eliminated from a simplified model; empty
         where no solution was begun.
     about : mapping
-        ``n_diff``, ``time_unit`` and other settings that all runs share.
+        ``n_diff``, ``algebraic``, ``time_unit`` and other settings that all runs share.
     t : ndarray, shape (K,)
         Output times.
     u, more : ndarray, shape (k, n) and (k, m)
@@ -385,7 +385,7 @@ class Table:
         known = {tuple(row[column_of(name)] for name in self.over): row for row in earlier.data}
         rows = [known.get(values) for values in self.values]
         if any(row is not None and row["done"] for row in rows):
-            kept = ("names", "units", "others", "other_units", "n_diff", "time_unit")
+            kept = ("names", "units", "others", "other_units", "n_diff", "algebraic", "time_unit")
             about = earlier.result.parameters
             self.parameters |= {name: about[name] for name in kept if name in about}
             self.units |= earlier.result.units

@@ -156,7 +156,7 @@ class AccuracyGoal:
         self.iterate.accuracy = tolerance, self._forcing
 
     def take_status(self, status: int) -> None:
-        """Take the result of a sweep; CONVERGED if only multipliers still change, and only by rounding."""
+        """Take the result of a sweep; CONVERGED if unknowns still change only by rounding."""
         if status == TOO_SLOW and not self.iterate.nodes.shared and self._only_rounding():
             status = CONVERGED
         self.status = status

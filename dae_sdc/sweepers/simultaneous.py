@@ -404,7 +404,7 @@ class Simultaneous:
         return status
 
     def _only_rounding(self, t0: float, h: float) -> bool:
-        """Whether only multipliers still change, and only by rounding, see :func:`only_rounding`."""
+        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
         at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
         about = self.change, self.weights, self._multipliers, self.share
         return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)

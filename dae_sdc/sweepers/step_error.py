@@ -35,6 +35,10 @@ class StepErrorSettings:
     multiplier_amplification : float
         Rounding error of multipliers at the stages, relative to that of one implicit step of the same size:
         the inverse nodes enter once or twice.
+    amplification : float
+        Likewise for other unknowns, into which the errors of multipliers are integrated.
+    rounding_share : float
+        Part of the tolerance that rounding may take of unknowns that are no multipliers.
     """
 
     node_share: float = 0.003
@@ -42,6 +46,8 @@ class StepErrorSettings:
     largest_node_tolerance: float = 1e-3
     round_off_change: float = 10.0
     multiplier_amplification: float = 1000.0
+    amplification: float = 10.0
+    rounding_share: float = 0.01
 
 
 SETTINGS = StepErrorSettings()
@@ -94,10 +100,10 @@ def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
     return found
 
 
-def multiplier_noise(
+def rounding_noise(
     problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
 ) -> Vector | None:
-    """Error of multipliers by rounding of F in an implicit step; None if the matrix is singular.
+    """Error of the unknowns by rounding of F in an implicit step, shape (n,); None if the matrix is singular.
 
     Parameters
     ----------
@@ -120,17 +126,19 @@ def multiplier_noise(
     terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
-    noise: Vector = SETTINGS.multiplier_amplification * largest_of_all[which]
+    noise: Vector = largest_of_all * np.where(
+        which, SETTINGS.multiplier_amplification, SETTINGS.amplification
+    )
     return noise
 
 
 def only_rounding(
     problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
 ) -> bool:
-    """Whether only multipliers still change, and by no more than rounding of F explains.
+    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance.
 
-    Their weights are then lowered to the accuracy that can be reached: their rounding grows like 1 / dt or
-    faster.
+    The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows like
+    1 / dt or faster. That of other unknowns has to stay far below the tolerance.
 
     Parameters
     ----------
@@ -145,22 +153,26 @@ def only_rounding(
     share : float
         Part of the tolerance that the changes of all other unknowns may take.
     points : iterable
-        Tuples of an index into ``change``, and u, u', t and c for :func:`multiplier_noise` there.
+        Tuples of an index into ``change``, and u, u', t and c for :func:`rounding_noise` there.
     """
     change = np.abs(change)
     if not which.any() or not np.isfinite(change).all():
         return False
     with np.errstate(over="ignore"):
-        others = np.square(change * weights)[:, ~which].sum(axis=1)
-    if not others.max() <= problem.n * share**2:
+        others = np.where(which, 0.0, np.square(change * weights))
+    if not others.sum(axis=1).max() <= problem.n * max(share, SETTINGS.rounding_share) ** 2:
         return False
-    largest_noise = np.zeros(int(which.sum()))
+    largest_noise = np.zeros(problem.n)
     for rows, u, du, t, c in points:
-        noise = multiplier_noise(problem, u, du, t, c, which)
-        if noise is None or (change[rows][..., which] > noise).any():
+        noise = rounding_noise(problem, u, du, t, c, which)
+        if noise is None:
+            return False
+        larger = change[rows] > noise
+        left = np.where(larger, others[rows], 0.0).sum(axis=-1)
+        if larger[..., which].any() or not left.max() <= problem.n * share**2:
             return False
         np.maximum(largest_noise, noise, out=largest_noise)
-    weights[which] = np.minimum(weights[which], 1.0 / largest_noise)
+    weights[which] = np.minimum(weights[which], 1.0 / largest_noise[which])
     return True
 
 
