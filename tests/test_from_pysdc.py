@@ -20,6 +20,7 @@ from pySDC.projects.PinTSimE.switch_estimator import SwitchEstimator
 
 import dae_sdc as ds
 from dae_sdc.dae.adapter import adapted
+from dae_sdc.run.tracing import read
 from dae_sdc.sweepers.direct import DirectMethod
 
 QUIET = {"logger_level": 40, "dump_setup": False}
@@ -301,6 +302,56 @@ def test_solve_finds_the_index_of_a_problem_of_theirs() -> None:
     x, y, u, v, _ = solution.u[-1]
     assert abs(np.hypot(x, y) - 1.0) < 1e-6
     assert abs((u * u + v * v) / 2.0 + 9.8 * y) < 1e-4
+
+
+CHANGES_ITSELF = {"synchronous-machine": "sets T_m", "wscc9": "sets YBus"}
+"""Problems whose residual assigns to their attributes, which equations do not."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equations_of_a_problem_of_theirs_are_read_unless_it_changes_itself(case: str) -> None:
+    _, name, _, t0, *_ = CASES[case]
+    problem = adapted(peer(name))(newton_tol=1e-10)
+    reading = read(problem, np.array(problem.u_exact(t0)))
+    if case in CHANGES_ITSELF:
+        assert reading.equations.startswith("function: ") and CHANGES_ITSELF[case] in reading.equations
+    else:
+        assert reading.equations == "traced"
+        for way in (copy.copy, copy.deepcopy):
+            copied = way(problem)
+            u, du = (copied.state(np.random.default_rng(0).uniform(0.5, 1.0, problem.n)) for _ in range(2))
+            function = adapted(peer(name)(newton_tol=1e-10))
+            np.testing.assert_allclose(
+                copied.evaluate(u, du, 0.1), function.evaluate(u, du, 0.1), rtol=1e-12, atol=1e-12
+            )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"dt": 0.1, "sweeper": name} for name in ("fully-implicit", "constrained", "radau-iia-5")),
+        {"rtol": 1e-8},
+    ],
+)
+def test_a_problem_of_theirs_that_jumps_is_solved_across_its_event(options: dict[str, Any]) -> None:
+    solution = ds.solve(
+        peer("DiscontinuousTestDAE"), params={"newton_tol": 1e-10}, t0=4.0, t_end=5.0, **options
+    )
+    assert solution.success
+    np.testing.assert_allclose(
+        solution.u[-1], [50.0, np.sqrt(2499.0)], rtol=1e-12 if "dt" in options else 1e-8
+    )
+
+
+def test_values_that_a_problem_of_theirs_is_given_later_count() -> None:
+    problem = adapted(peer("ProblematicF")(newton_tol=1e-10))
+    for eta in (1.0, 2.0):
+        problem.eta = eta
+        read(made := copy.copy(problem))
+        states = made.state([0.3, 0.4]), made.state([0.1, 0.2])
+        np.testing.assert_allclose(made.evaluate(*states, 0.5), problem.evaluate(*states, 0.5), rtol=1e-14)
+    made.eta = 3.0
+    np.testing.assert_allclose(made.evaluate(*states, 0.5), problem.evaluate(*states, 0.5), rtol=1e-14)
 
 
 @pytest.mark.parametrize(
