@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import pickle
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from pySDC.implementations.convergence_controller_classes.basic_restarting impor
 from pySDC.projects.PinTSimE.switch_estimator import SwitchEstimator
 
 import dae_sdc as ds
+from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.events import LocateEvents
 from dae_sdc.dae.adapter import adapted
+from dae_sdc.run.tracing import ReadEquations, read
 from dae_sdc.sweepers.direct import DirectMethod
 
 QUIET = {"logger_level": 40, "dump_setup": False}
@@ -301,6 +305,114 @@ def test_solve_finds_the_index_of_a_problem_of_theirs() -> None:
     x, y, u, v, _ = solution.u[-1]
     assert abs(np.hypot(x, y) - 1.0) < 1e-6
     assert abs((u * u + v * v) / 2.0 + 9.8 * y) < 1e-4
+
+
+CHANGES_ITSELF = {"synchronous-machine": "sets T_m", "wscc9": "sets YBus"}
+"""Problems whose residual assigns to their attributes, which equations do not."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equations_of_a_problem_of_theirs_are_read_unless_it_changes_itself(case: str) -> None:
+    _, name, _, t0, *_ = CASES[case]
+    problem = adapted(peer(name))(newton_tol=1e-10)
+    reading = read(problem, np.array(problem.u_exact(t0)))
+    if case in CHANGES_ITSELF:
+        assert reading.equations.startswith("function: ") and CHANGES_ITSELF[case] in reading.equations
+    else:
+        assert reading.equations == "traced"
+        for way in (copy.copy, copy.deepcopy):
+            copied = way(problem)
+            u, du = (copied.state(np.random.default_rng(0).uniform(0.5, 1.0, problem.n)) for _ in range(2))
+            function = adapted(peer(name)(newton_tol=1e-10))
+            np.testing.assert_allclose(
+                copied.evaluate(u, du, 0.1), function.evaluate(u, du, 0.1), rtol=1e-12, atol=1e-12
+            )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"dt": 0.1, "sweeper": name} for name in ("fully-implicit", "constrained", "radau-iia-5")),
+        {"rtol": 1e-8},
+    ],
+)
+def test_a_problem_of_theirs_that_jumps_is_solved_across_its_event(options: dict[str, Any]) -> None:
+    solution = ds.solve(
+        peer("DiscontinuousTestDAE"), params={"newton_tol": 1e-10}, t0=4.0, t_end=5.0, **options
+    )
+    assert solution.success
+    np.testing.assert_allclose(
+        solution.u[-1], [50.0, np.sqrt(2499.0)], rtol=1e-12 if "dt" in options else 1e-8
+    )
+
+
+class Jumps(ds.ProblemDAE):
+    """y' = z up to y = 50, and constant from there on, as a user writes it."""
+
+    def __init__(self, newton_tol: float = 1e-10) -> None:
+        super().__init__(1, 1, newton_tol=newton_tol)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+        y, z = u
+        return [du[0] - z if y < 50.0 else du[0], y**2 - z**2 - 1.0]
+
+    def u_exact(self, t: float) -> list[float]:
+        s = min(t, float(np.arccosh(50.0)))
+        return [np.cosh(s), np.sinh(s)]
+
+
+CONTROLS: dict[str, dict[Any, Any]] = {
+    "none": {},
+    "events": {LocateEvents: {}},
+    "tolerance": {AdaptivityDAE: {"rtol": 1e-10, "t_end": 5.0}},
+}
+ALONE = [
+    (sweeper, "tolerance", 1) for sweeper in (ds.FullyImplicitDAE, ds.SemiImplicitDAE, ds.ConstrainedDAE)
+]
+"""Steps of a given accuracy are taken one at a time, and need an estimate of the error."""
+
+
+@pytest.mark.parametrize(
+    ("sweeper", "controls", "steps"),
+    [
+        *product(
+            (ds.FullyImplicitDAE, ds.SemiImplicitDAE, ds.ConstrainedDAE, ds.EDIRK4DAE),
+            ("none", "events"),
+            (1, 3),
+        ),
+        *ALONE,
+    ],
+)
+@pytest.mark.parametrize("problem", [Jumps, "DiscontinuousTestDAE"])
+def test_equations_are_read_in_a_description(problem: Any, sweeper: Any, controls: str, steps: int) -> None:
+    cls = peer(problem) if isinstance(problem, str) else problem
+    direct = issubclass(sweeper, DirectMethod)
+    given = {
+        "problem_class": cls,
+        "problem_params": {"newton_tol": 1e-10},
+        "sweeper_class": sweeper,
+        "sweeper_params": {} if direct else {"quad_type": "RADAU-RIGHT", "num_nodes": 3, "QI": "LU"},
+        "level_params": {"dt": 0.1, "restol": -1.0 if direct else 1e-10},
+        "step_params": {"maxiter": 1 if direct else 60},
+        "convergence_controllers": {kind: dict(own) for kind, own in CONTROLS[controls].items()},
+    }
+    params = {**QUIET, "mssdc_jac": False, "hook_class": [ReadEquations]}
+    controller = controller_nonMPI(steps, params, given)
+    P = controller.MS[0].levels[0].prob
+    for _ in range(2):
+        end, _ = controller.run(u0=P.u_exact(4.0), t0=4.0, Tend=5.0)
+        np.testing.assert_allclose(end, [50.0, np.sqrt(2499.0)], rtol=1e-9)
+
+
+def test_values_that_a_problem_of_theirs_is_given_later_count() -> None:
+    problem = adapted(peer("ProblematicF")(newton_tol=1e-10))
+    for eta in (1.0, 2.0):
+        problem.eta = eta
+        read(made := copy.copy(problem))
+        states = made.state([0.3, 0.4]), made.state([0.1, 0.2])
+        np.testing.assert_allclose(made.evaluate(*states, 0.5), problem.evaluate(*states, 0.5), rtol=1e-14)
+    made.eta = 3.0
+    np.testing.assert_allclose(made.evaluate(*states, 0.5), problem.evaluate(*states, 0.5), rtol=1e-14)
 
 
 @pytest.mark.parametrize(

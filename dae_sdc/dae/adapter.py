@@ -36,6 +36,8 @@ class AdaptedProblem(ProblemDAE):
     ----------
     original : pySDC.core.problem.Problem
         The problem as it is written, whose ``eval_f(u, du, t)`` is called with its own kind of mesh.
+    places, rows : ndarray of int, shape (n,)
+        Entries of the flattened mesh that are the unknowns, and those that are the equations.
 
     Raises
     ------
@@ -44,6 +46,9 @@ class AdaptedProblem(ProblemDAE):
     """
 
     original_class: ClassVar[type[Any]]
+    original: Any
+    places: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
 
     def __init__(self, **params: Any) -> None:
         self._adapt(self.original_class(**params))
@@ -63,7 +68,7 @@ class AdaptedProblem(ProblemDAE):
                 f"{'diff' if place < shape[1] else 'alg'}[{place % shape[1]}]" for place in places.tolist()
             )
         own = self.__dict__
-        own["_places"], own["_rows"] = places, rows
+        own["places"], own["rows"] = places, rows
         own["_meshes"] = original.dtype_u(original.init), original.dtype_f(original.init)
         own["original"] = original
 
@@ -78,10 +83,13 @@ class AdaptedProblem(ProblemDAE):
         theirs = original is not None and name not in self.__dict__ and not hasattr(type(self), name)
         if theirs and hasattr(original, name):
             setattr(original, name, value)
+            self.__dict__["_parameters"] = None  # those of equations that were read are packed anew
         else:
             super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+        if hasattr(type(self), "untraced"):  # its equations were read, and are part of its class
+            return object.__new__, (type(self),), self.__dict__
         return _remade, (self.original_class,), self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -90,9 +98,9 @@ class AdaptedProblem(ProblemDAE):
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
         """The residual F(t, u, u') of the original, shape (n,)."""
         place, slope = self._meshes
-        place.view(np.ndarray).reshape(-1)[self._places] = u
-        slope.view(np.ndarray).reshape(-1)[self._places] = du
-        values: Vector = np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self._rows]
+        place.view(np.ndarray).reshape(-1)[self.places] = u
+        slope.view(np.ndarray).reshape(-1)[self.places] = du
+        values: Vector = np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self.rows]
         return values
 
     def u_exact(self, t: float) -> npt.ArrayLike:
@@ -125,7 +133,7 @@ class AdaptedProblem(ProblemDAE):
         """A new state with the given n values, or with those of a mesh of the original."""
         array = values.view(np.ndarray) if isinstance(values, np.ndarray) else values
         if np.shape(array) == self._meshes[0].shape != (self.n,):
-            return attach(np.asarray(array, dtype=np.float64).reshape(-1)[self._places], self.n_diff)
+            return attach(np.asarray(array, dtype=np.float64).reshape(-1)[self.places], self.n_diff)
         return super().state(array)
 
 

@@ -67,6 +67,9 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
         by copies made through the constructor. It is what a predictor extrapolates and where an explicit
         first stage finds u'. Because it travels with the value, a rejected step that is repeated sees what it
         saw the first time.
+    sides : tuple of int or None
+        Signs of the switches of the problem, 1 or -1, that are in force from the end of a step on, for those
+        whose values there do not tell.
     provisional : bool
         Whether the step that should end here is not solved yet, because its own start is not final. Such a
         value is passed between steps that are computed together, and never ends a run or a block of steps.
@@ -85,6 +88,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
 
     n_diff: int | None = None
     polynomial: Any = None
+    sides: tuple[int, ...] | None = None
     provisional: bool = False
 
     def __new__(cls, init: Any, val: float = 0.0, **kwargs: Any) -> MeshDAE:
@@ -93,7 +97,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
             obj = np.ndarray.__new__(cls, init.shape, dtype=init.dtype, **kwargs)
             obj[...] = init
             obj.n_diff = init.n_diff
-            obj.polynomial = init.polynomial
+            obj.polynomial, obj.sides = init.polynomial, init.sides
             if init.provisional:
                 obj.provisional = True
             return obj

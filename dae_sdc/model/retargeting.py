@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 import scipy.sparse as sparse
+from pySDC.core.problem import Problem
 
+from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.reads import MISSING, Reads
@@ -23,6 +25,9 @@ from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, arra
 
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
 """Top-level modules whose functions are called without being copied."""
+
+PROJECTS: Final = "pySDC.projects."
+"""Where pySDC keeps problems, whose functions are copied as those of a user."""
 
 _MATH: Final = {
     **{
@@ -53,6 +58,13 @@ _READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
 def parameter_names(problem: ProblemDAE) -> list[str]:
     """Names of the public float attributes of a problem, without those that every problem has."""
     names = [name for name in vars(problem) if name not in _OF_EVERY_PROBLEM]
+    if isinstance(problem, AdaptedProblem):
+        own = problem.original
+        return [
+            name
+            for name in (*vars(own), *own.params)
+            if name[0] != "_" and name not in _OF_EVERY_PROBLEM and isinstance(getattr(own, name), float)
+        ]
     for cls in type(problem).__mro__:
         if not issubclass(cls, ProblemDAE) or cls is ProblemDAE:
             continue
@@ -103,6 +115,8 @@ class Retargeting:
         self._builtins = {**vars(builtins), **self._of_python()}
         self._root = problem
         self.problem = _Object(self, problem, symbols)
+        if isinstance(problem, AdaptedProblem):
+            self._kept(problem.original, _Object(self, problem.original, symbols))
 
     # Substitutes
 
@@ -266,7 +280,12 @@ def _substitutes() -> dict[int, Any]:
 
 
 def _is_foreign(function: FunctionType) -> bool:
-    return (function.__module__ or "").partition(".")[0] in FOREIGN
+    return _of_foreign_module(function)
+
+
+def _of_foreign_module(value: Any, more: frozenset[str] = frozenset()) -> bool:
+    module = getattr(value, "__module__", "") or ""
+    return module.partition(".")[0] in FOREIGN | more and not module.startswith(PROJECTS)
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -276,9 +295,12 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(constant)
 
 
+_NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
+
+
 def _is_own_class(value: Any) -> bool:
     """Whether a value is a class of the user whose methods may be called with expressions."""
-    foreign = (getattr(value, "__module__", "") or "").partition(".")[0] in FOREIGN | {"builtins", "dae_sdc"}
+    foreign = _of_foreign_module(value, _NOT_OF_USERS)
     return type(value) is not _FloatType and isinstance(value, type) and not foreign
 
 
@@ -287,7 +309,7 @@ def _is_plain_object(value: Any) -> bool:
     cls = type(value)
     if not isinstance(getattr(cls, "__dict__", None), type(vars(type))) or isinstance(value, type):
         return False
-    if (getattr(cls, "__module__", "") or "").partition(".")[0] in FOREIGN | {"builtins", "dae_sdc"}:
+    if _of_foreign_module(cls, _NOT_OF_USERS):
         return False
     if isinstance(
         value, np.ndarray | np.ufunc | Scalar | _Object | _Class | _Super | _Module | _Sparse | _Refused
@@ -348,6 +370,8 @@ class _Object:
             return symbols[name]
         if isinstance(target, ProblemDAE) and name in ("dtype_u", "dtype_f"):
             return functools.partial(_state, target)
+        if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
+            return functools.partial(mesh_of, target)
         if name in getattr(target, "__dict__", {}):
             work.reads.note(target, "attribute", name, target.__dict__[name])
             return work.of(target.__dict__[name])
@@ -433,11 +457,14 @@ def _super(work: Retargeting, cls: Any = None, owner: Any = None) -> Any:
 
 def _of_library(function: Any) -> bool:
     module = getattr(function, "__module__", "") or ""
-    return module.startswith(("dae_sdc.dae.", "dae_sdc.constrained.", "pySDC."))
+    own = module.startswith(("dae_sdc.dae.", "dae_sdc.constrained.", "pySDC."))
+    return own and not module.startswith(PROJECTS)
 
 
 def given_by_library(problem: ProblemDAE) -> bool:
     """Whether ``eval_f`` of a problem comes from a class of the library that builds it from parts."""
+    if isinstance(problem, AdaptedProblem):
+        return False
     return _of_library(_unguarded(inspect.getattr_static(type(problem), "eval_f")))
 
 
@@ -469,6 +496,16 @@ def _state(problem: ProblemDAE, init: Any = None, val: float = 0.0, **kwargs: An
         return init.copy()
     made = np.full(problem.n, val, dtype=object).view(SymbolArray)
     made.n_diff = problem.n_diff
+    return made
+
+
+def mesh_of(original: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+    """A flattened mesh of a problem of pySDC's DAE project; its parts ``diff`` and ``alg`` are its halves."""
+    if isinstance(init, SymbolArray):
+        return init.copy()
+    mesh = original.dtype_f(original.init)
+    made = np.full(mesh.size, val, dtype=object).view(SymbolArray)
+    made.n_diff = mesh.size // mesh.shape[0] if mesh.ndim == 2 else None
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from fractions import Fraction
@@ -119,8 +120,20 @@ class Scalar:
         return float(self.graph.numeric([self.node], lambda leaf: math.nan)[0])
 
 
+_ORDERS: Final = {
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
+
 def _operators(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    order = _ORDERS.get(name)
+
     def forward(self: Scalar, other: Any) -> Any:
+        if order is not None and isinstance(other, float) and math.isinf(other):
+            return order(0.0, other)  # as for every number
         return _elementwise(name, self, other) if _is_scalar(other) else NotImplemented
 
     def backward(self: Scalar, other: Any) -> Any:

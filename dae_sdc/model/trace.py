@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from dae_sdc.arguments import shown
+from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -24,7 +25,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.reads import Reads
-from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
+from dae_sdc.model.retargeting import Retargeting, given_by_library, mesh_of, parameter_names
 from dae_sdc.model.symbolic_parts import SymbolicParts
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
@@ -286,6 +287,8 @@ def _called(
             if by_parts:
                 parts = SymbolicParts(problem, work, graph, _kernel_parameters(problem, work))
                 residual: Any = problem.residual_of_parts(t, u, du, parts)
+            elif isinstance(problem, AdaptedProblem):
+                residual = _of_original(problem, work, u, du, t)
             else:
                 residual = work.problem.eval_f(u, du, t)
             found = entries_of(residual)
@@ -314,6 +317,17 @@ def _called(
         when = "on a path through its branches" if paths.branches else "with symbols"
         reason = f"stops {when} ({type(error).__name__}: {error})"
         raise _refused(problem, reason, error.__traceback__, work) from error
+
+
+def _of_original(
+    problem: AdaptedProblem, work: Retargeting, u: SymbolArray, du: SymbolArray, t: Scalar
+) -> SymbolArray:
+    """The residual of a problem of pySDC's DAE project, in the order of its packed equations."""
+    meshes = mesh_of(problem.original), mesh_of(problem.original)
+    for mesh, values in zip(meshes, (u, du), strict=True):
+        mesh[problem.places] = values
+    found: SymbolArray = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
+    return found
 
 
 def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pySDC.core.hooks import Hooks
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.counters import uncounted
@@ -79,7 +80,8 @@ def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     cls = problem if isinstance(problem, type) else type(problem)
     given = (getattr(problem, name, None) for name in ("residual_kernel", "jacobian", "residual_nodes"))
     own = next(one for one in cls.__mro__ if "eval_f" in vars(one))
-    of_library = own.__module__.startswith("dae_sdc.") and own.__module__ != "dae_sdc.model.functions"
+    users = ("dae_sdc.model.functions", "dae_sdc.dae.adapter")
+    of_library = own.__module__.startswith("dae_sdc.") and own.__module__ not in users
     return all(one is None for one in given) and not of_library
 
 
@@ -131,6 +133,29 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     if known.index is not None and not _declares_variables(problem):
         problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
     return Reading(problem, "traced", traced.model, known.form.systems, known.turns)
+
+
+class ReadEquations(Hooks):  # type: ignore[misc]
+    """Lets the problems of a run of pySDC's controllers compute with equations read from their ``eval_f``.
+
+    They are read when a run begins, as by ``solve``: compiled, and with branches as switches. Problems whose
+    equations cannot be read stay functions, which the log tells with the reason.
+
+    Examples
+    --------
+    >>> from dae_sdc.run.tracing import ReadEquations
+    >>> parameters = {"logger_level": 30, "hook_class": [ReadEquations]}
+    """
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Read the equations of all levels of a step."""
+        super().pre_run(step, level_number)
+        for level in step.levels:
+            problem = level.prob
+            if hasattr(type(problem), "untraced"):  # in an earlier run
+                continue
+            equations = read(problem, level.u[0]).equations
+            self.logger.info("equations of %s: %s", type(problem).__name__, equations)
 
 
 @dataclass(frozen=True)

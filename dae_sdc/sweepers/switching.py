@@ -80,12 +80,32 @@ class SwitchedSteps:
 
     def begin(self, u0: MeshDAE, t: float) -> None:
         """Take the signs at the start of a step, on whose branch it is solved."""
-        self._sides = () if self._problem.located else self._problem.sides(u0, t)
         self._known = np.empty(0), None
+        self._sides = () if self._problem.located else self._sides_at(u0, t)
+        self._take_branch(u0, t)
 
     def is_stale(self, u0: MeshDAE, t: float) -> bool:
         """Whether a step was given another start since, which is on another branch."""
-        return not self._problem.located and self._problem.sides(u0, t) != self._sides
+        return not self._problem.located and self._sides_at(u0, t) != self._sides
+
+    def _sides_at(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """The signs in force from a state on; at a zero those on which the last step has ended."""
+        found, last = self._problem.sides(u, t), u.sides
+        if last is None:
+            return found
+        values = self._problem.switches(u, t)
+        return tuple(
+            before if abs(value) <= SIDE_SLACK else side
+            for side, before, value in zip(found, last, values, strict=True)
+        )
+
+    def _take_branch(self, u0: MeshDAE, t: float) -> None:
+        """Let the problem compute on the branch of the step again, or where its values at a zero mislead."""
+        P = self._problem
+        if self._sides and (P.located or u0.sides is not None):
+            P.hold_sides(self._sides)
+            P.start_step(u0, t)
+            P.hold_sides(None)
 
     def end(self, u0: MeshDAE, t: float, dt: float, values: Vector, c: Vector, end: MeshDAE) -> MeshDAE:
         """The end of a step.
@@ -121,14 +141,14 @@ class SwitchedSteps:
             self._lowest(state, t + at * dt, self._sides) < -SIDE_SLACK
             for state, at in zip(states, (*c.tolist(), 1.0), strict=True)
         ):
+            end.sides = self._sides
             return end
         key = np.concatenate([[t, dt], u0, end])
         if self._known[1] is None or not np.array_equal(self._known[0], key):
             try:
                 self._known = key, self._in_pieces(u0, t, dt)
             finally:
-                P.hold_sides(None)
-                P.start_step(u0, t)
+                self._take_branch(u0, t)
         found = self._known[1]
         assert found is not None
         return found
@@ -149,7 +169,7 @@ class SwitchedSteps:
             found = self._first_zero(u, stages, sides)
             if found is None:
                 end = attach(stages.u[-1].copy(), P.n_diff)
-                end.polynomial = EndDerivative(stages.du[-1].copy())
+                end.polynomial, end.sides = EndDerivative(stages.du[-1].copy()), sides
                 return end
             theta, which = found
             u, t = self._up_to(u, t, theta * (t_end - t), which, sides)
@@ -157,6 +177,7 @@ class SwitchedSteps:
             P.hold_sides(sides)
             u = consistent_restart(P, u, t, PIECES.restart_step * dt)
             if t_end - t <= 4.0 * EPS * max(abs(t0), abs(t_end)):
+                u.sides = sides
                 return u
         raise SolveError(
             f"a switch of {type(P).__name__} changes its sign again and again at t={t:.10g}, more than "
