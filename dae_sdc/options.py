@@ -416,7 +416,8 @@ class Sharing(Group):
         "what the ranks of MPI share: the nodes of a step, the steps of a block, or both",
         "Values are 'nodes', 'steps' and 'both'. All ranks call, all return the same; rank 0 alone writes "
         "and shows progress. Where ranks share nodes, Q_Delta must be diagonal, and is MIN-SR-S if none is "
-        "given.",
+        "given. In :func:`dae_sdc.run.solve.solve` also 'auto': ranks share the stages of Radau IIA if the "
+        "first steps show that this is faster than a serial run.",
     )
 
 
@@ -652,6 +653,15 @@ class Ranks(Group):
     )
 
 
+def _number_of_threads(name: str, value: Any) -> None:
+    if value != "auto":
+        require_count(name, value)
+
+
+def _threads_from_text(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parallel(Ranks, Sharing):
     """Steps that iterate together, and processes."""
@@ -661,6 +671,15 @@ class Parallel(Ranks, Sharing):
         "time steps that iterate together (1; in parallel as many as the ranks allow)",
         "That is multi-step SDC, and PFASST with ``coarse_nodes``.",
         check=count(MOST_TOGETHER, "the number of steps that iterate together"),
+    )
+    threads: int | str | None = option(
+        None,
+        "threads that share the stages of a step of Radau IIA to a tolerance; auto measures if they pay (1)",
+        "The values are those of one thread. With 'auto' the first steps are measured, and "
+        "``parameters['sharing']`` of the solution says what was chosen and why.",
+        check=_number_of_threads,
+        read=_threads_from_text,
+        metavar="N",
     )
 
 

@@ -369,7 +369,7 @@ def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str 
     idle = given.chosen(Method, Sweeps, without=("sweeper",))
     if idle:
         raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
-    if parallel is not None:
+    if parallel is not None and not (parallel == "nodes" and cls.shares_stages()):
         raise InputError(
             f"the {cls.family} '{name}' has nothing that ranks could share; use an SDC sweeper "
             f"with --parallel"

@@ -53,6 +53,7 @@ from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, kin
 from dae_sdc.run.tracing import check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
+from dae_sdc.sweepers.direct import DirectMethod
 
 QUIET = logging.ERROR
 
@@ -96,6 +97,8 @@ class Execution:
         Messages on the start, and on the choice of the method.
     equations : str
         Message on whether the equations were traced from a function.
+    automatic : bool
+        Whether it was to be measured if threads or ranks pay.
     """
 
     given: SolveOptions
@@ -118,6 +121,8 @@ class Execution:
     sizes: str = ""
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
+    automatic: bool = False
+    sharing: str = ""
 
     @property
     def out(self) -> Any:
@@ -161,6 +166,9 @@ class Execution:
         self.bring_together(record)
         if watch is not None:
             self.singular = watch.message()
+        self.sharing = getattr(_sweepers(controller)[0], "sharing", "")
+        if self.automatic and not self.sharing:
+            self.sharing = f"serial: '{self.setup.label['sweeper']}' on one rank has nothing to share"
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
         for one in controller.convergence_controllers:
@@ -279,10 +287,15 @@ class Execution:
         team, sweepers = self.team, _sweepers(controller)
         problems = [level.prob for step in controller.steps for level in step.levels]
         work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
-        total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
+        total = dict(zip(COUNTERS, map(int, team.total(work, self._counting)), strict=True))
         if hasattr(sweepers[0], "charts"):
             total["charts"] = sweepers[0].charts
         return total
+
+    @property
+    def _counting(self) -> Any:
+        """The ranks that count work of their own; where they share stages, each counts all of it."""
+        return None if issubclass(self.setup.sweeper_class, DirectMethod) else self.team.comm
 
     def watching(self) -> list[type[Any]]:
         """The hook class that watches for singular points, in a list; an empty list if none is wanted."""
@@ -320,7 +333,8 @@ class Execution:
         if team.nodes is not None and len(record.rows):
             columns = record.rows.columns()
             work = np.column_stack([columns[name] for name in COUNTERS]).astype(float)
-            columns |= dict(zip(COUNTERS, team.total(work, team.nodes).T, strict=True))
+            nodes = self._counting and team.nodes
+            columns |= dict(zip(COUNTERS, team.total(work, nodes).T, strict=True))
             record.rows.fill(columns, record.rows.dense)
 
     def solution(
@@ -373,6 +387,7 @@ class Execution:
                 **setup.label,
                 **({"chosen_for": self.chosen} if self.chosen else {}),
                 **({"equations": self.equations} if self.equations else {}),
+                **({"sharing": self.sharing} if self.sharing else {}),
                 "dt": self.dt,
                 "t0": t0,
                 "t_end": self.t_end,

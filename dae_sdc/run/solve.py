@@ -22,6 +22,7 @@ from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_number
+from dae_sdc.launch import launched
 from dae_sdc.options import (
     ConsistentStart,
     Method,
@@ -66,8 +67,10 @@ from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
 from dae_sdc.sharing import tell
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
 INITIAL_SWEEPS = 20
@@ -107,6 +110,10 @@ def solve(given: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    measured = given.parallel == AUTO
+    if measured:
+        several = given.comm is not None or launched() > 1
+        given = replace(given, parallel="nodes" if several else None)
     # What is wrong on one rank alone must end the others too.
     made = _prepare_everywhere(given, everyone(given.parallel, given.comm))
     given = made.options
@@ -118,8 +125,9 @@ def solve(given: SolveOptions) -> Solution:
         raise InputError(unknown("sweeper", given.sweeper, (*SWEEPERS, *SOLVERS)))
     if given.max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
-    given, chosen = _with_method(given)
+    given, chosen = _with_method(given, measured)
     setup = setup_of(given)
+    _share_stages(given, setup, measured)
     poor = poor_choice(setup)
     if poor:
         tell(poor)
@@ -148,7 +156,7 @@ def solve(given: SolveOptions) -> Solution:
         with TimeBar(start, end, progress) if count is None else bar_of(count, "step", progress) as bar:
             run = Execution(given, setup, first, start, end, count, team, times, locates, saving)
             run.unknowns, run.started, run.chosen = made.unknowns, made.remark, chosen
-            run.equations = made.equations
+            run.equations, run.automatic = made.equations, measured or given.threads == AUTO
             return run.carry_out(bar)
 
 
@@ -195,12 +203,13 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     return solution
 
 
-def _with_method(given: SolveOptions) -> tuple[SolveOptions, str]:
+def _with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
     """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
     chosen = ""
     if given.sweeper is None:
         of_steps = given.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
-        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel):
+        shared = ("threads", *(("parallel", "comm") if measured else ()))
+        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
             given = replace(given, rtol=DEFAULT_RTOL)
         sweeper, chosen = _by_type(given)
         given = given if sweeper is None else replace(given, sweeper=sweeper)
@@ -233,6 +242,28 @@ def _by_type(given: SolveOptions) -> tuple[str | None, str]:
     assert isinstance(own, QuasilinearProblem)
     sweeper, reason = explicit_method(own)
     return sweeper or None, reason
+
+
+def _share_stages(given: SolveOptions, setup: Setup, measured: bool) -> None:
+    """Let threads or ranks share the stages of a step, where the method can."""
+    cls, name, threads = setup.sweeper_class, setup.label["sweeper"], given.threads
+    able = issubclass(cls, DirectMethod) and cls.shares_stages() and given.rtol is not None
+    if able:
+        shared = {"threads": threads, "measured": measured or None}
+        setup.description["sweeper_params"].update(
+            {key: value for key, value in shared.items() if value is not None}
+        )
+    elif threads not in (None, 1, AUTO):
+        raise InputError(
+            f"'{name}' has nothing that threads could share; they share the stages of Radau IIA, with rtol"
+        )
+    elif setup.parallel == "nodes" and (measured or issubclass(cls, DirectMethod)):
+        raise InputError(
+            f"ranks share the stages of Radau IIA with rtol, and the nodes of SDC sweepers with "
+            f"parallel='nodes'; got '{name}'{'' if given.rtol is None else ' with rtol'}"
+        )
+    if setup.parallel is not None and threads not in (None, 1, AUTO):
+        raise InputError("ranks share the work already; leave threads out, or start without MPI")
 
 
 def _check(given: SolveOptions, setup: Setup) -> None:

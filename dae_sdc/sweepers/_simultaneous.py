@@ -6,7 +6,9 @@ The addresses of everything are kept in one record, which compiles and is called
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import functools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.dae import residual_check
-from dae_sdc.dae.compiling import kept, lightly_optimized
+from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
     RecordView,
@@ -29,8 +31,10 @@ from dae_sdc.dae.machine import (
 from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
+from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
+from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 
 LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -53,11 +57,15 @@ class StagesMemory(ctypes.Structure):
     _fields_ = [
         ("numbers", StepNumbers),
         ("counts", Counts),
+        *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(
             ctypes.c_int64,
             "own",  # address of this structure
+            "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
+            "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
             "residual jacobian p",  # kernels, and their parameters
-            "dgetrf dgetrs zgetrf zgetrs small",  # functions of LAPACK, and see machine_newton.NodesMemory
+            "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
+            "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
             "m n pairs entries",  # numbers: of nodes, of unknowns, of complex pairs, of entries of a matrix
             "u0 du0 weights error sizes",  # (n,); the last are those of the unknowns in the run
             "guess du u value transformed change",  # (M, n)
@@ -68,13 +76,13 @@ class StagesMemory(ctypes.Structure):
             "stiffness",  # dF/du times the coefficient at which it was evaluated
             "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
             "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
-            "eigenvalues row",  # complex, (P,) and (n,)
+            "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
             "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages.
             "refactorize substitute multiply",
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
-            "data scratch",  # a matrix, complex, (entries,), and complex numbers, (3 n,)
+            "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
             "triangles",  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
             "patterns",  # addresses of the parts of the row patterns, integers, (P + 1, 3)
             "lasted",  # factorisations with the same pivots, integers, (P + 1,)
@@ -100,15 +108,24 @@ def finite(values: Any, count: Any) -> Any:
 
 
 @within_compiled
-def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
-    """The product of a matrix of shape (size, size) and ``size`` rows of n numbers, written to ``out_at``."""
+def combine(a: Any, chosen: Any, columns: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
+    """Rows of the product of a matrix of shape (m, m) and m rows of n numbers, written to ``out_at``.
+
+    Parameters
+    ----------
+    a : StagesMemory
+        Has m and n.
+    chosen, columns : tuple of int
+        First and last, exclusive, of the rows of the product, and of the columns of all.
+    """
+    size, n, start, end = a.m, a.n, columns[0], columns[1]
     matrix, rows, out = doubles(matrix_at), doubles(rows_at), doubles(out_at)
-    for i in range(size):
-        for j in range(n):
+    for i in range(chosen[0], chosen[1]):
+        for j in range(start, end):
             out[i * n + j] = matrix[i * size] * rows[j]
         for k in range(1, size):
             factor = matrix[i * size + k]
-            for j in range(n):
+            for j in range(start, end):
                 out[i * n + j] += factor * rows[k * n + j]
 
 
@@ -124,13 +141,13 @@ def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> 
 
 
 @within_compiled
-def put(a: Any) -> Any:
-    """Compute the values at the stages, u = u_0 + h A U."""
+def put(a: Any, start: Any, end: Any) -> Any:
+    """Compute the values at the stages, u = u_0 + h A U, of some unknowns."""
     m, n = a.m, a.n
-    combine(m, n, a.h_a, a.du, a.u)
+    combine(a, (0, m), (start, end), a.h_a, a.du, a.u)
     u0, u = doubles(a.u0), doubles(a.u)
     for i in range(m):
-        for j in range(n):
+        for j in range(start, end):
             u[i * n + j] += u0[j]
 
 
@@ -161,7 +178,7 @@ def _take_guess(a: Any) -> Any:
     guess, du = doubles(a.guess), doubles(a.du)
     for i in range(a.m * a.n):
         du[i] = guess[i]
-    put(a)
+    put(a, 0, a.n)
 
 
 @_view.method()
@@ -171,20 +188,30 @@ def _keep_iterate(a: Any) -> Any:
         guess[i] = du[i]
 
 
+@within_compiled
+def evaluate_stage(a: Any, i: Any) -> Any:
+    """F at stage i; whether it is finite."""
+    row = 8 * i * a.n
+    out, time = a.value + row, a.time + a.step * doubles(a.c)[i]
+    call_residual(a.residual, time, a.u + row, a.du + row, a.p, out)
+    return finite(doubles(out), a.n)
+
+
 @_view.method()
 def _residuals(a: Any, t0: Any, h: Any) -> Any:
-    m, row, c = a.m, 8 * a.n, doubles(a.c)
-    a.counts.rhs += m
-    for i in range(m):
-        u, du, out = a.u + i * row, a.du + i * row, a.value + i * row
-        call_residual(a.residual, t0 + h * c[i], u, du, a.p, out)
-    return finite(doubles(a.value), m * a.n)
+    a.counts.rhs += a.m
+    a.time, a.step = t0, h
+    if a.share != 0:
+        return call_at(a.share, (a.own, EVALUATE, a.m)) != 0
+    defined = True
+    for i in range(a.m):
+        defined = evaluate_stage(a, i) and defined
+    return defined
 
 
 @within_compiled
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
-    a.counts.solve += 1
     if a.substitute != 0:
         call_at(a.substitute, (a.own, 0, x_at))
     elif a.n <= LARGEST_LOOP_SOLVE:
@@ -196,39 +223,63 @@ def solve_real(a: Any, x_at: Any) -> Any:
 @within_compiled
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of complex eigenvalue k, in place: a row of real and a row of imaginary parts."""
-    a.counts.solve += 1
     if a.substitute != 0:
         call_at(a.substitute, (a.own, k + 1, x_at))
         return
-    n, x, row = a.n, doubles(x_at), complexes(a.row)
+    own_part = a.several * (k + 1)
+    row_at, small = a.row + 16 * a.n * own_part, a.small + 16 * own_part
+    n, x, row = a.n, doubles(x_at), complexes(row_at)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
     lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
     if n <= LARGEST_LOOP_SOLVE:
         mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
-        mn.lapack_solve(a.zgetrs, a.small, lu, pivots, a.row)
+        mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
     for j in range(n):
         x[j], x[n + j] = row[j].real, row[j].imag
 
 
+@within_compiled
+def solve_part(a: Any, k: Any) -> Any:
+    """Transform F into the rows of matrix k, and solve with it."""
+    n, first = a.n, a.m % 2
+    if k == 0:
+        if first == 1:
+            combine(a, (0, 1), (0, n), a.to, a.value, a.transformed)
+            solve_real(a, a.transformed)
+        return
+    row = first + 2 * (k - 1)
+    combine(a, (row, row + 2), (0, n), a.to, a.value, a.transformed)
+    solve_pair(a, k - 1, a.transformed + 8 * n * row)
+
+
+@within_compiled
+def spread_part(a: Any, part: Any, count: Any) -> Any:
+    """Transform one of ``count`` parts of the unknowns back to the stages, and correct these."""
+    m, n = a.m, a.n
+    start, end = n * part // count, n * (part + 1) // count
+    combine(a, (0, m), (start, end), a.back, a.transformed, a.value)
+    du, value = doubles(a.du), doubles(a.value)
+    for i in range(m):
+        for j in range(start, end):
+            du[i * n + j] -= value[i * n + j]
+    combine(a, (0, m), (start, end), a.h_a, a.value, a.change)
+    put(a, start, end)
+
+
 @_view.method()
 def _correct(a: Any) -> Any:
-    m, n = a.m, a.n
-    combine(m, n, a.to, a.value, a.transformed)
-    first = m % 2
-    if first == 1:
-        solve_real(a, a.transformed)
-    for k in range(a.pairs):
-        solve_pair(a, k, a.transformed + 8 * n * (first + 2 * k))
-    combine(m, n, a.back, a.transformed, a.value)
-    du, value = doubles(a.du), doubles(a.value)
-    for i in range(m * n):
-        du[i] -= value[i]
-    combine(m, n, a.h_a, a.value, a.change)
-    put(a)
+    if a.share != 0:
+        call_at(a.share, (a.own, SOLVE, a.pairs + 1))
+        call_at(a.share, (a.own, SPREAD, a.chunks))
+    else:
+        for k in range(a.pairs + 1):
+            solve_part(a, k)
+        spread_part(a, 0, 1)
     a.counts.newton += 1
-    return norm_of(a, a.change, m)
+    a.counts.solve += a.m % 2 + a.pairs
+    return norm_of(a, a.change, a.m)
 
 
 @within_compiled
@@ -365,38 +416,50 @@ def _row_growth(a: Any) -> Any:
     return growth
 
 
+@within_compiled
+def factorize_dense(a: Any, k: Any) -> Any:
+    """LU factors of matrix k, of which the first is real; False where it is singular."""
+    n, small, scale = a.n, a.small + 16 * a.several * k, complexes(a.coefficients)[k]
+    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
+    if k == 0:
+        lu, factor = doubles(a.real_lu), scale.real
+        for i in range(n):
+            for j in range(n):
+                lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
+        return mn.lapack_factor(a.dgetrf, small, a.real_lu, a.real_pivots)
+    matrix_at = a.pair_lu + 16 * n * n * (k - 1)
+    matrix = complexes(matrix_at)
+    for i in range(n):
+        for j in range(n):
+            matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
+    return mn.lapack_factor(a.zgetrf, small, matrix_at, a.pair_pivots + 4 * n * (k - 1))
+
+
+@within_compiled
+def factorize_part(a: Any, k: Any) -> Any:
+    """Factorise matrix k; False where it is singular."""
+    if a.refactorize == 0:
+        return factorize_dense(a, k)
+    which = (a.own, k, 0)
+    return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
+
+
 @_view.method()
 def _factorize(a: Any, h: Any) -> Any:
-    n, x = a.n, a.numbers
-    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
+    x, coefficients = a.numbers, complexes(a.coefficients)
     ratio = h / x.linearized
     x.factored = 0.0
     a.counts.factorization += 1 + a.pairs
-    if a.refactorize != 0:
-        coefficients = complexes(a.coefficients)
-        coefficients[0] = ratio * x.gamma
-        for k in range(a.pairs):
-            coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
-        for k in range(a.pairs + 1):
-            which = (a.own, k, 0)
-            if call_at(a.refactorize, which) == 0 and call_at(a.repivot, which) == 0:
-                return False
-        x.factored = h
-        return True
-    lu, factor = doubles(a.real_lu), ratio * x.gamma
-    for i in range(n):
-        for j in range(n):
-            lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
-    if not mn.lapack_factor(a.dgetrf, a.small, a.real_lu, a.real_pivots):
-        return False
+    coefficients[0] = ratio * x.gamma
     for k in range(a.pairs):
-        matrix_at, scale = a.pair_lu + 16 * n * n * k, ratio * complexes(a.eigenvalues)[k]
-        matrix = complexes(matrix_at)
-        for i in range(n):
-            for j in range(n):
-                matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-        if not mn.lapack_factor(a.zgetrf, a.small, matrix_at, a.pair_pivots + 4 * n * k):
+        coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
+    if a.share != 0:
+        if call_at(a.share, (a.own, FACTORIZE, a.pairs + 1)) == 0:
             return False
+    else:
+        for k in range(a.pairs + 1):
+            if not factorize_part(a, k):
+                return False
     x.factored = h
     return True
 
@@ -409,8 +472,9 @@ def _factorize_real(a: Any, h: Any) -> Any:
     x.factored = 0.0
     a.counts.factorization += 1
     complexes(a.coefficients)[0] = h / x.linearized * x.gamma
-    which = (a.own, 0, 0)
-    return call_at(a.refactorize, which) != 0 or call_at(a.repivot, which) != 0
+    if a.share != 0:
+        return call_at(a.share, (a.own, FACTORIZE, 1)) != 0
+    return factorize_part(a, 0)
 
 
 @within_compiled
@@ -462,7 +526,11 @@ def _times_mass(a: Any) -> Any:
 
 @_view.method()
 def _filtered(a: Any) -> Any:
-    solve_real(a, a.error)
+    a.counts.solve += 1
+    if a.share != 0:
+        call_at(a.share, (a.own, FILTER, 1))
+    else:
+        solve_real(a, a.error)
     return norm_of(a, a.error, 1)
 
 
@@ -487,11 +555,36 @@ with lightly_optimized():
 """Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address."""
 
 
+ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def _part_at(address: Any, kind: Any, part: Any) -> Any:
+    a = stages_at(address)
+    if kind == EVALUATE:
+        return int(evaluate_stage(a, part))
+    if kind == FACTORIZE:
+        return int(factorize_part(a, part))
+    if kind == SOLVE:
+        solve_part(a, part)
+    elif kind == SPREAD:
+        spread_part(a, part, a.chunks)
+    else:
+        solve_real(a, a.error)
+    return 1
+
+
+@once
+def part_function() -> Any:
+    """The C function that does one part of a piece of work, compiled when work is first shared."""
+    integer = types.int64
+    return c_function(_part_at, integer(integer, integer, integer))
+
+
 class MachineStages(Simultaneous):
     """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
 
-    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
-        super().__init__(problem, A, c)
+    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
+        super().__init__(problem, A, c, team)
         n = problem.n
         kernels: Any = problem.kernels
         self._owners = kernels
@@ -500,13 +593,19 @@ class MachineStages(Simultaneous):
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
         memory.m, memory.n, memory.pairs = len(c), n, len(self.pairs)
+        memory.chunks = 1 if team is None else team.at_once
+        memory.several = int(memory.chunks > 1)
+        self._copies = len(self.pairs) + 1 if memory.several else 1
+        self._raised: BaseException | None = None
+        self._shared = None if team is None else python_answer(self, MachineStages._share_parts)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
             "directions": residual_check.directions(n),
             "sizes": problem.run_scales.unknowns,
             "eigenvalues": np.ascontiguousarray(self.pairs),
-            "row": np.empty(n, dtype=np.complex128),
+            "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
+            "row": np.empty((self._copies, n), dtype=np.complex128),
         }
         self._parameters: Any = None
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
@@ -525,7 +624,7 @@ class MachineStages(Simultaneous):
             "real_pivots": np.empty(n, dtype=np.int32),
             "pair_lu": np.empty((pairs, n, n), dtype=np.complex128),
             "pair_pivots": np.empty((pairs, n), dtype=np.int32),
-            "small": np.array([n, 1, 0, ord("N")], dtype=np.int32),
+            "small": np.tile(np.array([n, 1, 0, ord("N")], dtype=np.int32), (self._copies, 1)),
         }
         tell_addresses(memory, self._arrays)
 
@@ -534,8 +633,31 @@ class MachineStages(Simultaneous):
         if p is not self._parameters:
             self._parameters = p
             self._memory.p = address(p)
+        shared = None if self.team is None or self.team.idle else self._shared
+        self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
         result: float = act(self._memory.own, what, t0, h, first, again)
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
         return result
+
+    def _share_parts(self, kind: int, count: int) -> int:
+        """Let the team do a piece of work, for compiled code."""
+        assert self.team is not None
+        m = len(self.c)
+        rows, ends = {
+            EVALUATE: (self.value, range(m + 1)),
+            SOLVE: (self.transformed, self._ends),
+            FILTER: (self.error[None], (0, 1)),
+        }.get(kind, (None, None))
+        return int(self.team.share(kind, functools.partial(self._do_part, kind), count, rows, ends))
+
+    def _do_part(self, kind: int, part: int) -> int:
+        done: int = part_function().ctypes(self._memory.own, kind, part)
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+        return done
 
     def begin(self, u0: Any, t0: float, h: float) -> bool:
         first = super().begin(u0, t0, h)
@@ -584,7 +706,23 @@ class MachineStages(Simultaneous):
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
-        return type(self)(self.problem, self.A, self.c)
+        return type(self)(self.problem, self.A, self.c, self.team)
+
+
+def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
+    """A C function that calls a method, and keeps what it raises until compiled code is left."""
+    known = weakref.ref(stages)
+
+    def call(_: int, k: int, argument: int) -> int:
+        own = known()
+        assert own is not None, "it is called by its own compiled code alone"
+        try:
+            return method(own, k, argument)
+        except BaseException as raised:
+            own._raised = raised
+            return 0
+
+    return ANSWER(call)
 
 
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,8 @@ from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
-from dae_sdc.sweepers._simultaneous import MachineStages, complexes, stages_at
+from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
+from dae_sdc.sweepers.teams import FACTORIZE
 
 
 @dataclass(frozen=True)
@@ -68,18 +69,19 @@ def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
     if factors[0] == 0:
         return 0
     size, mass, stiffness = a.entries, doubles(a.mass), doubles(a.stiffness)
-    coefficient = complexes(a.coefficients)[k]
+    coefficient, own_part = complexes(a.coefficients)[k], 16 * a.several * k
+    data_at, scratch = a.data + own_part * size, a.scratch + 3 * own_part * n
     pattern = mn.row_pattern_of(integers(a.patterns + 8 * mn.ROW_PARTS * k))
     if k == 0:
-        data = doubles(a.data)
+        data = doubles(data_at)
         for i in range(size):
             data[i] = mass[i] + coefficient.real * stiffness[i]
-        status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(a.scratch))
+        status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(scratch))
     else:
-        values = complexes(a.data)
+        values = complexes(data_at)
         for i in range(size):
             values[i] = mass[i] + coefficient * stiffness[i]
-        status = refactorized(pattern, complex_factors(factors, n), values, complexes(a.scratch))
+        status = refactorized(pattern, complex_factors(factors, n), values, complexes(scratch))
     if status != REFACTORIZED:
         return 0
     integers(a.lasted)[k] += 1
@@ -91,13 +93,15 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
     if factors[0] == 0:
         return call_at(a.solve_outside, (address, k, x_at))
+    own_part = 16 * a.several * k * n
+    scratch = a.scratch + 3 * own_part
     if k == 0:
-        solved(mn.real_factors(factors, n), x, x, doubles(a.scratch))
+        solved(mn.real_factors(factors, n), x, x, doubles(scratch))
         return 1
-    row = complexes(a.row)
+    row = complexes(a.row + own_part)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
-    solved(complex_factors(factors, n), row, row, complexes(a.scratch))
+    solved(complex_factors(factors, n), row, row, complexes(scratch))
     for j in range(n):
         x[j], x[n + j] = row[j].real, row[j].imag
     return 1
@@ -125,9 +129,6 @@ def functions() -> tuple[Any, Any, Any]:
     return tuple(made)
 
 
-ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-
-
 class SparseStages(MachineStages):
     """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern.
 
@@ -144,11 +145,10 @@ class SparseStages(MachineStages):
         self._arrays |= {
             "mass": np.zeros(entries),
             "stiffness": np.zeros(entries),
-            "coefficients": np.zeros(count, dtype=np.complex128),
             "indices": pattern.indices.astype(np.int32),
             "starts": pattern.indptr.astype(np.int32),
-            "data": np.empty(entries, dtype=np.complex128),
-            "scratch": np.empty(3 * problem.n, dtype=np.complex128),
+            "data": np.empty((self._copies, entries), dtype=np.complex128),
+            "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
             "triangles": np.zeros((count, mn.PARTS), dtype=np.int64),
             "patterns": np.zeros((count, mn.ROW_PARTS), dtype=np.int64),
             "lasted": np.zeros(count, dtype=np.int64),
@@ -157,8 +157,11 @@ class SparseStages(MachineStages):
         self._outside: dict[int, Any] = {}
         self._vain = [0] * count
         self._checked = False
-        self._raised: BaseException | None = None
-        self._called = _callback(self, SparseStages._repivot), _callback(self, SparseStages._solve_outside)
+        self._early = False
+        self._first = threading.Lock()
+        self._called = tuple(
+            python_answer(self, method) for method in (SparseStages._repivot, SparseStages._solve_outside)
+        )
         memory.repivot, memory.solve_outside = (
             ctypes.cast(function, ctypes.c_void_p).value for function in self._called
         )
@@ -172,11 +175,7 @@ class SparseStages(MachineStages):
             self._make_matrices()
             self.forget()
         self._time = t0 + 0.5 * h
-        result = super()._act(what, t0, h, first, again)
-        if self._raised is not None:
-            raised, self._raised = self._raised, None
-            raise raised
-        return result
+        return super()._act(what, t0, h, first, again)
 
     def get_state(self) -> dict[str, Any]:
         kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
@@ -191,16 +190,38 @@ class SparseStages(MachineStages):
             self._outside[k] = sparse_factors(self._matrix(k))
         self._vain, self._checked = kept["vain"], kept["checked"]
 
+    def _known(self, k: int) -> bool:
+        return k in self._kept or k in self._outside
+
+    def _do_part(self, kind: int, part: int) -> int:
+        if kind != FACTORIZE or (part and self._known(part)):
+            return super()._do_part(kind, part)
+        # The complex matrices begin with the pivots of the real one, in whichever order they come.
+        with self._first:
+            if part == 0 and self._early:
+                return 1
+            if part == 0 or not self._known(0):
+                found = super()._do_part(kind, 0)
+                self._early = bool(part and found)
+        return super()._do_part(kind, part) if part else found
+
+    def _share_parts(self, kind: int, count: int) -> int:
+        self._early = False
+        return super()._share_parts(kind, count)
+
     # --- called by compiled code ----------------------------------------------------------------------------
 
-    def _repivot(self, k: int, _: int) -> int:
-        """Factorise matrix k with pivots of its own; 0 where it is singular."""
+    def _check_pattern(self) -> None:
+        """Let the problem evaluate its Jacobian once, because its own method checks the sparsity pattern."""
         if not self._checked:
-            # Evaluated by the problem once, because its own method checks the sparsity pattern.
             n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
             self._checked = True
+
+    def _repivot(self, k: int, _: int) -> int:
+        """Factorise matrix k with pivots of its own; 0 where it is singular."""
+        self._check_pattern()
         known = k in self._kept
         if not known and k not in self._outside and 0 in self._kept:
             factors, pattern = self._kept[0]
@@ -247,19 +268,3 @@ class SparseStages(MachineStages):
             row: Vector = self._outside[k].solve(real + 1j * imaginary)
             real[:], imaginary[:] = row.real, row.imag
         return 1
-
-
-def _callback(stages: SparseStages, method: Callable[[SparseStages, int, int], int]) -> Any:
-    """A C function that calls a method, and keeps what it raises until compiled code is left."""
-    known = weakref.ref(stages)
-
-    def call(_: int, k: int, argument: int) -> int:
-        own = known()
-        assert own is not None, "it is called by its own compiled code alone"
-        try:
-            return method(own, k, argument)
-        except BaseException as raised:
-            own._raised = raised
-            return 0
-
-    return ANSWER(call)

@@ -85,6 +85,16 @@ class CoupledStages(ImplicitSystem):
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
         self.newton.solve(self)
 
+    def solve_step(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> bool:
+        """Solve with a Jacobian at each stage and damping; whether that succeeds."""
+        self.forget()
+        self.start(u0, guess, t0, dt)
+        try:
+            self.solve()
+        except SolveError:
+            return False
+        return True
+
     @property
     def where(self) -> str:
         """Step and number of stages for messages."""

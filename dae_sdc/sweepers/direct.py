@@ -12,6 +12,7 @@ from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, MissingPartError
+from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome
 
 
@@ -75,6 +76,8 @@ class DirectMethod(NotOfOthers):
     tolerance: Any
     u_secondary: Any
     _problem: ProblemDAE | None
+    _team: Team | None = None
+    _serial_remark = ""
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
@@ -172,6 +175,16 @@ class DirectMethod(NotOfOthers):
     def _end_step(self) -> None:
         """Put the value at the end of the solved step into ``level.uend``."""
         raise NotImplementedError
+
+    @classmethod
+    def shares_stages(cls) -> bool:
+        """Whether threads or ranks can share the stages of a step to a tolerance."""
+        return False
+
+    @property
+    def sharing(self) -> str:
+        """Who shared the stages, and why; empty where nobody was to share them."""
+        return self._serial_remark if self._team is None else self._team.remark
 
     def reset(self) -> None:
         """Drop matrices and the memory of steps, as if no step had been taken."""

@@ -28,6 +28,7 @@ from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
+from dae_sdc.sweepers.rank_team import team_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
@@ -43,6 +44,7 @@ from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
+from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
 
@@ -69,30 +71,30 @@ DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 """Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
 
 
-def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
+def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
     """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise.
 
     Parameters
     ----------
-    problem, A, c
+    problem, A, c, team
         The parameters of :class:`~dae_sdc.sweepers.simultaneous.Simultaneous`.
     """
     kernels = problem.kernels
     pattern = problem.sparsity
     if kernels is None or not kernels.jacobian:
-        return Simultaneous(problem, A, c)
+        return Simultaneous(problem, A, c, team)
     if problem.linear_solver not in (DENSE if pattern is None else SPARSE):
-        return Simultaneous(problem, A, c)
+        return Simultaneous(problem, A, c, team)
     if pattern is not None and getattr(pattern, "format", "") != "csc":
-        return Simultaneous(problem, A, c)
+        return Simultaneous(problem, A, c, team)
     module: Any
     made: Simultaneous
     if pattern is None:
         module = importlib.import_module("dae_sdc.sweepers._simultaneous")
-        made = module.MachineStages(problem, A, c)
+        made = module.MachineStages(problem, A, c, team)
     else:
         module = importlib.import_module("dae_sdc.sweepers._sparse_stages")
-        made = module.SparseStages(problem, A, c)
+        made = module.SparseStages(problem, A, c, team)
     return made
 
 
@@ -126,7 +128,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     params : dict
         pySDC's parameters of a sweeper; ``locate_switches`` (default True), as for
         :class:`~dae_sdc.sweepers.sdc.SpectralDeferredCorrectionDAE`; and in runs to a tolerance
-        ``tolerance``, a :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
+        ``tolerance``, a :class:`~dae_sdc.sweepers.tolerance.Tolerance`. Where all stages are solved together
+        to a tolerance, they can be shared: ``comm``, a communicator of MPI; ``threads``, a number or "auto";
+        ``measured``, whether it is measured if ranks pay.
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -159,6 +163,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         refuse_diagonalisation(given)
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
         given.setdefault("locate_switches", True)
+        self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
         adapt_level(level)
         self._problem: ProblemDAE | None = None
@@ -274,7 +279,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             factor = tableau.estimate_factor(tolerance.rtol, index, self._turns)
             self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
             return
-        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
+        about = problem.n, tableau.stages // 2 + 1
+        self._team, self._serial_remark = team_of(*about, **self._shared)
+        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c, self._team)
         index = max(problem.variable_index, default=1)
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
@@ -283,6 +290,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         stages.set_tolerance(share, self._weights.rtol)
+
+    @classmethod
+    def shares_stages(cls) -> bool:
+        """See :class:`DirectMethod`."""
+        return not cls.method.diagonally_implicit and estimates_error(cls.method)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
@@ -323,9 +335,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if (
             status in (DIVERGED, SLOW, UNRESOLVED)
             and self._repeated >= SETTINGS.repetitions
-            and self._solve_with_own_jacobians(stages)
+            and self._coupled.solve_step(u0, stages.guess, L.time, h)
         ):
             status = SOLVED
+            stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
         numbers = stages.numbers
         error = np.inf
         if status == SOLVED:
@@ -372,18 +385,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             # Matrices and contractions of a step that was too large say little about a smaller one.
             newton.forget()
             self.outcome = steps.unsolved(str(failure), 0, 0.0)
-
-    def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
-        """Solve with a Jacobian at each stage and damping, which a step across a kink may need."""
-        L, coupled = self.level, self._coupled
-        coupled.forget()
-        coupled.start(L.u[0], stages.guess, L.time, L.dt)
-        try:
-            coupled.solve()
-        except SolveError:
-            return False
-        stages.du[:], stages.u[:] = coupled.du, coupled.u
-        return True
 
     def _take(self, u: Any, du: Any) -> None:
         L = self.level

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding
+from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """Results of the Newton iterations of a step."""
@@ -317,6 +318,8 @@ class Simultaneous:
         Collocation matrix, nonsingular; its last row are the weights.
     c : ndarray, shape (M,)
         Nodes in units of the step.
+    team : Team, optional
+        Threads or ranks that share the matrices and stages.
 
     References
     ----------
@@ -325,7 +328,8 @@ class Simultaneous:
     Math. 86 (1997) 347.
     """
 
-    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
+    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
+        self.team = team
         self.problem, self.A, self.c = problem, np.ascontiguousarray(A), np.ascontiguousarray(c)
         self.nodes = tuple(self.c.tolist())
         basis = _coefficients(self.A.tobytes(), self.nodes)
@@ -334,6 +338,8 @@ class Simultaneous:
         self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle
         self.inverse = basis.inverse
         n, m = problem.n, len(c)
+        # The rows of the eigenbasis that belong to each matrix.
+        self._ends = [0, *range(m % 2, m + 1, 2)]
         self.u0, self.du0 = np.zeros(n), np.zeros(n)
         self.h_a = np.empty((m, m))
         self.guess, self.value, self.transformed, self.change = (np.zeros((m, n)) for _ in range(4))
@@ -394,6 +400,8 @@ class Simultaneous:
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""
+        if self.team is not None and self.team.next_step():
+            self.numbers.factored = 0.0
         status = self._advance(t0, h)
         if status != SOLVED and improve_differences(self.problem):
             self.forget()
@@ -448,7 +456,7 @@ class Simultaneous:
     @property
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return True
+        return self.team is None or not self.team.separate
 
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
@@ -485,18 +493,37 @@ class Simultaneous:
     def residuals(self, t0: float, h: float) -> bool:
         """F at the M stages; False where it is not finite."""
         self.times[:] = t0 + h * self.c
-        self.value[:] = self.problem.evaluate_nodes(self.u, self.du, self.times)
-        return bool(np.isfinite(self.value).all())
+        if self.team is None or not self.team.separate:  # threads would wait for each other in Python
+            self.value[:] = self.problem.evaluate_nodes(self.u, self.du, self.times)
+            return bool(np.isfinite(self.value).all())
+        counter = self.problem.work_counters["rhs"]
+        before, m = counter.niter, len(self.c)
+        done = self._share(CALL, self._evaluate_stage, m, self.value, range(m + 1))
+        counter.niter = before + m  # with those of other ranks
+        return done
+
+    def _evaluate_stage(self, i: int) -> bool:
+        at = slice(i, i + 1)
+        self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
+        return bool(np.isfinite(self.value[at]).all())
+
+    def _everywhere(self, do: Callable[[], Any]) -> Any:
+        """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
+        return do() if self.team is None else self.team.everywhere(do)
+
+    def _share(
+        self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None = None, ends: Any = None
+    ) -> bool:
+        """Do the parts of a piece of work, see :meth:`Team.share`."""
+        if self.team is None or self.team.idle:
+            return all(do(part) for part in range(count))
+        return self.team.share(kind, do, count, rows, ends)
 
     def correct(self) -> float:
         """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
         rows, first = self.transformed, len(self.c) % 2
         np.dot(self.to, self.value, out=rows)
-        if first:
-            rows[0] = self._factors[0](rows[0])
-        for i, solve in zip(range(first, len(rows), 2), self._factors[1:], strict=True):
-            x = solve(rows[i] + 1j * rows[i + 1])
-            rows[i], rows[i + 1] = x.real, x.imag
+        self._share(SOLVE, self._solve_system, len(self._factors), rows, self._ends)
         np.dot(self.back, rows, out=self.value)
         self.du -= self.value
         np.dot(self.h_a, self.value, out=self.change)
@@ -504,6 +531,15 @@ class Simultaneous:
         self.counts.newton += 1
         self.counts.solve += first + len(self.pairs)
         return self._weighted_norm(self.change)
+
+    def _solve_system(self, k: int) -> bool:
+        rows = self.transformed[self._ends[k] : self._ends[k + 1]]
+        if len(rows) == 1:
+            rows[0] = self._factors[k](rows[0])
+        elif len(rows):
+            x = self._factors[k](rows[0] + 1j * rows[1])
+            rows[0], rows[1] = x.real, x.imag
+        return True
 
     def _weighted_norm(self, rows: Vector) -> float:
         scaled = rows * self.weights
@@ -527,7 +563,7 @@ class Simultaneous:
             step = factor * direction * change
             u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
             at = attach(u, problem.n_diff), attach(du, problem.n_diff)
-            return np.array(problem.evaluate(*at, float(self.times[-1])))
+            return np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
 
         return is_small(above_noise(left, problem), last, relative, changed)
 
@@ -546,9 +582,9 @@ class Simultaneous:
         return self._linearize(self.u0, self.du0, t0)
 
     def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
-        n_diff = self.problem.n_diff
+        at = attach(u, self.problem.n_diff), attach(du, self.problem.n_diff)
         try:
-            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), t)
+            parts = self._everywhere(lambda: linearize(self.problem, *at, t))
         except EvaluationError:
             return False
         self._mass, self._stiffness = parts.mass, parts.stiffness
@@ -579,9 +615,17 @@ class Simultaneous:
 
     def _factorize(self, h: float, *eigenvalues: Any) -> bool:
         self.numbers.factored = 0.0
-        try:
-            self._factors = [self._factorized(h * value) for value in eigenvalues]
-        except (SingularMatrixError, RuntimeError, ValueError):
+        coefficients = [h * value for value in eigenvalues]
+        self._factors: list[Any] = [None] * len(coefficients)
+
+        def factorize_one(k: int) -> bool:
+            try:
+                self._factors[k] = self._factorized(coefficients[k])
+            except (SingularMatrixError, RuntimeError, ValueError):
+                return False
+            return True
+
+        if not self._share(FACTORIZE, factorize_one, len(coefficients)):
             return False
         self.counts.factorization += len(self._factors)
         return True
@@ -606,8 +650,8 @@ class Simultaneous:
 
     def add_start_residual(self, t0: float, factor: float) -> bool:
         """Add ``factor`` times F at the start of the step to the error; False where it is not finite."""
-        n_diff = self.problem.n_diff
-        value = self.problem.evaluate(attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
+        at = attach(self.u0, self.problem.n_diff), attach(self.du0, self.problem.n_diff)
+        value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
         self.error += factor * value
         return bool(np.isfinite(value).all())
 
@@ -617,9 +661,13 @@ class Simultaneous:
 
     def filtered(self) -> float:
         """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
-        self.error[:] = self._factors[0](self.error)
+        self._share(FILTER, self._filter, 1, self.error[None], (0, 1))
         self.counts.solve += 1
         return self._weighted_norm(self.error[None])
+
+    def _filter(self, _: int) -> bool:
+        self.error[:] = self._factors[0](self.error)
+        return True
 
 
 def _largest_of_rows(matrix: Any) -> Vector:

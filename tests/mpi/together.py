@@ -15,6 +15,7 @@ import events
 import in_pysdc
 import messages
 import paths
+import stages
 import starts
 from mpi4py import MPI
 
@@ -23,7 +24,7 @@ def main(directory: str) -> None:
     """Run all programs; those for two ranks on the first two."""
     world = MPI.COMM_WORLD
     two = world.Split(0 if world.rank < 2 else MPI.UNDEFINED, world.rank)
-    for program in (messages, adaptive, direct, in_pysdc, paths, starts):
+    for program in (messages, adaptive, direct, in_pysdc, paths, stages, starts):
         program.main(directory)
         world.Barrier()
     for program in (dense, events):

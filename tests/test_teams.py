@@ -1,0 +1,205 @@
+"""Threads and ranks that share the stages of a step: the values of one process, and one choice for all."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+from itertools import combinations_with_replacement, pairwise
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError
+from dae_sdc.sweepers import teams
+from dae_sdc.sweepers.rank_team import contiguous, team_of
+from dae_sdc.sweepers.runge_kutta import RadauIIA5DAE
+from dae_sdc.sweepers.teams import FACTORIZE, SOLVE, TEAM, Threads, Trial
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("transmission-line", {"params": {"sections": 60}, "rtol": 1e-6}),  # pivots are reused in compiled code
+    ("navier-stokes", {"params": {"cells": 12}, "rtol": 1e-5}),  # factors of SuperLU
+    ("ring-modulator", {"rtol": 1e-4, "t_end": 1e-5}),  # dense
+    ("pendulum", {"rtol": 1e-5, "nodes": 4, "t_end": 0.5}),  # an even number of nodes has one matrix more
+    ("simple", {"rtol": 1e-4}),
+]
+
+
+def rows(t: float, u: Any, du: Any) -> list[Any]:
+    """Decay in Python, of index 1."""
+    return [du[0] + u[1], u[1] - u[0]]
+
+
+@pytest.mark.parametrize(("problem", "settings"), CASES, ids=[name for name, _ in CASES])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_give_the_values_of_one_to_the_last_bit(
+    problem: str, settings: dict[str, Any], threads: int
+) -> None:
+    alone = ds.solve(problem, **settings)
+    shared = ds.solve(problem, threads=threads, **settings)
+    assert alone.success and shared.success
+    for name in ("t", "u", "du"):
+        np.testing.assert_array_equal(getattr(shared, name), getattr(alone, name), strict=True)
+    assert shared.stats == alone.stats
+    assert shared.parameters["sharing"] == f"{threads} threads"
+    assert "sharing" not in alone.parameters
+
+
+def test_threads_serve_functions_in_python() -> None:
+    given: dict[str, Any] = {"u0": [1.0, 1.0], "t_end": 1.0, "rtol": 1e-6, "trace": False}
+    alone, shared = ds.solve(rows, **given), ds.solve(rows, threads=2, **given)
+    np.testing.assert_array_equal(shared.u, alone.u)
+    assert abs(shared.u[-1, 0] - np.exp(-1.0)) < 1e-6
+
+
+def test_threads_alone_leave_the_default_method() -> None:
+    alone, shared = ds.solve("simple"), ds.solve("simple", threads=2)
+    assert shared.parameters["sweeper"] == alone.parameters["sweeper"]
+    np.testing.assert_array_equal(shared.u, alone.u)
+
+
+def test_a_pool_ends_with_its_solver() -> None:
+    def working() -> int:
+        return sum(thread.name == "dae_sdc stages" for thread in threading.enumerate())
+
+    before = working()
+    pool = Threads(3)
+    assert pool.share(SOLVE, lambda part: 1, 4, None, None)
+    assert working() == before + 2
+    del pool
+    gc.collect()
+    until = monotonic() + 30.0
+    while working() > before and monotonic() < until:
+        sleep(0.01)
+    assert working() == before
+
+
+def test_every_part_is_done_once_and_the_first_error_is_raised_when_all_have_ended() -> None:
+    pool, done = Threads(2), []
+
+    def part(k: int) -> int:
+        done.append(k)
+        if k in (1, 2):
+            raise ValueError(f"part {k}")
+        return 1
+
+    for _ in range(3):
+        done.clear()
+        with pytest.raises(ValueError, match="part 1"):
+            pool.share(FACTORIZE, part, 5, None, None)
+        assert sorted(done) == [0, 1, 2, 3, 4]
+    assert pool.share(FACTORIZE, lambda k: 1, 5, None, None)
+    assert not pool.share(FACTORIZE, lambda k: k != 3, 5, None, None)
+
+
+def test_parts_are_shared_out_by_the_time_they_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teams, "TEAM", teams.TeamSettings(takes_over=False))
+    job = teams._Job(lambda part: 1, [1.0, 3.5, 3.5, 1.0, 1.0], 2)
+    loads = [sum(job.costs[part] for part in given) for given in job.given]
+    assert max(loads) == 5.5 and sum(loads) == 10.0
+
+
+@pytest.mark.parametrize("costs", [[1.0, 2.0, 2.0], [1.0, 3.5, 3.5, 3.5], [1.0] * 7, [5.0, 1.0, 1.0, 1.0]])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_blocks_of_neighbours_have_the_least_largest_cost(costs: list[float], size: int) -> None:
+    def busiest(bounds: Any) -> float:
+        return max(sum(costs[a:b]) for a, b in pairwise(bounds))
+
+    bounds = contiguous(costs, size)
+    assert len(bounds) == size + 1 and bounds == sorted(bounds) and (bounds[0], bounds[-1]) == (0, len(costs))
+    inner = combinations_with_replacement(range(len(costs) + 1), size - 1)
+    assert busiest(bounds) == min(busiest((0, *cuts, len(costs))) for cuts in inner)
+
+
+@pytest.mark.parametrize(("shared", "pays"), [(0.6, True), (0.94, True), (0.96, False), (5.0, False)])
+def test_the_faster_way_is_chosen_after_two_steps(shared: float, pays: bool) -> None:
+    trial = Trial(False)
+    for way in (False, True):
+        trial.next_step(lambda times: times)
+        assert trial.shared is way and not trial.settled
+        for kind, seconds in ((SOLVE, 1.0), (FACTORIZE, 4.0)):
+            # The first call of a kind takes longer than the others.
+            for first in (10.0, 1.0, 1.0):
+                trial.note(kind, first * seconds * (shared if way else 1.0))
+    trial.next_step(lambda times: times)
+    assert trial.settled and trial.shared is pays
+    assert trial.ratio == pytest.approx(shared)
+
+
+def test_a_kind_of_work_that_was_not_met_is_waited_for() -> None:
+    trial = Trial(False)
+    trial.next_step(lambda times: times)
+    trial.note(SOLVE, 1.0)
+    trial.note(FACTORIZE, 10.0)
+    trial.next_step(lambda times: times)
+    trial.note(SOLVE, 2.0)
+    trial.next_step(lambda times: times)
+    assert not trial.settled
+    trial.note(FACTORIZE, 5.0)
+    trial.next_step(lambda times: times)
+    assert trial.settled and trial.shared
+
+
+def test_the_result_says_what_was_chosen_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = ds.solve("pendulum", rtol=1e-5, threads="auto", parallel="auto")
+    least = TEAM.least_unknowns
+    assert small.parameters["sharing"] == (
+        f"serial: 5 unknowns are fewer than {least}, from which on sharing pays"
+    )
+    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", lambda: 2)
+    settings: dict[str, Any] = {"params": {"sections": least}, "rtol": 1e-6}
+    large, alone = (ds.solve("transmission-line", threads=way, **settings) for way in ("auto", None))
+    np.testing.assert_array_equal(large.u, alone.u)
+    assert "of the serial time on 2 threads" in large.parameters["sharing"]
+    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", lambda: 1)
+    assert team_of(10**4, 3, threads="auto")[1] == "serial: this process has one core"
+    other = ds.solve("simple", sweeper="semi-implicit", rtol=1e-4, threads="auto")
+    assert other.parameters["sharing"] == "serial: 'semi-implicit' on one rank has nothing to share"
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"threads": 0, "rtol": 1e-4}, "threads must be an integer, at least 1; got 0"),
+        ({"threads": "many", "rtol": 1e-4}, "threads must be an integer, at least 1; got 'many'"),
+        (
+            {"threads": 2, "sweeper": "semi-implicit", "rtol": 1e-4},
+            "'semi-implicit' has nothing",
+        ),
+        ({"threads": 2, "sweeper": "radau-iia-5", "dt": 0.1}, "'radau-iia-5' has nothing that threads"),
+    ],
+)
+def test_threads_without_effect_are_refused(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        ds.solve("simple", **settings)
+
+
+def test_a_copy_of_a_sweeper_keeps_the_pool() -> None:
+    import copy
+
+    pool = Threads(2)
+    assert copy.deepcopy(pool) is pool
+    assert RadauIIA5DAE.shares_stages() and not ds.BackwardEulerDAE.shares_stages()
+
+
+def test_ranks_that_share_stages_give_the_values_of_one_process(three_ranks: Path) -> None:
+    records = json.loads((three_ranks / "stages.json").read_text(encoding="utf-8"))
+    assert {record["ranks"] for record in records} == {1, 2, 3}
+    for record in records:
+        assert record["same_everywhere"] and record["equal"] and record["stats"], record
+        many = record["ranks"]
+        assert record["sharing"] == ("" if many == 1 else f"{many} ranks")
+
+
+def test_what_one_rank_raises_in_a_shared_stage_is_raised_on_all(three_ranks: Path) -> None:
+    found = json.loads((three_ranks / "stages_failed.json").read_text(encoding="utf-8"))
+    for name, ranks in found.items():
+        assert len(ranks) == 3, name
+        own, *others = ranks[1], ranks[0], ranks[2]
+        for text in others:
+            assert text in (own, f"RemoteError: {own.replace(': ', ' on rank 1: ', 1)}"), (name, ranks)
+        assert own != "", name
