@@ -116,6 +116,10 @@ class TimedComm:
         """As in MPI."""
         self._timed(OTHERS, message.nbytes if self.comm.Get_rank() == root else 0, "Bcast", message, root)
 
+    def Allreduce(self, message: Any, found: Any, **how: Any) -> None:
+        """As in MPI."""
+        self._timed(OTHERS, message.nbytes, "Allreduce", message, found, **how)
+
     def allgather(self, value: Any) -> Any:
         """As in mpi4py."""
         return self._timed(OTHERS, 0, "allgather", value)
@@ -333,7 +337,7 @@ def measure(
     # Made in turn: a rank that waits inside MPI takes the time of the others.
     kinds = [qdelta, *([BEST_SERIAL] if qdelta != BEST_SERIAL else [])]
     alone = [Run(work, nodes, kind) for kind in kinds] if root else []
-    _rest(comm)
+    rest(comm)
     together = Run(work, nodes, qdelta, TimedComm(comm))
     n = together.problem.n
     exchange, exchange_notes = together.exchanges()
@@ -349,11 +353,11 @@ def measure(
                 # One place is enough for what only ends up as a number of sweeps and their time.
                 for run, found in zip(alone, (serial, best)[: 1 + (core is None)], strict=False):
                     found.append(run())
-                _rest(comm)
+                rest(comm)
                 gathered = comm.gather(together(), root=0)
                 if root:
                     parallel.append(gathered)
-                _rest(comm)
+                rest(comm)
         finally:
             if core is not None:
                 os.sched_setaffinity(0, everywhere)
@@ -369,7 +373,7 @@ def measure(
         yield {**common, "qdelta": qdelta, "ranks": size, **found_parallel}
 
 
-def _rest(comm: Any) -> None:
+def rest(comm: Any) -> None:
     """A barrier in which waiting ranks sleep; those of MPI keep a core busy."""
     request = comm.Ibarrier()
     while not request.Test():

@@ -6,7 +6,9 @@ Example: dae-sdc info pendulum
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import inspect
+import os
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +18,7 @@ from qmat.qdelta import QDELTA_GENERATORS
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
+from dae_sdc.launch import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem
@@ -23,6 +26,13 @@ from dae_sdc.run.models import make_model
 from dae_sdc.run.results import provenance
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.teams import TEAM, cores
+
+MACHINE: Final = "machine"
+"""What stands for this machine in the place of a name."""
+
+THREAD_LIMITS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Variables of the environment that limit the threads of BLAS."""
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -30,12 +40,12 @@ if TYPE_CHECKING:
 
 @checked()
 def info(name: str | None = None) -> str:
-    """A description of a problem, model, sweeper or preconditioner; versions and machine without a name.
+    """A description of a problem, model, sweeper or preconditioner; versions without a name.
 
     Parameters
     ----------
     name : str, optional
-        A name that ``dae-sdc list`` shows.
+        A name that ``dae-sdc list`` shows, or "machine" for what could share the work of a run.
 
     Returns
     -------
@@ -54,6 +64,8 @@ def info(name: str | None = None) -> str:
     """
     if name is None:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
+    if name == MACHINE:
+        return "\n".join(f"{key:<16} {value}" for key, value in _machine().items())
     if name in PROBLEMS:
         return _problem(name, make_problem(name))
     if name in MODELS:
@@ -62,8 +74,25 @@ def info(name: str | None = None) -> str:
         return _sweeper(name, SWEEPERS[name])
     if name in QDELTA_GENERATORS:
         return _qdelta(name)
-    known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS]
+    known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS, MACHINE]
     raise InputError(unknown("problem, model, sweeper or preconditioner", name, known))
+
+
+def _machine() -> dict[str, str]:
+    """What there is to share the work of a run, and what 'auto' makes of it."""
+    limits = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
+    several, ranks = cores(), launched()
+    found = importlib.util.find_spec("mpi4py") is not None
+    if ranks > 1:
+        choice = f"1 or {ranks} ranks, with parallel='auto'"
+    else:
+        choice = f"1 or up to {several} threads, with threads='auto'" if several > 1 else "1 thread"
+    return {
+        "cores": f"{os.cpu_count()}, of which this process may use {several}",
+        "threads of BLAS": ", ".join(f"{name}={value}" for name, value in limits.items()) or "not limited",
+        "MPI": f"mpi4py is {'' if found else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
+        "auto": f"{choice}; serial below {TEAM.least_unknowns} unknowns",
+    }
 
 
 def _problem(name: str, problem: ProblemDAE) -> str:
@@ -175,7 +204,7 @@ def _sweeper(name: str, sweeper: type[Any]) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc info``."""
     parser.add_argument(
-        "name", nargs="?", help="problem, model, sweeper or preconditioner; without it, versions and machine"
+        "name", nargs="?", help="problem, model, sweeper, preconditioner or 'machine'; without it, versions"
     )
 
 

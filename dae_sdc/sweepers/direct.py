@@ -76,7 +76,7 @@ class DirectMethod(NotOfOthers):
     tolerance: Any
     u_secondary: Any
     _problem: ProblemDAE | None
-    _team: Team | None = None
+    team: Team | None = None
     _serial_remark = ""
     _solved = False
     _swept = False
@@ -184,7 +184,7 @@ class DirectMethod(NotOfOthers):
     @property
     def sharing(self) -> str:
         """Who shared the stages, and why; empty where nobody was to share them."""
-        return self._serial_remark if self._team is None else self._team.remark
+        return self._serial_remark if self.team is None else self.team.remark
 
     def reset(self) -> None:
         """Drop matrices and the memory of steps, as if no step had been taken."""

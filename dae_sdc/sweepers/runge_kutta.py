@@ -280,8 +280,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
             return
         about = problem.n, tableau.stages // 2 + 1
-        self._team, self._serial_remark = team_of(*about, **self._shared)
-        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c, self._team)
+        self.team, self._serial_remark = team_of(*about, **self._shared)
+        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c, self.team)
         index = max(problem.variable_index, default=1)
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)

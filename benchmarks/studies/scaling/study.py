@@ -204,7 +204,7 @@ def scaling(
     measured = []
     expected_rows = len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL))
     with rows.running(expected_rows, "row", progress) as bar:
-        with closing(_rows(asked, ranks, patience)) as news:
+        with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
                 bar.update(1)
@@ -242,11 +242,11 @@ def launcher() -> str:
     )
 
 
-def _rows(asked: str, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
-    """What the measuring processes print, row by row; they are gone when this ends, whatever happens."""
+def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
+    """What the ranks of a measuring module print, row by row; they are gone when this ends in any way."""
     if launched() > 1:
-        raise InputError("the study of scaling starts its processes itself; start it without mpirun")
-    command = [launcher(), "-n", str(ranks), *python("-m", "benchmarks.measuring.timing")]
+        raise InputError("studies of ranks start their processes themselves; start them without mpirun")
+    command = [launcher(), "-n", str(ranks), *python("-m", module)]
     given = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
     with TemporaryFile("w+") as complaints:
         with subprocess.Popen(
@@ -283,7 +283,7 @@ def _row(line: str) -> dict[str, Any]:
         row: dict[str, Any] = json.loads(line)
     except ValueError:
         raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
-    if "error" in row:
+    if row.keys() >= {"error", "kind"}:
         kind: type[DAEError] = InputError if row["kind"] == "input" else RemoteError
         raise kind(row["error"])
     return row

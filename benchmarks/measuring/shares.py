@@ -1,0 +1,359 @@
+"""Runs to a tolerance by one process, by threads and by ranks, taken in turn inside one job of MPI.
+
+The study "parallel" starts it as ``mpirun -n P python -m benchmarks.measuring.shares`` with the work as JSON
+on standard input; rank 0 prints a line of JSON for every way to run.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import quantiles
+from time import perf_counter, process_time, thread_time
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring import ida
+from benchmarks.measuring.timing import TimedComm, rest
+from dae_sdc.control.hooks import CheckInitialValue, StepRecord
+from dae_sdc.control.stepping import SteppingController
+from dae_sdc.errors import DAEError, InputError
+from dae_sdc.options import Steps
+from dae_sdc.run.adaptive import adapt, default_nodes, default_sweeper, stops_of
+from dae_sdc.run.description import describe, make_problem
+from dae_sdc.run.processes import world
+from dae_sdc.run.solve import CONTROLLER, solve
+from dae_sdc.sweepers import teams
+from dae_sdc.sweepers.tolerance import Tolerance
+
+SERIAL, THREADS, RANKS, SWEEPS, STEPS, LEVELS, IDA = (
+    *("serial", "threads", "ranks", "sdc", "mssdc", "pfasst", "ida"),
+)
+"""Ways to run: the default method by one, threads or ranks; SDC with shared nodes, or shared steps of a fixed
+size on one level or two; IDA."""
+
+REFERENCE_FACTOR = 1e-2
+"""Tolerance of the run that the errors of others are measured by, in units of theirs."""
+
+IDA_FACTORS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
+"""Tolerances of IDA that are tried, in units of that of the default method, until its error is as small."""
+
+STEPS_OF_BLOCKS = 16
+"""Number of steps of a fixed size where ranks share steps."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that is measured.
+
+    Parameters
+    ----------
+    problem : str
+        Name of the problem.
+    params : dict
+        Its parameters.
+    rtol : float
+        Relative tolerance.
+    t_end : float or None
+        End, if it is not that of the problem.
+    """
+
+    problem: str
+    params: dict[str, Any]
+    rtol: float
+    t_end: float | None = None
+
+
+@dataclass
+class Timing:
+    """What a run took.
+
+    Parameters
+    ----------
+    wall, computing : float
+        Seconds, and seconds of the busiest thread or of this rank on its core, outside MPI.
+    communication : list of float
+        Seconds of computing time in every call of MPI.
+    end : ndarray, shape (n,)
+        Value at the end.
+    steps, factorizations : int
+        Numbers of accepted steps and of factorised matrices.
+    """
+
+    wall: float
+    computing: float
+    communication: list[float]
+    end: NDArray[np.float64]
+    steps: int
+    factorizations: int
+
+
+class Run:
+    """The run of a case from its start, each time with a new controller, whose making is not timed.
+
+    Parameters
+    ----------
+    case : Case
+        What is solved.
+    way : str
+        :data:`SERIAL`, :data:`THREADS`, :data:`RANKS` or :data:`SWEEPS`.
+    threads : int, optional
+        Number of threads.
+    comm : TimedComm, optional
+        The ranks.
+    """
+
+    def __init__(
+        self, case: Case, way: str, threads: int | None = None, comm: TimedComm | None = None
+    ) -> None:
+        self.case, self.threads, self.comm = case, threads, comm
+        method: dict[str, Any] = {"sweeper": default_sweeper(case.rtol, None)}
+        if way == SWEEPS:
+            method = {"sweeper": "semi-implicit", "nodes": default_nodes(case.rtol)}
+        self.setup = describe(
+            case.problem, params=case.params, parallel=None if comm is None else "nodes", **method
+        )
+        problem = self.setup.problem
+        self.t0, end = problem.interval
+        self.t_end = end if case.t_end is None else case.t_end
+        self.u0 = problem.state(problem.u_exact(self.t0))
+        tolerance = Tolerance.checked(problem, case.rtol, None, ())
+        adapt(self.setup, tolerance, Steps(), self.t_end, stops_of(problem, self.t0, self.t_end))
+
+    def __call__(self) -> Timing:
+        """One run."""
+        description = self.setup.with_step(self.t_end - self.t0)
+        description["sweeper_params"] |= {} if self.comm is None else {"comm": self.comm}
+        description["sweeper_params"] |= {} if self.threads is None else {"threads": self.threads}
+        params = {**CONTROLLER, "hook_class": [CheckInitialValue, StepRecord]}
+        controller = SteppingController(params, description)
+        controller.show_stages(False)
+        calls = [] if self.comm is None else self.comm.calls
+        calls.clear()
+        gc.collect()
+        gc.disable()
+        try:
+            wall, cpu = perf_counter(), thread_time()
+            end, _ = controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end)
+            spent, wall = thread_time() - cpu, perf_counter() - wall
+        finally:
+            gc.enable()
+        level = controller.MS[0].levels[0]
+        pool = getattr(level.sweep, "team", None)
+        others = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
+        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+        return Timing(
+            wall,
+            max(spent - sum(call.cpu for call in calls), *others)
+            if others
+            else spent - sum(c.cpu for c in calls),
+            [call.cpu for call in calls],
+            np.array(end),
+            len(record.rows),
+            level.prob.work_counters["factorization"].niter,
+        )
+
+
+class BlockRun:
+    """A run of steps of a fixed size that ranks share, on one level or two; for ``comm`` None, in serial.
+
+    Parameters
+    ----------
+    case : Case
+        What is solved; its tolerance is that of the residuals.
+    way : str
+        :data:`STEPS` or :data:`LEVELS`.
+    comm : mpi4py.MPI.Intracomm
+        The ranks.
+    """
+
+    def __init__(self, case: Case, way: str, comm: Any) -> None:
+        problem = make_problem(case.problem, case.params)
+        start, end = problem.interval
+        end = end if case.t_end is None else case.t_end
+        self.given: dict[str, Any] = {
+            "params": case.params,
+            "sweeper": "semi-implicit",
+            "nodes": 5,
+            "t_end": end,
+        }
+        self.given |= {"dt": (end - start) / STEPS_OF_BLOCKS, "restol": 0.1 * case.rtol, "dense": False}
+        self.given |= {"parallel": "steps", "comm": comm} | ({"coarse_nodes": 3} if way == LEVELS else {})
+        self.case, self.comm = case, comm
+
+    def __call__(self) -> Timing:
+        """One run; what sets it up is timed too."""
+        self.comm.calls.clear()
+        wall, cpu = perf_counter(), process_time()
+        solution = solve(self.case.problem, **self.given)
+        spent, wall = process_time() - cpu, perf_counter() - wall
+        if not solution.success:
+            raise InputError(solution.message)
+        counts = solution.stats["steps"], solution.stats["factorization"]
+        return Timing(wall, spent, [], np.array(solution.u[-1]), *counts)
+
+
+def reference(case: Case) -> NDArray[np.float64]:
+    """The value at the end by a tighter tolerance."""
+    return Run(replace(case, rtol=REFERENCE_FACTOR * case.rtol), SERIAL)().end
+
+
+class Row:
+    """What becomes of repeated runs beside the serial ones that they took turns with."""
+
+    known: ClassVar[dict[str, NDArray[np.float64]]] = {}
+
+    @classmethod
+    def of(
+        cls, case: Case, way: str, workers: int, pinned: bool, runs: list[list[Timing]], serial: list[Timing]
+    ) -> dict[str, Any]:
+        """The entries of a row; ``runs`` has a list of the timings of all ranks for every repetition."""
+        if repr(case) not in cls.known:
+            cls.known[repr(case)] = reference(case)
+        exact, first = cls.known[repr(case)], runs[0][0]
+        scale = np.maximum(np.abs(exact), np.abs(exact).max())
+        busiest = [max(rank.computing for rank in ranks) for ranks in runs]
+        ratios = [one / alone.computing for one, alone in zip(busiest, serial, strict=True)]
+        walls = [max(r.wall for r in ranks) / alone.wall for ranks, alone in zip(runs, serial, strict=True)]
+        # Runs send the same messages; what a rank waits for others that are not on a processor is no part.
+        calls = [rank.communication for ranks in runs for rank in ranks]
+        messages = sum(min(each) for each in zip(*calls, strict=True))
+        low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
+        return {
+            **{"problem": case.problem, "n": len(exact), "rtol": case.rtol, "way": way, "workers": workers},
+            **{"pinned": pinned, "steps": first.steps, "factorizations": first.factorizations},
+            "error": float((np.abs(first.end - exact) / scale).max()),
+            "equal": all(np.array_equal(rank.end, serial[0].end) for ranks in runs for rank in ranks),
+            "computing": float(np.median(busiest)),
+            "ratio": float(np.median(ratios)),
+            "ratio_least": min(busiest) / min(one.computing for one in serial),
+            "communication": messages / min(busiest),
+            "wall": float(np.median([max(rank.wall for rank in ranks) for ranks in runs])),
+            **{"wall_low": low, "wall_ratio": middle, "wall_high": high},
+        }
+
+
+def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None) -> Iterator[dict[str, Any]]:
+    """Rows of the serial run, of threads and of IDA."""
+    serial = Run(case, SERIAL)
+    runs = {count: Run(case, THREADS, threads=count) for count in threads}
+    serial()
+    for run in runs.values():
+        run()
+    times: list[Timing] = []
+    found: dict[int, list[Timing]] = {count: [] for count in threads}
+    with_turns = teams.TEAM
+    for pinned in (False, True):
+        if pinned and core is None:
+            continue
+        times.clear()
+        everywhere = os.sched_getaffinity(0) if pinned else set()
+        if pinned and core is not None:
+            os.sched_setaffinity(0, {core})
+            # On one core, threads that take over the work of others would do it all.
+            teams.TEAM = replace(with_turns, takes_over=False)
+        try:
+            for one in found.values():
+                one.clear()
+            for _ in range(repetitions):
+                times.append(serial())
+                for count, run in runs.items():
+                    found[count].append(run())
+        finally:
+            teams.TEAM = with_turns
+            if pinned:
+                os.sched_setaffinity(0, everywhere)
+        yield Row.of(case, SERIAL, 1, pinned, [[one] for one in times], times)
+        for count, own in found.items():
+            yield Row.of(case, THREADS, count, pinned, [[one] for one in own], times)
+    yield from _by_ida(case, serial, times)
+
+
+def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, Any]]:
+    """The row of IDA at the loosest of the tolerances tried at which it is as accurate."""
+    if not ida.installed():
+        return
+    problem, exact = serial.setup.problem, Row.known[repr(case)]
+    try:
+        other = ida.Ida(problem, serial.t0, serial.t_end)
+    except InputError:  # the derivative at the start is not known
+        return
+    scale = np.maximum(np.abs(exact), np.abs(exact).max())
+    target = float((np.abs(times[0].end - exact) / scale).max())
+    for factor in IDA_FACTORS:
+        cpu = process_time()
+        found = other.run(factor * case.rtol)
+        cpu = process_time() - cpu
+        error = float((np.abs(found.end - exact) / scale).max())
+        if found.success and error <= target:
+            timing = Timing(found.time, cpu, [], found.end, 0, found.jacobian)
+            yield Row.of(case, IDA, 1, False, [[timing]] * len(times), times)
+            return
+
+
+def together(
+    case: Case, ways: Sequence[str], repetitions: int, core: int | None, comm: Any
+) -> Iterator[dict[str, Any]]:
+    """Rows of ranks, on rank 0 alone."""
+    root = comm.Get_rank() == 0
+    serial = Run(case, SERIAL) if root else None
+    if serial is not None:
+        serial()
+    rest(comm)
+    timed = TimedComm(comm)
+    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    for way in ways:
+        run = BlockRun(case, way, timed) if way in (STEPS, LEVELS) else Run(case, way, comm=timed)
+        run()
+        for pinned in (False, True):
+            if pinned and core is None:
+                continue
+            times, runs = [], []
+            if pinned and core is not None:
+                os.sched_setaffinity(0, {core})
+            try:
+                for _ in range(repetitions):
+                    if serial is not None:
+                        times.append(serial())
+                    rest(comm)
+                    gathered = comm.gather(run(), root=0)
+                    runs.append(gathered)
+                    rest(comm)
+            finally:
+                if pinned:
+                    os.sched_setaffinity(0, everywhere)
+            if root:
+                yield Row.of(case, way, comm.Get_size(), pinned, runs, times)
+            rest(comm)
+
+
+def main() -> int:
+    """Measure what standard input asks for."""
+    rank = 0
+    try:
+        comm = world()
+        rank = comm.Get_rank()
+        asked = comm.bcast(json.load(sys.stdin) if rank == 0 else None, root=0)
+        for given in asked["cases"]:
+            case = Case(**given)
+            how = asked["repetitions"], asked["core"]
+            rows = alone(case, asked["threads"], *how) if comm.Get_size() == 1 else None
+            for row in rows or together(case, asked["ways"], *how, comm):
+                print(json.dumps(row), flush=True)
+    except Exception as error:
+        text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
+        kind = "input" if isinstance(error, InputError) else "failure"
+        print(json.dumps({"error": text, "kind": kind, "rank": rank}), flush=True)
+        sys.stdout.flush()
+        os._exit(1)  # without a farewell to MPI, so that its launcher ends the others
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
