@@ -1,0 +1,71 @@
+"""The study of threads and ranks that share the default method."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from benchmarks.measuring import shares
+from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run, Timing
+from benchmarks.studies.parallel import SPANS, parallel, report
+from dae_sdc.errors import InputError
+
+CASE = Case("transmission-line", {"sections": 20}, 1e-6)
+
+
+def test_threads_take_turns_with_serial_runs() -> None:
+    rows = list(shares.alone(CASE, [2], 1, None))
+    assert [row["way"] for row in rows][:2] == [SERIAL, THREADS]
+    assert rows[0]["ratio"] == 1.0 and all(row["equal"] for row in rows[:2])
+    for row in rows:
+        assert row["computing"] > 0.0 and 0.0 < row["error"] < 1e-5
+        assert row["communication"] == 0.0
+
+
+def test_a_row_has_the_busiest_and_the_least_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    end = np.array([1.0, 2.0])
+    monkeypatch.setattr(Row, "known", {repr(CASE): np.array([1.0, 2.002])})
+    serial = [Timing(2.0, 1.0, [], end, 3, 9) for _ in range(3)]
+    runs = [
+        [Timing(1.5, 0.5, [0.1, 0.2], end, 3, 9), Timing(1.0, 0.6, [0.3, 0.1], end, 3, 9)],
+        [Timing(1.0, 0.4, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.5, [0.2, 0.2], end, 3, 9)],
+        [Timing(3.0, 0.9, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.7, [0.2, 0.2], end, 3, 9)],
+    ]
+    row = Row.of(CASE, "ranks", 2, True, runs, serial)
+    assert (row["ratio"], row["ratio_least"]) == (0.6, 0.5)
+    assert row["communication"] == pytest.approx((0.1 + 0.1) / 0.5)
+    assert (row["wall_low"], row["wall_ratio"], row["wall_high"]) == (0.625, 0.75, 1.125)
+    assert row["error"] == pytest.approx(1e-3, rel=1e-2) and row["equal"]
+
+
+def test_runs_have_nothing_of_each_other() -> None:
+    run = Run(CASE, SERIAL)
+    first, second = run(), run()
+    np.testing.assert_array_equal(first.end, second.end)
+    assert (first.steps, first.factorizations) == (second.steps, second.factorizations)
+
+
+def test_the_study_starts_ranks_and_reports() -> None:
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("needs mpi4py")
+    result = parallel(problems=["transmission-line"], sizes=[40], workers=[2], ways=["ranks"], repetitions=1)
+    ranks = result.data[result.data["way"] == "ranks"]
+    assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
+    assert "ranks" in report(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
+        ({"ways": ["trains"]}, "unknown way to run 'trains'"),
+        ({"workers": []}, "need at least one value of the number of workers"),
+        ({"repetitions": 0}, "repetitions must be"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_at_once(given: dict[str, list[str]], says: str) -> None:
+    assert set(SPANS) == {"transmission-line", "navier-stokes", "two-bit-adder"}
+    with pytest.raises(InputError, match=says):
+        parallel(**given)  # type: ignore[arg-type]
