@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton, NodeSystem
+from dae_sdc.dae.polynomial import reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
@@ -84,6 +86,25 @@ class CoupledStages(ImplicitSystem):
     def solve(self) -> None:
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
         self.newton.solve(self)
+
+    def solve_from(self, u0: MeshDAE, t0: float, dt: float) -> None:
+        """Solve a step from the extrapolated polynomial or, if that fails, from small steps."""
+        n_diff, polynomial = self.problem.n_diff, u0.polynomial
+        if reaches(polynomial, t0 + dt, self.problem.n):
+            guess = np.empty((len(self.c), self.problem.n))
+            nodes = tuple(self.c.tolist())
+            polynomial.extrapolate(t0, dt, nodes, guess, guess)
+            # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated, but not
+            # the unknowns themselves; kept constant, they could lead to a solution on another branch.
+            change = polynomial.continuation(t0, dt, nodes) @ polynomial.value[:, n_diff:]
+            change -= u0.view(np.ndarray)[n_diff:]
+            guess[:, n_diff:] = np.linalg.solve(dt * self.A, change)
+            self.start(u0, guess, t0, dt)
+            with suppress(SolveError):
+                self.solve()
+                return
+        self.start(u0, self.march(u0, t0, dt), t0, dt)
+        self.solve()
 
     def solve_step(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> bool:
         """Solve with a Jacobian at each stage and damping; whether that succeeds."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +19,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
+from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
@@ -416,30 +415,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._solve_one_by_one()
             self._written()
         else:
-            self._solve_together()
-
-    def _solve_together(self) -> None:
-        """Solve all stages at once, from the extrapolated polynomial or, if that fails, from small steps."""
-        L, stages, n_diff = self.level, self._coupled, self.level.prob.n_diff
-        polynomial = L.u[0].polynomial
-        solved = False
-        if reaches(polynomial, L.time + L.dt, L.prob.n):
-            guess = np.empty_like(self._du)
-            nodes = tuple(self.method.c.tolist())
-            polynomial.extrapolate(L.time, L.dt, nodes, guess, guess)
-            # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated, but not
-            # the unknowns themselves; kept constant, they could lead to a solution on another branch.
-            matrix = polynomial.continuation(L.time, L.dt, nodes)
-            change = matrix @ polynomial.value[:, n_diff:] - L.u[0].view(np.ndarray)[n_diff:]
-            guess[:, n_diff:] = np.linalg.solve(L.dt * self.method.A, change)
-            stages.start(L.u[0], guess, L.time, L.dt)
-            with suppress(SolveError):
-                stages.solve()
-                solved = True
-        if not solved:
-            stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
-            stages.solve()
-        self._take(stages.u, stages.du)
+            self._coupled.solve_from(self.level.u[0], self.level.time, self.level.dt)
+            self._take(self._coupled.u, self._coupled.du)
 
     def _solve_one_by_one(self) -> None:
         L, A, c, n_diff = self.level, self.method.A, self.method.c, self.level.prob.n_diff
