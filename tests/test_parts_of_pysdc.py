@@ -492,8 +492,10 @@ def test_the_switch_estimator_of_pysdc_finds_our_switches(
             return np.reshape(super().__call__(t, fValues), np.shape(t))[()]
 
     monkeypatch.setattr(switch_estimator, "LagrangeApproximation", Scalar)
-    error, _ = run(made(ESTIMATOR, "discontinuous", sweeper, steps, 0.1, locate_switches=False), 4.95, 4.0)
-    assert error <= 1e-3  # three nodes
+    for located in (False, True):
+        own = made(ESTIMATOR, "discontinuous", sweeper, steps, 0.1, locate_switches=located)
+        error, _ = run(own, 4.95, 4.0)
+        assert error <= 1e-3  # three nodes
     error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1, locate_switches=False), 4.95, 4.0)
     assert error > 1.0
     error, _ = run(made(Part(), "discontinuous", sweeper, 1, 0.1), 4.95, 4.0)
