@@ -239,7 +239,7 @@ def test_the_digest_of_a_code_changes_with_all_that_it_computes(monkeypatch: pyt
         return [du[0] + FACTOR * u[0] if "a" in {"a", "b", "c"} else du[0]]
 
     before = code_digest(function), code_digest(ds.FunctionProblem(function, 1)), code_digest(Growth)
-    assert all(before) and before[0] == before[1] != before[2]
+    assert all(before) and len(set(before)) == 3
     assert ds.solve(function, u0=[1.0], t_end=0.1, rtol=1e-4).success and quick(
         Growth, {"r": [1, 2], "u0:y": 1}
     )

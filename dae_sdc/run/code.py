@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -33,40 +33,39 @@ def code_digest(problem: Any) -> str:
 
 
 def _parts(value: Any, known: set[int]) -> Iterator[str]:
+    if isinstance(value, bool | int | float | complex | str | np.number):
+        yield repr(value)
+        return
     if id(value) in known:
         return
     known.add(id(value))
-    if isinstance(value, Model):
-        yield from map(str, value.expressions)
-    elif isinstance(value, ProblemDAE):
-        cls = type(value)
-        yield from _parts(getattr(cls, "untraced", cls), known)
-        yield from (
-            part for entry in vars(value).values() if callable(entry) for part in _parts(entry, known)
-        )
-    elif isinstance(value, functools.partial):
-        for part in (value.func, *value.args, *value.keywords.values()):
-            yield from _parts(part, known)
-    elif isinstance(value, staticmethod | classmethod | MethodType):
-        yield from _parts(value.__func__, known)
-    elif isinstance(value, property):
-        yield from _parts(value.fget, known)
-    elif isinstance(value, FunctionType):
-        yield from _of_function(value, known)
-    elif isinstance(value, type):
-        for cls in value.__mro__:
-            if not _is_of_library(cls):
-                # Docstrings and what Python itself notes of a class are no code.
-                own = {k: v for k, v in vars(cls).items() if callable(v) or not k.startswith("__")}
-                for name, entry in own.items():
-                    yield from (f"{cls.__qualname__}.{name} {part}" for part in _parts(entry, known))
-    elif isinstance(value, bool | int | float | complex | str | np.number):
-        known.discard(id(value))
-        yield repr(value)
-    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        yield f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
-    elif isinstance(value, list | tuple):
-        yield from (f"{at} {part}" for at, entry in enumerate(value) for part in _parts(entry, known))
+    reader = next((reader for kind, reader in _READERS if isinstance(value, kind)), None)
+    if reader is not None:
+        yield from reader(value, known)
+
+
+def _of_all(values: Iterable[Any], known: set[int]) -> Iterator[str]:
+    return (f"{at} {part}" for at, value in enumerate(values) for part in _parts(value, known))
+
+
+def _of_problem(problem: ProblemDAE, known: set[int]) -> Iterator[str]:
+    cls = type(problem)
+    own = [value for value in vars(problem).values() if callable(value)]
+    return _of_all([getattr(cls, "untraced", cls), *own], known)
+
+
+def _of_class(cls: type, known: set[int]) -> Iterator[str]:
+    for base in cls.__mro__:
+        # Docstrings and what Python itself notes of a class are no code.
+        entries = {} if _is_of_library(base) else vars(base)
+        own = {name: entry for name, entry in entries.items() if callable(entry) or not name.startswith("__")}
+        for name, entry in own.items():
+            yield from (f"{base.__qualname__}.{name} {part}" for part in _parts(entry, known))
+
+
+def _of_array(array: Any, known: set[int]) -> Iterator[str]:
+    if not array.dtype.hasobject:
+        yield f"{array.dtype} {array.shape} {hashlib.sha256(array.tobytes()).hexdigest()}"
 
 
 def _of_function(function: FunctionType, known: set[int]) -> Iterator[str]:
@@ -105,3 +104,17 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 def _is_of_library(value: Any) -> bool:
     return (getattr(value, "__module__", None) or "").partition(".")[0] in LIBRARIES
+
+
+_READERS: Sequence[tuple[Any, Callable[[Any, set[int]], Iterator[str]]]] = (
+    (Model, lambda model, known: map(str, model.expressions)),
+    (ProblemDAE, _of_problem),
+    (functools.partial, lambda one, known: _of_all([one.func, *one.args, *one.keywords.values()], known)),
+    (staticmethod | classmethod | MethodType, lambda method, known: _parts(method.__func__, known)),
+    (property, lambda one, known: _parts(one.fget, known)),
+    (FunctionType, _of_function),
+    (type, _of_class),
+    (np.ndarray, _of_array),
+    (list | tuple, _of_all),
+)
+"""What tells the parts of a value, by its type."""
