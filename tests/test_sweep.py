@@ -19,6 +19,7 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import end_values, sweep as draw
+from dae_sdc.run.code import code_digest
 from dae_sdc.run.sweep import swept_values
 from dae_sdc.run.sweep_table import Outcome, Table
 
@@ -203,6 +204,53 @@ def test_a_finished_sweep_takes_more_values_and_no_other_settings(
     with pytest.raises(InputError, match=r"another sweep \(dt: 0.05, now 0.1\)"):
         quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True, dt=0.1)
     assert not list(tmp_path.glob("*.partial.*"))
+
+
+FACTOR = 1.0
+
+
+def test_a_sweep_whose_equations_have_changed_does_not_go_on(tmp_path: Path) -> None:
+    def problem(exponent: int) -> Any:
+        class Power(Growth):
+            def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+                return [du[0] - u[1], u[1] - FACTOR * self.r * u[0] ** exponent]
+
+        return Power
+
+    def model(sign: int) -> ds.Model:
+        made = ds.Model("decay", interval=(0.0, 1.0))
+        x, a = made.variable("x", start=1.0), made.parameter("a", 0.3)
+        made.equation(made.der(x) + sign * a * x)
+        return made
+
+    out = tmp_path / "s.npy"
+    first = quick(problem(2), {"r": [0.1, 0.2]}, u0=[1.0, 0.1], start="consistent", out=out)
+    again = quick(problem(2), {"r": [0.1, 0.2, 0.3]}, u0=[1.0, 0.1], start="consistent", out=out, resume=True)
+    assert again.data[:2].tobytes() == first.data.tobytes()
+    with pytest.raises(InputError, match="another sweep \\(code of the problem: "):
+        quick(problem(3), {"r": [0.1, 0.2]}, u0=[1.0, 0.1], start="consistent", out=out, resume=True)
+    ds.sweep(model(1), {"a": [0.1, 0.2]}, rtol=1e-4, out=tmp_path / "m.npy")
+    with pytest.raises(InputError, match="code of the problem"):
+        ds.sweep(model(-1), {"a": [0.1, 0.2]}, rtol=1e-4, out=tmp_path / "m.npy", resume=True)
+
+
+def test_the_digest_of_a_code_changes_with_all_that_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(t: float, u: Any, du: Any) -> Any:
+        return [du[0] + FACTOR * u[0] if "a" in {"a", "b", "c"} else du[0]]
+
+    before = code_digest(function), code_digest(ds.FunctionProblem(function, 1)), code_digest(Growth)
+    assert all(before) and len(set(before)) == 3
+    assert ds.solve(function, u0=[1.0], t_end=0.1, rtol=1e-4).success and quick(
+        Growth, {"r": [1, 2], "u0:y": 1}
+    )
+    assert before == (
+        code_digest(function),
+        code_digest(ds.FunctionProblem(function, 1)),
+        code_digest(Growth),
+    )
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert code_digest(function) != before[0]
+    assert code_digest(ds.PROBLEMS["pendulum"]) == ""
 
 
 SLOW = """

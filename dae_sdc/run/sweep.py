@@ -38,6 +38,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.progress import bar_of
+from dae_sdc.run.code import code_digest
 from dae_sdc.run.description import ProblemLike, named, problem_name
 from dae_sdc.run.models import is_file
 from dae_sdc.run.solve import solve
@@ -328,6 +329,9 @@ def _identity(given: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
         path = Path(found["problem"].partition(":")[0])
         with suppress(OSError):
             found["file"] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    elif not isinstance(problem, str | Path):
+        digest = code_digest(problem)
+        found |= {"code of the problem": digest} if digest else {}
     found |= {f"params {key}": str(value) for key, value in fixed.items()}
     left = ("problem", "params", "combine", "workers", "resume", "out", "progress")
     for key, value in given.chosen(without=left).items():
