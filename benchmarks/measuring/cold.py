@@ -1,6 +1,6 @@
 """A solve in a process of its own: the time it takes from a cold start, and the memory of the process.
 
-The study "size" starts this module as ``python -m benchmarks.measuring.cold`` with the run as JSON on
+Studies start this module as ``python -m benchmarks.measuring.cold`` with the run as JSON on
 standard input; it prints one line of JSON.
 """
 
@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,13 @@ def peak_memory() -> float:
     return largest if sys.platform == "darwin" else 1024.0 * largest
 
 
-def carry_out(problem: str, params: Mapping[str, Any], t_end: float, **settings: Any) -> dict[str, Any]:
+def carry_out(
+    problem: str,
+    params: Mapping[str, Any],
+    t_end: float,
+    warm: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
     """Solve once and say what it took.
 
     Parameters
@@ -49,26 +55,38 @@ def carry_out(problem: str, params: Mapping[str, Any], t_end: float, **settings:
         Name and parameters of the problem.
     t_end : float
         End time.
+    warm : mapping, optional
+        Parameters of a run before the one that is measured.
     **settings
         See :func:`dae_sdc.run.solve.solve`.
 
     Returns
     -------
     dict
-        ``time`` (s), ``memory`` and ``memory_before`` (bytes, largest so far), ``error`` at the end against
-        the exact solution, ``sweeps`` and work counters of the whole run.
+        ``time`` and ``processor``, seconds by the clock and on a processor, ``memory`` and ``memory_before``
+        (bytes, largest so far), ``error`` at the end against the exact solution, ``steps``, ``sweeps`` and
+        work counters of the whole run.
     """
+    if warm is not None:
+        solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
-    tic = perf_counter()
+    tic, busy = perf_counter(), process_time()
     solution = solve(problem, params=params, t_end=t_end, **settings)
-    time = perf_counter() - tic
+    time, busy = perf_counter() - tic, process_time() - busy
     memory = peak_memory()
     if not solution.success:
         return {"failed": solution.message}
     exact = np.asarray(make_problem(problem, params).u_exact(t_end))
-    counts = {name: solution.stats[name] for name in ("sweeps", *COUNTERS)}
+    counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = float(np.abs(solution.u[-1] - exact).max())
-    return {"time": time, "memory": memory, "memory_before": before, "error": error, **counts}
+    return {
+        "time": time,
+        "processor": busy,
+        "memory": memory,
+        "memory_before": before,
+        "error": error,
+        **counts,
+    }
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:

@@ -1,0 +1,207 @@
+"""The default method with many unknowns: time, memory, growth, and IDA at equal error; see :func:`large`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import ida
+from benchmarks.measuring.cold import in_a_new_process
+from benchmarks.measuring.families import FAMILIES
+from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.errors import DAEError, InputError, require_count, require_tolerance
+from dae_sdc.run.description import make_problem
+from dae_sdc.run.results import Result
+
+SIZES = (10_000, 100_000)
+RTOLS = (1e-4, 1e-6, 1e-9)
+REPETITIONS = 3
+WARM = 100
+"""Unknowns of a solve before the one that is measured, which loads compiled code."""
+
+LONGEST = 3600.0
+"""Seconds that one process may take."""
+
+TIGHTER = math.sqrt(0.1)
+"""Factor between tolerances that IDA is given until its error is as small."""
+
+COLUMNS = [
+    *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("time", "f8"), ("memory", "f8"), ("exponent", "f8")),
+    *(("steps", "i8"), ("factorization", "i8"), ("error", "f8")),
+    *(("ida_tolerance", "f8"), ("ida_time", "f8"), ("ida_error", "f8"), ("ratio", "f8")),
+]
+UNITS = {"time": "s", "ida_time": "s", "memory": "B", "exponent": "1", "ratio": "1"}
+
+
+@checked()
+def large(
+    *,
+    problems: Sequence[str] = tuple(FAMILIES),
+    sizes: Sequence[int] = SIZES,
+    rtols: Sequence[float] = RTOLS,
+    compared: int = SIZES[0],
+    repetitions: int = REPETITIONS,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Measure runs of the default method with many unknowns, and runs of IDA that are as accurate.
+
+    Each run of this package has a process of its own, in which a small one has loaded compiled code before;
+    its memory is the largest of that process, with nothing taken off. Both sides integrate over the interval
+    of the problem. IDA gets the tolerance of this package, and tighter ones until its error at the end is as
+    small. Times are those of processors; runs take turns.
+
+    Parameters
+    ----------
+    problems : sequence of str
+        Of :data:`benchmarks.measuring.families.FAMILIES`.
+    sizes : sequence of int
+        Numbers of unknowns, ascending; near ones are met.
+    rtols : sequence of float
+        Relative tolerances.
+    compared : int
+        Largest number of unknowns for the comparison with IDA.
+    repetitions : int
+        Runs of each kind.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "large": ``time`` (s, median), ``memory`` (B),
+        ``exponent`` of the time from the size before, ``error`` at the end, and those of IDA with the
+        ``ratio`` ours / IDA, median of neighbouring runs.
+
+    Raises
+    ------
+    InputError
+        For unknown names and for numbers that cannot be used.
+    """
+    check_names("problem", problems, list(FAMILIES))
+    for what, numbers in (("number of unknowns", sizes), ("rtol", rtols)):
+        if not len(numbers):
+            raise InputError(f"need at least one {what}")
+    for number in (*sizes, repetitions):
+        require_count("sizes and repetitions", number)
+    for rtol in rtols:
+        require_tolerance("rtol", rtol)
+    rows = table("large", COLUMNS, UNITS, out)
+    rows.parameters |= {"repetitions": repetitions, "ida": {**ida.SETTINGS, "jacfn": "exact"}}
+    with rows.running(len(problems) * len(rtols) * len(sizes), "large", progress) as bar:
+        for problem in problems:
+            for rtol in rtols:
+                before: tuple[int, float] | None = None
+                for n in sizes:
+                    before = _measure(rows, problem, rtol, n, n <= compared, repetitions, before)
+                    bar.update(1)
+    return rows.result()
+
+
+def _measure(
+    rows: Any,
+    problem: str,
+    rtol: float,
+    n: int,
+    compared: bool,
+    repetitions: int,
+    before: tuple[int, float] | None,
+) -> tuple[int, float] | None:
+    """One row; returns the number of unknowns and the time of ours."""
+    family = FAMILIES[problem]
+    made: Any = make_problem(problem, family.params(n))
+    asked = {"problem": problem, "params": family.params(n), "rtol": rtol, "t_end": made.interval[1]}
+    asked["warm"] = family.params(WARM)
+    try:
+        first = in_a_new_process(asked, LONGEST)
+        other, tolerance = _as_accurate(made, rtol, first["error"]) if compared else (None, math.nan)
+    except DAEError as error:
+        rows.leave_out(f"{problem}, n={made.n}, rtol={rtol:g}", error)
+        return None
+    runs, theirs = [first], []
+    for k in range(repetitions):
+        if k:
+            runs.append(in_a_new_process(asked, LONGEST))
+        if other is not None:
+            theirs.append(_timed(other, tolerance))
+    time = median(run["processor"] for run in runs)
+    grown = math.log(time / before[1]) / math.log(made.n / before[0]) if before else math.nan
+    ratios = [run["processor"] / one[0] for run, one in zip(runs, theirs, strict=False)]
+    rows.put(
+        **{"problem": problem, "n": made.n, "rtol": rtol, "time": time, "exponent": grown},
+        memory=max(run["memory"] for run in runs),
+        **{name: first[name] for name in ("steps", "factorization", "error")},
+        ida_tolerance=tolerance,
+        ida_time=median(one[0] for one in theirs) if theirs else math.nan,
+        ida_error=theirs[0][1] if theirs else math.nan,
+        ratio=median(ratios) if ratios else math.nan,
+    )
+    return made.n, time
+
+
+def _timed(other: ida.Ida, tolerance: float) -> tuple[float, float]:
+    """Seconds on a processor and error of a run of IDA."""
+    tic = process_time()
+    error = other.error(tolerance)
+    return process_time() - tic, error
+
+
+def _as_accurate(problem: Any, rtol: float, error: float) -> tuple[ida.Ida | None, float]:
+    """IDA and a tolerance with which its error is at most ``error``; none where it is not installed."""
+    if not ida.installed():
+        return None, math.nan
+    other, tolerance = ida.Ida(problem, *problem.interval), rtol
+    while not other.error(tolerance) <= error:
+        tolerance *= TIGHTER
+        if tolerance < 10.0**ida.TIGHTEST:
+            raise InputError(f"no tolerance of IDA down to 1e{ida.TIGHTEST:g} has an error below {error:.1e}")
+    return other, tolerance
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`large`, as text."""
+    lines = [
+        f"{'problem':<18} {'n':>8} {'rtol':>6} {'s':>8} {'exp.':>5} {'MB':>6} {'steps':>5} {'fact.':>5} "
+        f"{'error':>8} {'IDA: tol.':>9} {'s':>8} {'error':>8} {'ours/ida':>8}"
+    ]
+    for row in result.data:
+        lines.append(
+            f"{row['problem']:<18} {row['n']:>8} {row['rtol']:>6.0e} {row['time']:>8.2f} "
+            f"{_number(row['exponent'], '.2f'):>5} {row['memory'] / 1e6:>6.0f} {row['steps']:>5} "
+            f"{row['factorization']:>5} {row['error']:>8.1e} {_number(row['ida_tolerance'], '.1e'):>9} "
+            f"{_number(row['ida_time'], '.2f'):>8} {_number(row['ida_error'], '.1e'):>8} "
+            f"{_number(row['ratio'], '.2f'):>8}"
+        )
+    lines.append(
+        "s: on a processor, after a small run; MB: largest memory of the process; exp.: exponent of the time"
+    )
+    lines.append(
+        "since the size before; IDA: SuperLU_MT, exact Jacobian, rtol = atol as tight as its error needs"
+    )
+    return "\n".join([*lines, *left_out(result)])
+
+
+def _number(value: float, form: str) -> str:
+    return format(value, form) if np.isfinite(value) else ""
+
+
+OPTIONS: Mapping[str, Option] = {"compared": Option("largest number of unknowns for the comparison with IDA")}
+
+register(
+    "large",
+    Benchmark(
+        large,
+        report,
+        "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1",
+        options=OPTIONS,
+    ),
+)
