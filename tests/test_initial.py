@@ -436,5 +436,5 @@ def test_what_newton_leaves_of_zero_is_zero() -> None:
     problem = ds.FunctionProblem(circle, 5, names=("x", "y", "vx", "vy", "force"))
     start = ds.initial(problem, fixed={"x": 1.0, "vy": 1.0})
     assert all(value == 0.0 or abs(value) > 0.5 for value in start.values.values())
-    with pytest.raises(ds.InconsistentStateError, match="vx from 0.5 to 0$"):
+    with pytest.raises(ds.InconsistentStateError, match=r"vx from 0\.5 to 0$"):
         ds.solve(problem, u0={"x": 1.0, "y": 0.0, "vx": 0.5, "vy": 1.0, "force": 1.0}, t_end=1.0)
