@@ -426,3 +426,15 @@ def test_the_command_names_what_contradicts(capsys: pytest.CaptureFixture[str]) 
 def test_the_command_wants_names_and_values(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["initial", "pendulum", "--fixed", pair]) == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_what_newton_leaves_of_zero_is_zero() -> None:
+    def circle(t: float, u: Any, du: Any) -> Any:
+        x, y, vx, vy, force = u
+        return [du[0] - vx, du[1] - vy, du[2] + force * x, du[3] + force * y, x**2 + y**2 - 1.0]
+
+    problem = ds.FunctionProblem(circle, 5, names=("x", "y", "vx", "vy", "force"))
+    start = ds.initial(problem, fixed={"x": 1.0, "vy": 1.0})
+    assert all(value == 0.0 or abs(value) > 0.5 for value in start.values.values())
+    with pytest.raises(ds.InconsistentStateError, match=r"vx from 0\.5 to 0$"):
+        ds.solve(problem, u0={"x": 1.0, "y": 0.0, "vx": 0.5, "vy": 1.0, "force": 1.0}, t_end=1.0)

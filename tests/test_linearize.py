@@ -374,3 +374,16 @@ def test_the_verb_writes_a_file_that_four_pictures_draw(
     assert ds.plot("eigenvalues", along).axes
     assert main(["linearize", "pendulum", "--along", str(run), "--inputs", "g"]) == 2
     assert callable(linearize_verb)
+
+
+def test_bode_pictures_draw_no_rounding(tmp_path: Path) -> None:
+    m = ds.Model("two equal masses, pushed apart")
+    x, y, middle = m.variables("x y middle", 0.0)
+    f, d = m.parameter("f", 0.0), m.der
+    m.equations(d(x, 2) + 0.1 * d(x) + 3 * x - 1.37 * (y - x) - f, middle - x - y)
+    m.equation(d(y, 2) + 0.1 * d(y) + 3 * y - 1.37 * (x - y) + f)
+    ds.linearize(m, inputs=["f"], outputs=["x", "middle"], out=tmp_path / "two.npy")
+    figure = ds.plot("bode", tmp_path / "two.npy")
+    curves = [line.get_ydata() for axes in figure.axes for line in axes.lines if len(line.get_ydata()) > 2]
+    assert [bool(np.isfinite(np.asarray(curve)).any()) for curve in curves] == [True, False, True, False]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["x by f", "middle by f: 0"]

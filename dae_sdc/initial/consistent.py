@@ -240,7 +240,7 @@ class Initial:
             if name in self.fixed:
                 said.append("fixed")
             if name in before:
-                said.append(f"was {before[name]:.10g}")
+                said.append(f"was {before[name] + 0.0:.10g}")
             if name in self.free:
                 said.append("free")
             rate = "" if np.isnan(slope) else f"rate {slope: .10e}"

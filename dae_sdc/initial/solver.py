@@ -66,6 +66,8 @@ class SearchOptions:
         Residual, relative to the largest one, up to which an equation counts as satisfied.
     most_solutions : int
         Largest number of further solutions that are kept.
+    remainder : float
+        Size of a value up to which it is what quadratic convergence leaves of 0.
     """
 
     guess_weight: float = 1e-4
@@ -88,6 +90,7 @@ class SearchOptions:
     linear_problems: int = 5
     met: float = 1e-5
     most_solutions: int = 8
+    remainder: float = 1e-100
 
 
 SEARCH = SearchOptions()
@@ -188,7 +191,7 @@ class Solver:
         """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
         given = self.given
         found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
-        return x if found is None else found
+        return x if found is None else self._without_remainders(found)
 
     def solve(self) -> Vector:
         """The values nearest to the given ones, stage by stage or, if this fails, all at once.
@@ -219,7 +222,11 @@ class Solver:
         if found is None:
             self._refuse()
         assert found is not None
-        return found
+        return self._without_remainders(found)
+
+    def _without_remainders(self, x: Vector) -> Vector:
+        """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
+        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
 
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
@@ -470,7 +477,7 @@ class Solver:
             if one is None or len(found) >= SEARCH.most_solutions:
                 continue
             if self._is_new(one, (x, *found), held):
-                found.append(one)
+                found.append(self._without_remainders(one))
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:

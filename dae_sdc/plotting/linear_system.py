@@ -34,11 +34,32 @@ _SMALLEST = 1e-200
 """Magnitude below which a response is not drawn on a logarithmic axis."""
 
 
+ROUNDING = 1e-9
+"""Size of a response, relative to that of the largest channel, up to which it may be rounding of 0."""
+
+NOISE = 0.1
+"""Median of the changes from one point to the next, relative to the values there, that tells rounding."""
+
+
 def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
-    """Input, output and rows of every channel."""
+    """Input, output and rows of every channel; of a response that is rounding all values are 0."""
     rows = result.data[result.data["what"] == what]
-    for (source, output), own in combinations_of(rows, ("input", "output")):
+    found = list(combinations_of(rows, ("input", "output")))
+    sizes = [np.hypot(own["re"], own["im"]) for _, own in found]
+    largest = max((np.nanmax(size, initial=0.0) for size in sizes), default=0.0)
+    for ((source, output), own), size in zip(found, sizes, strict=True):
+        small = np.nanmax(size, initial=0.0) <= ROUNDING * largest
+        if what != "zero" and small and _is_noise(own["re"] + 1j * own["im"]):
+            own = own.copy()
+            own["re"] = own["im"] = 0.0
         yield str(source), str(output), own
+
+
+def _is_noise(values: Any) -> bool:
+    """Whether values that lie beside each other have little to do with each other."""
+    sums = np.abs(values[1:]) + np.abs(values[:-1])
+    known = np.isfinite(sums) & (sums > 0.0)
+    return bool(known.any() and np.median(np.abs(np.diff(values)[known]) / sums[known]) > NOISE)
 
 
 def _checked(result: Result, what: str) -> None:
@@ -87,7 +108,8 @@ def bode(result: Result) -> Figure:
             values = rows["re"] + 1j * rows["im"]
             look = style.curve(number) | {"marker": ""}
             size = np.where(np.isfinite(values) & (np.abs(values) > _SMALLEST), np.abs(values), np.nan)
-            upper.plot(rows["at"], size, label=_label(result, source, output), **look)
+            absent = "" if np.isfinite(size).any() else ": 0"
+            upper.plot(rows["at"], size, label=f"{_label(result, source, output)}{absent}", **look)
             lower.plot(rows["at"], _phase(values), **look)
         omega = result.data["at"][result.data["what"] == "frequency"]
         for frequency, damping, _ in about["modes"]:

@@ -403,11 +403,12 @@ def main(args: argparse.Namespace) -> int:
     )
     if "chosen_for" in solution.parameters:
         print(f"  by {solution.parameters['sweeper']}, for {solution.parameters['chosen_for']}")
+    width = max(12, *map(len, solution.names))
     for name, unit, value in zip(solution.names, solution.units, solution.u[-1], strict=True):
-        print(f"  {name:<12} {value: .15e}  {unit}")
+        print(f"  {name:<{width}} {value: .15e}  {unit}".rstrip())
     removed = len(solution.unknowns.removed) if solution.unknowns is not None else 0
     if removed:
-        print(f"  and {removed} unknown{'s' if removed > 1 else ''} that they tell")
+        print(f"  and {removed} eliminated unknown{'s' if removed > 1 else ''}, computed from the ones above")
     if args.out:
         target = check_target(args.out)
         print(f"written to {target if solution.success else partial_name(target)}")

@@ -294,7 +294,9 @@ def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> st
     if start.changed and not kept:
         parts.append(f"start values made consistent: {listed_changes(start.changed)}")
     if start.guessed:
-        parts.append(f"nothing was given for what is free at the start: {', '.join(start.guessed)}")
+        some, left = start.guessed[:MOST_CHANGES], len(start.guessed) - MOST_CHANGES
+        more = f" and {left} more" if left > 0 else ""
+        parts.append(f"nothing was given for what is free at the start: {', '.join(some)}{more}")
     if len(start.solutions) > 1:
         first, others = start.solutions[0], start.solutions[1:]
         apart = [

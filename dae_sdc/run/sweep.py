@@ -17,6 +17,7 @@ import numpy as np
 from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.model.model import Model
 from dae_sdc.options import (
     ConsistentStart,
     Method,
@@ -324,7 +325,8 @@ def _identity(given: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
     """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
     problem = given.problem
     name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
-    found = {"problem": problem if isinstance(problem, str) else name or problem_name(problem)}
+    own = problem.name if isinstance(problem, Model) else ""
+    found = {"problem": problem if isinstance(problem, str) else own or name or problem_name(problem)}
     if is_file(found["problem"]):
         path = Path(found["problem"].partition(":")[0])
         with suppress(OSError):
