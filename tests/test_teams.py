@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import threading
+from importlib import import_module
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,16 @@ def test_what_one_rank_raises_in_a_shared_stage_is_raised_on_all(three_ranks: Pa
         for text in others:
             assert text in (own, f"RemoteError: {own.replace(': ', ' on rank 1: ', 1)}"), (name, ranks)
         assert own != "", name
+
+
+def test_the_machine_says_what_could_share_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    for ways, said in ((4, "1 or up to 4 threads, with threads='auto'"), (1, "1 thread")):
+        monkeypatch.setattr(import_module("dae_sdc.run.info"), "cores", lambda ways=ways: ways)
+        told = ds.info("machine")
+        assert f"auto             {said}; serial below {TEAM.least_unknowns} unknowns" in told
+        assert [line.split("  ")[0] for line in told.splitlines()] == [
+            "cores",
+            "threads of BLAS",
+            "MPI",
+            "auto",
+        ]
