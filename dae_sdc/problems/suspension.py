@@ -78,39 +78,37 @@ Symbols: TypeAlias = Mapping[str, Any]
 def suspension_frame(model: Model, places: Mapping[str, Sequence[Any]] = PLACES) -> Frame:
     """The frame of a suspension with a shock absorber that does not give way.
 
-    Arms are welded tubes on the mounts of the body; wheel carrier and rocker are of the same steel, with ten
-    times the area. Ball joints are between all of these.
+    Arms and rods are bars, those of arms and of the tie rod on elastic mounts of the body. Wheel carrier and
+    rocker are beams with ten times the area, and ball joints at their ends.
 
     Parameters
     ----------
     model : Model
-        Gets the parameters E, G, A, I of the tubes and k_mount of the mounts, where it does not have them.
+        Gets the parameters E, G, A of bars, I of beams and k_mount of mounts.
     places : mapping of str to sequence of 3 numbers or expressions
         Points by their names, as in :data:`PLACES`, of the suspension in any position.
 
     Returns
     -------
     Frame
-        A frame with 33 free degrees of freedom.
+        A frame with 35 free degrees of freedom.
     """
     from dae_sdc.frames.frame import Frame
 
     E, G, A, inertia = model.parameters(
-        "E G A I", [2.1e11, 8e10, 2.5e-4, 1.2e-8], unit=["N/m^2", "N/m^2", "m^2", "m^4"]
+        "E G A I", [2.1e11, 8e10, 2.5e-4, 6e-7], unit=["N/m^2", "N/m^2", "m^2", "m^4"]
     )
     mount = model.parameter("k_mount", 8e6, unit="N/m")
-    tube = {"E": E, "G": G, "A": A, "Iy": inertia, "Iz": inertia, "J": 2 * inertia}
-    stout = tube | {"A": 10 * A, "Iy": 50 * inertia, "Iz": 50 * inertia, "J": 100 * inertia}
+    stout = {"E": E, "G": G, "A": 10 * A, "Iy": inertia, "Iz": inertia, "J": 2 * inertia}
     ball = ("", "rx ry rz")
     frame = Frame(model)
     for name in PLACES:
         if name != "S":
             frame.point(name, *places[name])
-    for inner, outer in _LINKS[:4]:
-        frame.beam(outer, inner, **tube, released=ball)
+    for inner, outer in _LINKS:
+        frame.bar(inner, outer, E=E, A=A)
     for outer in ("LO", "UO", "TO"):
         frame.beam("W", outer, **stout, released=ball)
-    frame.bar("T", "TO", E=E, A=A)
     frame.bar("LO", "RP", E=E, A=A)
     for end in ("RP", "RS"):
         frame.beam("R", end, **stout, released=ball)

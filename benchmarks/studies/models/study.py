@@ -264,6 +264,7 @@ CASES: tuple[Case, ...] = (
     Case("charges-on-sphere", (Check("regular tetrahedron", _tetrahedron, 1e-7),), {"count": 4}),
     Case("charges-on-sphere", (test_set("fekete", _CHARGES, 1e-5),), {"count": 20}),
     Case("double-wishbone", (UNREDUCED, STAGED)),
+    Case("suspension", (UNREDUCED,)),
     Case(
         "torus-particle",
         (exactly(_torus, 1e-4),),
