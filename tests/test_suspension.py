@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -45,7 +46,7 @@ def positions(z: float) -> tuple[np.ndarray, float, float]:
     def lengths(q: Any) -> list[float]:
         places = AT | moved(q)
         rods = (("LF", "LO"), ("LR", "LO"), ("UF", "UO"), ("UR", "UO"), ("T", "TO"), ("RP", "LO"))
-        return [np.linalg.norm(places[a] - places[b]) - np.linalg.norm(AT[a] - AT[b]) for a, b in rods]
+        return [math.dist(places[a], places[b]) - math.dist(AT[a], AT[b]) for a, b in rods]
 
     q = least_squares(lengths, np.zeros(6), xtol=1e-15, ftol=1e-15, gtol=1e-15).x
     assert np.abs(lengths(q)).max() < 1e-13
