@@ -47,6 +47,14 @@ class NotOfOthers:
             )
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
+    @classmethod
+    def get_update_order(cls) -> int:
+        """Refused: pySDC's ``AdaptivityRK`` asks for the order of an embedded method, and there is none."""
+        raise InputError(
+            f"{cls.__name__} has no embedded method, which AdaptivityRK needs; use Adaptivity, or "
+            f"AdaptivityDAE of dae_sdc"
+        )
+
 
 class DirectMethod(NotOfOthers):
     """A method that solves a step at once: the interface that controllers and ``describe`` rely on.

@@ -21,7 +21,7 @@ from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
@@ -158,10 +158,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         require_tableau(type(self))
-        given = dict(params)
-        refuse_diagonalisation(given)
+        refuse_diagonalisation(params)
+        given = {"locate_switches": True, **params}
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
-        given.setdefault("locate_switches", True)
         self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
         adapt_level(level)
@@ -176,19 +175,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
-        """The tableau in pySDC's form, but with c alone as its ``nodes``.
-
-        That of pySDC has the start of the step before them, which those of its parts that interpolate add
-        themselves.
-        """
-        tableau = cls.method
-        made: Any
-        if tableau.b_embedded is None:
-            made = ButcherTableau(tableau.b, tableau.c, tableau.A)
-        else:
-            made = ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
-        made.nodes = np.array(tableau.c)
-        return made
+        """The tableau in pySDC's form, but with c alone as its ``nodes``."""
+        return _in_form_of_pysdc(cls.method)
 
     @classmethod
     def get_update_order(cls) -> int:
@@ -401,12 +389,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not (values or slopes):
             return
         self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
-        start, first = L.u[0].view(np.ndarray), int(tableau.explicit_first_stage)
         if not slopes:
-            change = (self._u - start) / L.dt - tableau.A[:, :first] @ self._du[:first]
-            self._du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
+            _differentiate(tableau, L.u[0].view(np.ndarray), L.dt, self._u, self._du)
         elif not values:
-            self._u[:] = start + L.dt * (tableau.A @ self._du)
+            self._u[:] = L.u[0].view(np.ndarray) + L.dt * (tableau.A @ self._du)
         self._take(self._u, self._du)
 
     def _step(self) -> None:
@@ -463,14 +449,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             end.polynomial = EndDerivative(self._du[-1])
         else:
             end.polynomial = StepPolynomial(L.time, L.dt, self._nodes, self._u, self._du, P.n)
-        behind = end
-        if self._switched is not None:
-            behind = self._switched.end(L.u[0], L.time, L.dt, self._u, tableau.c, end)
-        L.uend = behind
+        switched = self._switched
+        L.uend = end if switched is None else switched.end(L.u[0], L.time, L.dt, self._u, tableau.c, end)
         if tableau.b_embedded is not None:
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))
-            if behind is not end:  # the difference, which is the estimate of the error, stays
-                self.u_secondary += behind - end
+            if L.uend is not end:  # the difference, which is the estimate of the error, stays
+                self.u_secondary += L.uend - end
 
     @property
     def keeps_state(self) -> bool:
@@ -506,6 +490,24 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._adopt()
         rows = self.level.dt * (self.method.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
+
+
+def _differentiate(tableau: Tableau, start: Vector, dt: float, u: Vector, du: Vector) -> None:
+    """Give the stages the derivatives that integrate to their values."""
+    first = int(tableau.explicit_first_stage)
+    change = (u - start) / dt - tableau.A[:, :first] @ du[:first]
+    du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
+
+
+def _in_form_of_pysdc(tableau: Tableau) -> Any:
+    """A tableau of pySDC without the start of the step as a node: what interpolates adds it itself."""
+    made: Any
+    if tableau.b_embedded is None:
+        made = ButcherTableau(tableau.b, tableau.c, tableau.A)
+    else:
+        made = ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
+    made.nodes = np.array(tableau.c)
+    return made
 
 
 @cache

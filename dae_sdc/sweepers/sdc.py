@@ -350,14 +350,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         known = self.coll.right_is_node and not self.params.do_coll_update
         return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
 
-    @classmethod
-    def get_update_order(cls) -> int:
-        """Refused: pySDC's ``AdaptivityRK`` asks for the order of an embedded method, and there is none."""
-        raise InputError(
-            f"{cls.__name__} has no embedded method, which AdaptivityRK needs; use Adaptivity, or "
-            f"AdaptivityDAE of dae_sdc"
-        )
-
     # --- Q_Delta ------------------------------------------------------------------
 
     @property
