@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.measuring import ida
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, require_count, require_tolerance
@@ -28,6 +29,9 @@ WARM = 100
 
 LONGEST = 3600.0
 """Seconds that one process may take."""
+
+LONGEST_OF_IDA = 60.0
+"""Seconds that one run of IDA may take, unless the command says another number."""
 
 TIGHTER = math.sqrt(0.1)
 """Factor between tolerances that IDA is given until its error is as small."""
@@ -48,6 +52,7 @@ def large(
     rtols: Sequence[float] = RTOLS,
     compared: int = SIZES[0],
     repetitions: int = REPETITIONS,
+    time_limit: float = LONGEST_OF_IDA,
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
@@ -70,6 +75,8 @@ def large(
         Largest number of unknowns for the comparison with IDA.
     repetitions : int
         Runs of each kind.
+    time_limit : float
+        Longest time of a run of IDA in seconds.
     out : str or Path, optional
         File to save the result to; it is saved after every row.
     progress : bool
@@ -102,7 +109,7 @@ def large(
             for rtol in rtols:
                 before: tuple[int, float] | None = None
                 for n in sizes:
-                    before = _measure(rows, problem, rtol, n, n <= compared, repetitions, before)
+                    before = _measure(rows, problem, rtol, n, n <= compared, repetitions, time_limit, before)
                     bar.update(1)
     return rows.result()
 
@@ -114,19 +121,27 @@ def _measure(
     n: int,
     compared: bool,
     repetitions: int,
+    time_limit: float,
     before: tuple[int, float] | None,
 ) -> tuple[int, float] | None:
     """One row; returns the number of unknowns and the time of ours."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
     asked = {"problem": problem, "params": family.params(n), "rtol": rtol, "t_end": made.interval[1]}
+    where = f"{problem}, n={made.n}, rtol={rtol:g}"
     asked["warm"] = family.params(WARM)
     try:
         first = in_a_new_process(asked, LONGEST)
-        other, tolerance = _as_accurate(made, rtol, first["error"]) if compared else (None, math.nan)
     except DAEError as error:
-        rows.leave_out(f"{problem}, n={made.n}, rtol={rtol:g}", error)
+        rows.leave_out(where, error)
         return None
+    other: ida.Ida | None = None
+    tolerance = math.nan
+    if compared and ida.installed():
+        try:
+            other, tolerance = _as_accurate(made, rtol, first["error"], time_limit)
+        except (DAEError, TimeLimit) as error:
+            rows.leave_out(f"IDA, {where}", error)
     runs, theirs = [first], []
     for k in range(repetitions):
         if k:
@@ -155,12 +170,15 @@ def _timed(other: ida.Ida, tolerance: float) -> tuple[float, float]:
     return process_time() - tic, error
 
 
-def _as_accurate(problem: Any, rtol: float, error: float) -> tuple[ida.Ida | None, float]:
-    """IDA and a tolerance with which its error is at most ``error``; none where it is not installed."""
-    if not ida.installed():
-        return None, math.nan
+def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> tuple[ida.Ida, float]:
+    """IDA and a tolerance with which its error is at most ``error``."""
     other, tolerance = ida.Ida(problem, *problem.interval), rtol
-    while not other.error(tolerance) <= error:
+
+    def error_now() -> float:
+        with limited(time_limit):
+            return other.error(tolerance)
+
+    while not error_now() <= error:
         tolerance *= TIGHTER
         if tolerance < 10.0**ida.TIGHTEST:
             raise InputError(f"no tolerance of IDA down to 1e{ida.TIGHTEST:g} has an error below {error:.1e}")

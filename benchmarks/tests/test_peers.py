@@ -14,6 +14,7 @@ import pytest
 from scipy import sparse
 
 from benchmarks.__main__ import main
+from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.pictures import peers as work_precision
 from benchmarks.studies.peers import solvers as peer_solvers
 from benchmarks.studies.peers.solvers import (
@@ -25,10 +26,8 @@ from benchmarks.studies.peers.solvers import (
     PeerFailure,
     ScipyDae,
     SemiExplicit,
-    TimeLimit,
     carry_out,
     known_peers,
-    limited,
     missing,
 )
 from benchmarks.studies.peers.study import (

@@ -45,7 +45,7 @@ class TeamSettings:
         Whether a thread that is ready does parts of others that have not begun with them.
     """
 
-    least_unknowns: int = 500
+    least_unknowns: int = 1000
     paying_ratio: float = 0.95
     trial_steps: int = 8
     complex_cost: float = 2.0

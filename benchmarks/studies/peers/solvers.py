@@ -12,8 +12,6 @@ import importlib.metadata
 import importlib.util
 import math
 import os
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -26,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks.measuring.limits import TimeLimit, limited
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -35,40 +34,9 @@ from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_
 FIRST_STEP = 1e-6
 """First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start."""
 
-TOO_LONG = "took more than"
-"""How the reason of a run that was stopped begins."""
-
-
-class TimeLimit(Exception):
-    """A run took longer than it may."""
-
 
 class PeerFailure(Exception):
     """A peer gave up."""
-
-
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """Raise :class:`TimeLimit` inside the block when it has taken too long.
-
-    It is an alarm of the operating system, so that no callback has to look at a clock. Outside the main
-    thread, and on systems without such alarms, nothing limits the block.
-    """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        raise TimeLimit(f"{TOO_LONG} {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    # Again and again: an exception raised in a finaliser is lost.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

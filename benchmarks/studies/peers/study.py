@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.studies.peers import solvers as peer_solvers
 from benchmarks.studies.peers.solvers import Case, Outcome, Peer, PeerFailure, carry_out, known_peers, missing
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
@@ -337,7 +338,7 @@ class _Bench:
                 one.stopped, one.left_out = first, True
                 if one.weights == ALL_WEIGHTS:
                     self.rows.leave_out(f"{self.name}, {one.solver}", first.partition(": ")[2])
-            elif first.startswith(peer_solvers.TOO_LONG):
+            elif first.startswith(TOO_LONG):
                 one.stopped = f"not tried: {first} at {rtol:g}"
         return first
 

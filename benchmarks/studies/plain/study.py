@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.measuring.processes import PATIENCE, ask, environment
-from benchmarks.studies.peers.solvers import TOO_LONG, Outcome, PeerFailure, carry_out
+from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out
 from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
