@@ -23,8 +23,8 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     Sweepers that would take it for a right-hand side are refused.
 
     What users get from ``eval_f`` is a state, whose abs() is a number. Until a sweeper has the problem, or
-    its ``start_step`` is called, its branch is that of the state and time given. Solvers call the method itself, which the function returned
-    has as its attribute ``residual``.
+    its ``start_step`` is called, its branch is that of the state and time given. Solvers call the method
+    itself, which the function returned has as its attribute ``residual``.
 
     Raises
     ------
