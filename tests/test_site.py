@@ -95,6 +95,7 @@ def test_docstrings_have_the_parameters_of_the_signature_and_what_is_returned(na
     assert wanted <= {one.strip("* ") for line in told for one in line.split(",")}
     if not inspect.isclass(entry):
         assert section(text, "Returns") or inspect.signature(entry).return_annotation in (None, "None")
+        assert section(text, "Raises"), "arguments of the wrong type, at the least"
 
 
 UNTOLD = {"params", "sweeper_params", "controller", "description", "prob", "level"}

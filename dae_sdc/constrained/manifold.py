@@ -643,6 +643,11 @@ def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
     type
         A subclass of :class:`ManifoldDAE` named ``record.class_name``.
 
+    Raises
+    ------
+    InputError
+        If ``record`` is no :class:`ManifoldMethod`.
+
     Examples
     --------
     >>> from dataclasses import replace

@@ -48,6 +48,11 @@ def draw_frame(
     -------
     matplotlib.figure.Figure
 
+    Raises
+    ------
+    InputError
+        If an argument is of the wrong type, or the picture cannot be written.
+
     Examples
     --------
     >>> model = ds.Model("cable")

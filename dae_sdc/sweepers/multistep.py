@@ -294,6 +294,11 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     type
         A subclass of :class:`MultistepDAE` named ``method.class_name``.
 
+    Raises
+    ------
+    InputError
+        If ``method`` is no :class:`MultistepMethod`.
+
     Examples
     --------
     >>> method = ds.MULTISTEP["bdf3"]

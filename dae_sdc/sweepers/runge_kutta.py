@@ -532,6 +532,11 @@ def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     type
         A subclass of :class:`RungeKuttaDAE` named ``tableau.class_name``.
 
+    Raises
+    ------
+    InputError
+        If ``tableau`` is no :class:`Tableau`.
+
     Examples
     --------
     >>> gamma = 1.0 - 0.5**0.5
