@@ -29,7 +29,7 @@ from dae_sdc.dae.linear import (
     krylov,
 )
 from dae_sdc.dae.refinement import EPS, REFINEMENT
-from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
 
@@ -303,6 +303,15 @@ print(counts[0] > 1900 and counts[1] > 1500)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "True", f"exit code {done.returncode}: {done.stderr}"
+
+
+def test_factors_that_do_not_fit_into_memory_are_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any, **settings: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(linear, "splu", full)
+    with pytest.raises(SolveError, match=r"a matrix with 60 rows and \d+ entries do not fit into memory"):
+        factorize(scattered())
 
 
 def test_superlu_is_called_at_one_place() -> None:

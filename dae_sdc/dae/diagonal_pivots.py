@@ -232,7 +232,7 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
         return None
     try:
         found = DiagonalPivotLU(matrix, pattern, settings)
-    except RuntimeError:
+    except (RuntimeError, MemoryError):
         return None
     if not found.accurate:
         pattern.failures += 1

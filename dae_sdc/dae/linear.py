@@ -20,7 +20,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
 from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
 
 Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
@@ -178,6 +178,8 @@ def superlu(matrix: Any, **settings: Any) -> SuperLU:
     ------
     SingularMatrixError
         If a pivot is zero.
+    SolveError
+        If the factors do not fit into memory.
     """
     if is_structurally_singular(matrix):
         raise SingularMatrixError("the places of the entries make the matrix singular")
@@ -185,6 +187,12 @@ def superlu(matrix: Any, **settings: Any) -> SuperLU:
         return splu(matrix, **settings)
     except RuntimeError as error:
         raise SingularMatrixError(str(error)) from None
+    except MemoryError:
+        raise SolveError(
+            f"the factors of a matrix with {matrix.shape[0]} rows and {matrix.nnz} entries do not fit into "
+            f"memory; with rtol the matrices of a step have no more rows than there are unknowns, and "
+            f"linear_solver='gmres' factorises fewer of them"
+        ) from None
 
 
 def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
@@ -277,15 +285,14 @@ class SparseLU:
         settings = SUPERNODES if ordering is None else {**SUPERNODES, "permc_spec": "NATURAL"}
         moved = matrix if ordering is None else ordering.ordered(matrix)
         try:
-            # A pattern of which an order is kept has been factorised before.
-            self._lu = superlu(moved, **settings) if ordering is None else splu(moved, **settings)
+            self._lu = superlu(moved, **settings)
             if self._is_weak(moved):
                 self._scale = 1.0 / abs(moved).max(axis=1).toarray().ravel()
                 moved = sparse.csc_matrix(sparse.diags_array(self._scale) @ moved)
                 self._lu = superlu(moved, **settings)
                 if self._is_weak(moved):
                     raise SingularMatrixError("singular to round-off")
-        except (RuntimeError, SingularMatrixError):
+        except SingularMatrixError:
             raise _singular(matrix, self._scale) from None
         if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
             ordering = _Ordering(matrix, self._lu.perm_c)
