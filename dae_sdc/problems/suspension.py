@@ -154,6 +154,7 @@ def suspension(assumption: str = "rigid") -> Model:
     p = {name: model.parameter(name, value, unit=unit) for name, (value, unit) in _PARAMETERS.items()}
     pose = model.variables(_POSE, 0.0, unit=_POSE_UNITS)
     heave = model.variable("heave", 0.0, unit="m")
+    model.start(model.der(heave), 0.0)
     mechanism = pose
     if assumption != "rigid":
         mechanism = model.variables([f"rigid.{one}" for one in _POSE], 0.0, unit=_POSE_UNITS)
