@@ -113,7 +113,6 @@ def branches(problem):
 def test_jacobian_is_the_derivative_of_the_residual(name, c):
     problem = PROBLEMS[name]()
     for u, du, t in zip(*random_states(problem, 3), strict=True):
-        problem.start_step(problem.state(u), t)
         for branch in (False, True) if branches(problem) else (False,):
             for attribute in branches(problem):
                 setattr(problem, attribute, branch)

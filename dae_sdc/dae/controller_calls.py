@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
@@ -22,9 +21,8 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
     Sweepers that would take it for a right-hand side are refused.
 
-    What users get from ``eval_f`` is a state, whose abs() is a number. Until a sweeper has the problem, or
-    its ``start_step`` is called, its branch is that of the state and time given. Solvers call the method
-    itself, which the function returned has as its attribute ``residual``.
+    What users get from ``eval_f`` is a state, whose abs() is a number. Solvers call the method itself, which
+    the function returned has as its attribute ``residual``.
 
     Raises
     ------
@@ -42,10 +40,6 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
         if t is not None:
-            known = self.__dict__.keys() & {"_has_sweeper", "_has_branch"}
-            if not known and type(self).switches is not Branches.switches:
-                self.start_step(self.state(u), t)
-                self.__dict__.pop("_has_branch", None)
             return _as_state(self, method(self, u, du, t))
         if "_has_sweeper" not in self.__dict__:
             raise InputError(foreign_call(self, "eval_f(u, t)"))
@@ -57,17 +51,6 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     vars(eval_f)["residual"] = method
     return eval_f
-
-
-def with_branch(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let ``start_step`` be remembered: the branch that it chooses stays until it is called again."""
-
-    @functools.wraps(method)
-    def start_step(self: Any, u: MeshDAE, t: float) -> None:
-        self._has_branch = True
-        method(self, u, t)
-
-    return start_step
 
 
 def with_start(method: Callable[..., Any]) -> Callable[..., Any]:

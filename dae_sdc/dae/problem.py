@@ -13,7 +13,7 @@ from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.compiled_equations import CompiledEquations, install_kernels
-from dae_sdc.dae.controller_calls import ForOthers, with_branch, with_controller_call, with_start
+from dae_sdc.dae.controller_calls import ForOthers, with_controller_call, with_start
 from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.declaration import (
     GUARDED,
@@ -148,8 +148,6 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         guard_methods(cls, GUARDED)
         if "eval_f" in cls.__dict__:
             cls.eval_f = with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
-        if "start_step" in cls.__dict__:
-            cls.start_step = with_branch(cls.__dict__["start_step"])  # type: ignore[method-assign]
         if "u_exact" in cls.__dict__:
             cls.u_exact = with_start(cls.__dict__["u_exact"])  # type: ignore[method-assign]
 
