@@ -179,12 +179,6 @@ def test_a_solution_that_slides_along_a_switch_is_told() -> None:
         run(own, 1.0, t0=0.0, u0=[0.0, 1.0])
 
 
-def test_outside_of_a_run_equations_are_those_of_the_state_given() -> None:
-    P = Levels()
-    for y, rate in ((0.5, 1.0), (0.55, 3.0), (0.6, 2.0), (0.5, 1.0)):
-        np.testing.assert_array_equal(P.eval_f(P.state([y, rate]), P.state([rate, 0.0]), 0.0), [0.0, 0.0])
-
-
 def test_events_need_one_level() -> None:
     given = description("discontinuous", "semi-implicit", {LocateEvents: {}}, num_nodes=[3, 2])
     given |= {"base_transfer_class": ds.TransferDAE, "space_transfer_class": ds.SameUnknowns}
