@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
+from dae_sdc.dae.pattern import Pattern
 from dae_sdc.dae.refinement import refinements_needed
 
 Places = npt.NDArray[np.int32]
@@ -44,7 +45,7 @@ SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "perm
 """Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero."""
 
 
-class _Order:
+class _Order(Pattern):
     """An order of rows and columns with little fill while pivots stay on the diagonal.
 
     An unknown without an entry on the diagonal, as the pressure of a flow or the multiplier of a constraint,
@@ -64,8 +65,7 @@ class _Order:
     """
 
     def __init__(self, matrix: Any) -> None:
-        # Copies, so that they stay true when the matrix is altered.
-        self._indptr, self._indices = matrix.indptr.copy(), matrix.indices.copy()
+        super().__init__(matrix)
         self._empty = _empty_diagonal(matrix)
         self.failures = 0
         self.order = _order_of(matrix, self._empty)
@@ -82,9 +82,7 @@ class _Order:
 
     def fits(self, matrix: Any) -> bool:
         """Whether a matrix has this pattern, and no zeros on the diagonal but those that have partners."""
-        if not (
-            np.array_equal(self._indptr, matrix.indptr) and np.array_equal(self._indices, matrix.indices)
-        ):
+        if not super().fits(matrix):
             return False
         return self.order is None or not (_empty_diagonal(matrix) & ~self._empty).any()
 

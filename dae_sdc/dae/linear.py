@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching, structural_rank
 from scipy.sparse.linalg import SuperLU, splu
 
 from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
+from dae_sdc.dae.pattern import Pattern
 from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
@@ -131,18 +132,7 @@ class DenseLU:
         return solution
 
 
-class _Pattern:
-    """Where the entries of a sparse matrix are: a copy, so that it stays true when the matrix is altered."""
-
-    def __init__(self, matrix: Any) -> None:
-        self._indptr, self._indices = matrix.indptr.copy(), matrix.indices.copy()
-
-    def fits(self, matrix: Any) -> bool:
-        """Whether a matrix has this pattern; costs a comparison of the indices."""
-        return np.array_equal(self._indptr, matrix.indptr) and np.array_equal(self._indices, matrix.indices)
-
-
-_regular_patterns: tuple[_Pattern, ...] = ()
+_regular_patterns: tuple[Pattern, ...] = ()
 """The last patterns that were found to admit regular matrices."""
 
 
@@ -157,7 +147,7 @@ def is_structurally_singular(matrix: Any) -> bool:
     if structural_rank(matrix) < matrix.shape[0]:
         return True
     if matrix.nnz <= LINEAR.remembered_entries:
-        _regular_patterns = (_Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
+        _regular_patterns = (Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
     return False
 
 
@@ -212,7 +202,7 @@ def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
     return with_diagonal_pivots(matrix, **SUPERNODES) or superlu(matrix, **SUPERNODES)
 
 
-class _Ordering(_Pattern):
+class _Ordering(Pattern):
     """An order of the columns with little fill, for the matrices of one pattern.
 
     Parameters
@@ -335,7 +325,7 @@ class SparseLU:
         return self._lu.L, self._lu.U, self._lu.perm_r, columns, self._scale
 
 
-class _Analysis(_Pattern):
+class _Analysis(Pattern):
     """KLU's symbolic analysis of a pattern, and a kvxopt matrix of that pattern, whose values change."""
 
     def __init__(self, kvxopt: Any, klu: Any, matrix: Any) -> None:
