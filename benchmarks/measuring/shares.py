@@ -7,7 +7,6 @@ on standard input; rank 0 prints a line of JSON for every way to run.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,14 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.timing import TimedComm, rest
+from benchmarks.measuring.timing import TimedComm, answer, rest
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.errors import DAEError, InputError
+from dae_sdc.errors import InputError
 from dae_sdc.options import Steps
 from dae_sdc.run.adaptive import adapt, default_nodes, default_sweeper, stops_of
 from dae_sdc.run.description import describe, make_problem
-from dae_sdc.run.processes import world
 from dae_sdc.run.solve import CONTROLLER, solve
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -333,27 +331,15 @@ def together(
             rest(comm)
 
 
-def main() -> int:
-    """Measure what standard input asks for."""
-    rank = 0
-    try:
-        comm = world()
-        rank = comm.Get_rank()
-        asked = comm.bcast(json.load(sys.stdin) if rank == 0 else None, root=0)
-        for given in asked["cases"]:
-            case = Case(**given)
-            how = asked["repetitions"], asked["core"]
-            rows = alone(case, asked["threads"], *how) if comm.Get_size() == 1 else None
-            for row in rows or together(case, asked["ways"], *how, comm):
-                print(json.dumps(row), flush=True)
-    except Exception as error:
-        text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
-        kind = "input" if isinstance(error, InputError) else "failure"
-        print(json.dumps({"error": text, "kind": kind, "rank": rank}), flush=True)
-        sys.stdout.flush()
-        os._exit(1)  # without a farewell to MPI, so that its launcher ends the others
-    return 0
+def _measured(asked: Any, comm: Any) -> Iterator[dict[str, Any]]:
+    how = asked["repetitions"], asked["core"]
+    for given in asked["cases"]:
+        case = Case(**given)
+        if comm.Get_size() == 1:
+            yield from alone(case, asked["threads"], *how)
+        else:
+            yield from together(case, asked["ways"], *how, comm)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer(_measured))

@@ -10,7 +10,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -436,16 +436,21 @@ def _shared(ranks: list[Timing]) -> list[_Shared]:
     return [_Shared(calls[0].carries, [call.wall for call in calls]) for calls in everywhere]
 
 
-def main() -> int:
-    """Measure what standard input asks for."""
+def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
+    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all.
+
+    Parameters
+    ----------
+    rows : callable
+        Gives the rows of a rank for what is asked and the communicator.
+    """
     rank = 0
     try:
         comm = world()
         rank = comm.Get_rank()
         asked = comm.bcast(json.load(sys.stdin) if rank == 0 else None, root=0)
-        for work in asked.pop("works"):
-            for row in measure(Work(**work), comm=comm, **asked):
-                print(json.dumps(row), flush=True)
+        for row in rows(asked, comm):
+            print(json.dumps(row), flush=True)
     except Exception as error:
         text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
         kind = "input" if isinstance(error, InputError) else "failure"
@@ -455,10 +460,16 @@ def main() -> int:
     return 0
 
 
+def _measured(asked: Any, comm: Any) -> Iterator[dict[str, Any]]:
+    works = asked.pop("works")
+    for work in works:
+        yield from measure(Work(**work), comm=comm, **asked)
+
+
 def request(works: Sequence[Work], **options: Any) -> str:
     """What standard input has to hold; the options are those of :func:`measure`."""
     return json.dumps({"works": [asdict(work) for work in works], **options})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(answer(_measured))
