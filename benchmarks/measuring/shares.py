@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.measuring.timing import TimedComm, answer, rest
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
@@ -41,6 +42,9 @@ REFERENCE_FACTOR = 1e-2
 
 IDA_FACTORS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
 """Tolerances of IDA that are tried, in units of that of the default method, until its error is as small."""
+
+LONGEST_OF_IDA = 60.0
+"""Seconds that one run of IDA may take."""
 
 STEPS_OF_BLOCKS = 16
 """Number of steps of a fixed size where ranks share steps."""
@@ -274,7 +278,7 @@ def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None
 
 
 def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, Any]]:
-    """The row of IDA at the loosest of the tolerances tried at which it is as accurate."""
+    """The row of IDA at the loosest tolerance tried at which it is as accurate; NaN if it is too slow."""
     if not ida.installed():
         return
     problem, exact = serial.setup.problem, Row.known[repr(case)]
@@ -286,7 +290,13 @@ def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, 
     target = float((np.abs(times[0].end - exact) / scale).max())
     for factor in IDA_FACTORS:
         cpu = process_time()
-        found = other.run(factor * case.rtol)
+        try:
+            with limited(LONGEST_OF_IDA):
+                found = other.run(factor * case.rtol)
+        except TimeLimit:
+            never = Timing(np.nan, np.nan, [], np.full_like(exact, np.nan), 0, 0)
+            yield Row.of(case, IDA, 1, False, [[never]] * len(times), times)
+            return
         cpu = process_time() - cpu
         error = float((np.abs(found.end - exact) / scale).max())
         if found.success and error <= target:

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
 from benchmarks.studies.scaling.study import rows_of
@@ -88,7 +90,7 @@ def parallel(
         that it took on any rank in any run, in units of the least ``computing``; ``wall_low``, ``wall_ratio``
         and ``wall_high`` are quartiles of the relation of wall times; ``error`` is relative to the largest
         unknown, against a run of a hundredth of the tolerance; ``equal`` says whether values at the end are
-        those of the serial run to the last bit.
+        those of the serial run to the last bit. IDA has NaN where a run of it takes more than a minute.
 
     Raises
     ------
@@ -151,6 +153,8 @@ def report(result: Result) -> str:
             f"{row['ratio']:>6.2f} {row['ratio_least']:>6.2f} {row['communication']:>6.1%} "
             f"{row['wall']:>8.3f} {walls:>16}"
         )
+    if np.isnan(result.data["wall"]).any():
+        lines.append("nan: took more than a minute")
     lines.append("comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs")
     return "\n".join([*lines, *left_out(result)])
 

@@ -1,0 +1,328 @@
+"""Real matrices in the place of the complex ones of coupled stages; see :func:`poles`."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import numpy.typing as npt
+from qmat.qdelta import QDELTA_GENERATORS
+from scipy.linalg import lu
+from scipy.optimize import minimize
+
+from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError, SingularMatrixError
+from dae_sdc.run.description import make_problem
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.sweepers import runge_kutta, simultaneous
+from dae_sdc.sweepers.simultaneous import Simultaneous
+from dae_sdc.sweepers.tableaux import METHODS
+
+NODES = (3, 4, 5, 7)
+MEASURED_NODES = 5
+"""Nodes of the runs."""
+
+MOST_ITERATIONS = 40
+"""Largest number of Newton iterations of a step in the runs."""
+
+TIGHTER = 1e-3
+"""Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early."""
+
+TIME_LIMIT = 60.0
+
+CASES: Mapping[str, dict[str, Any]] = {
+    "hessenberg-1": {"rtol": 1e-6},
+    "hessenberg-2": {"rtol": 1e-6},
+    "hessenberg-3": {"rtol": 1e-6},
+    "transmission-line": {"rtol": 1e-6, "params": {"sections": 500}},
+    "navier-stokes": {"rtol": 1e-5, "params": {"cells": 20}, "t_end": 0.05},
+}
+"""Problems of index 1, 2 and 3, a chain and a grid, and how they are run."""
+
+SAMPLES = np.logspace(-2.0, 3.0, 101)
+"""Sizes of h lambda for which iterations are judged."""
+
+COLUMNS = [
+    *(("problem", "U32"), ("n", "i8"), ("way", "U8"), ("nodes", "i8"), ("imaginary", "f8"), ("real", "f8")),
+    *(("steps", "i8"), ("rejected", "i8"), ("real_factorizations", "i8"), ("complex_factorizations", "i8")),
+    *(("real_solves", "i8"), ("complex_solves", "i8"), ("error", "f8")),
+]
+
+
+COUNTED = ("real_factorizations", "complex_factorizations", "real_solves", "complex_solves")
+
+# --- triangular matrices in the place of A ------------------------------------------------------------------
+
+
+def collocation(nodes: int) -> tuple[Vector, Vector]:
+    """The coefficients A, shape (M, M), and the nodes, shape (M,), of Radau IIA with M nodes."""
+    method: Any = METHODS[f"radau-iia-{2 * nodes - 1}"]
+    return np.asarray(method.A), np.asarray(method.c)
+
+
+def radii(A: Vector, T: Vector) -> tuple[float, float]:
+    """The largest spectral radii of the iteration with T for u' = lambda u, on two axes.
+
+    The errors of the stages are multiplied by h lambda (I - h lambda T)^-1 (A - T).
+
+    Parameters
+    ----------
+    A, T : ndarray, shape (M, M)
+        The coefficients of the stages, and what stands for them in Newton's matrix.
+
+    Returns
+    -------
+    tuple of float
+        For imaginary and for negative real lambda.
+    """
+    identity = np.eye(len(A))
+
+    def largest(z: npt.NDArray[np.complexfloating[Any, Any]]) -> float:
+        product = np.linalg.solve(identity - z[:, None, None] * T, z[:, None, None] * (A - T))
+        return float(np.abs(np.linalg.eigvals(product)).max())
+
+    return largest(1j * SAMPLES), largest(-SAMPLES + 0j)
+
+
+def distinct(nodes: int) -> Vector:
+    """The lower factor of A = L U with ones on the diagonal of U, which has distinct poles."""
+    A, _ = collocation(nodes)
+    swapped, _, upper = lu(A.T)
+    if not np.array_equal(swapped, np.eye(nodes)):
+        raise InputError(f"the collocation matrix of {nodes} nodes has no such factors without an exchange")
+    return np.asarray(upper.T, dtype=np.float64)
+
+
+def diagonal(nodes: int) -> Vector:
+    """The diagonal matrix MIN-SR-S of G. Caklovic, T. Lunet, S. Goetschel, D. Ruprecht (2024)."""
+    A, c = collocation(nodes)
+    made = QDELTA_GENERATORS["MIN-SR-S"](
+        Q=A, nodes=c, nNodes=nodes, nodeType="LEGENDRE", quadType="RADAU-RIGHT"
+    )
+    return np.asarray(made.genCoeffs(), dtype=np.float64)
+
+
+@functools.cache
+def equal(nodes: int) -> Vector:
+    """A lower triangular matrix with equal poles, for which the larger of both radii is least."""
+    A, _ = collocation(nodes)
+    below = np.tril_indices(nodes, -1)
+    start = distinct(nodes)
+
+    def matrix(x: Vector) -> Vector:
+        T: Vector = np.exp(x[0]) * np.eye(nodes)
+        T[below] = x[1:]
+        return T
+
+    def worst(x: Vector) -> float:
+        return max(radii(A, matrix(x)))
+
+    x = np.array([np.log(np.diagonal(start)).mean(), *start[below]])
+    for _ in range(4):
+        # The simplex collapses at kinks of the largest value: it is set up anew.
+        x = minimize(worst, x, method="Nelder-Mead", options={"maxfev": 3000, "adaptive": True}).x
+    found: Vector = matrix(x)
+    return found
+
+
+WAYS: Mapping[str, Callable[[int], Vector]] = {
+    "A": lambda nodes: collocation(nodes)[0],
+    "distinct": distinct,
+    "diagonal": diagonal,
+    "equal": equal,
+}
+"""What stands for A in Newton's matrix, by name."""
+
+
+class CountedStages(Simultaneous):
+    """:class:`~dae_sdc.sweepers.simultaneous.Simultaneous` in Python, with its tolerance in these runs."""
+
+    T: Vector
+    work: Counter[str]
+
+    def set_tolerance(self, share: float, rtol: float) -> None:
+        """See :class:`Simultaneous`."""
+        super().set_tolerance(TIGHTER * share, rtol / TIGHTER)
+
+    def _factorized(self, c: Any) -> Any:
+        kind = "complex" if np.iscomplexobj(c) else "real"
+        self.work[f"{kind}_factorizations"] += 1
+        solved = super()._factorized(c)
+
+        def counted(rhs: Any) -> Any:
+            self.work[f"{kind}_solves"] += 1
+            return solved(rhs)
+
+        return counted
+
+
+class TriangularStages(CountedStages):
+    """:class:`CountedStages` with a lower triangular T in the place of A in Newton's matrix.
+
+    Stage i is solved with M + h t_ii J, after those before it; equal poles have one matrix. The error is
+    estimated with the matrix of the last stage.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__(*values)
+        # One matrix for each pole that differs from the others.
+        self._poles, self._matrix_of = np.unique(np.diagonal(self.T).round(12), return_inverse=True)
+        self.real = self.numbers.gamma = float(self.T[-1, -1])
+
+    def factorize(self, h: float) -> bool:
+        """See :class:`Simultaneous`."""
+        own = int(self._matrix_of[-1])
+        order = [own, *(k for k in range(len(self._poles)) if k != own)]
+        if not self._factorize(h, *self._poles[order]):
+            return False
+        self._at, self.numbers.factored = [order.index(k) for k in self._matrix_of], h
+        return True
+
+    def correct(self) -> float:
+        """See :class:`Simultaneous`."""
+        h = self.numbers.factored
+        for i, k in enumerate(self._at):
+            before = self.T[i, :i] @ self.value[:i]
+            self.value[i] = self._factors[k](self.value[i] - h * (self._stiffness @ before))
+        self.du -= self.value
+        np.dot(self.h_a, self.value, out=self.change)
+        self._place()
+        self.counts.newton += 1
+        self.counts.solve += len(self.c)
+        return self._weighted_norm(self.change)
+
+
+# --- the study ----------------------------------------------------------------------------------------------
+
+
+@checked()
+def poles(
+    *,
+    problems: Sequence[str] = tuple(CASES),
+    ways: Sequence[str] = tuple(WAYS),
+    time_limit: float = TIME_LIMIT,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Compare Radau IIA with iterations whose matrices are real: of distinct, of equal poles, and diagonal.
+
+    Rows without a problem are the largest spectral radii of the iteration for u' = lambda u. The others are
+    runs under the step size control of the default method, in Python, with at most 40 iterations a step that
+    are continued to a thousandth of the usual tolerance.
+
+    Parameters
+    ----------
+    problems : sequence of str
+        Of :data:`CASES`.
+    ways : sequence of str
+        What stands for the coefficients A in Newton's matrix: "A", "distinct", "diagonal", "equal".
+    time_limit : float
+        Longest time of a run in seconds.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "poles": ``imaginary`` and ``real`` are the spectral
+        radii on both axes; ``error`` is relative to the largest unknown at the end.
+
+    Raises
+    ------
+    InputError
+        For unknown names.
+
+    References
+    ----------
+    P. J. van der Houwen, J. J. B. de Swart, Triangularly implicit iteration methods for ODE-IVP solvers, SIAM
+    J. Sci. Comput. 18 (1997) 41, for distinct poles.
+    """
+    check_names("problem of this study", list(problems), list(CASES))
+    check_names("way", list(ways), list(WAYS))
+    rows = table("poles", COLUMNS, {}, out)
+    rows.parameters |= {"nodes": MEASURED_NODES, "time_limit": time_limit}
+    with rows.running(len(ways) * (len(problems) + 1), "run", progress) as bar:
+        for way in ways:
+            for nodes in (nodes for nodes in NODES if way != "equal" or nodes <= MEASURED_NODES):
+                _put(rows, way, nodes, radii(collocation(nodes)[0], WAYS[way](nodes)))
+            bar.update(1)
+        for problem in problems:
+            for way in ways:
+                try:
+                    _run(rows, problem, way, time_limit)
+                except (DAEError, SingularMatrixError) as error:
+                    rows.leave_out(f"{problem} by {way}", error)
+                bar.update(1)
+    return rows.result()
+
+
+def _put(rows: Any, way: str, nodes: int, radius: tuple[float, float], **found: Any) -> None:
+    counted = {name: -1 for name, kind in COLUMNS if kind == "i8"}
+    about = {"problem": "", "n": 0, "error": np.nan, "way": way, "nodes": nodes}
+    rows.put(**{**counted, **about, **found}, imaginary=radius[0], real=radius[1])
+
+
+def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
+    case = CASES[problem]
+    made: Any = make_problem(problem, case.get("params", {}))
+    work: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
+    base = CountedStages if way == "A" else TriangularStages
+    kind = type("Stages", (base,), {"T": WAYS[way](MEASURED_NODES), "work": work})
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(runge_kutta, "stage_solver", kind))
+        patches.enter_context(patch.object(simultaneous, "MOST_NEWTON_ITERATIONS", MOST_ITERATIONS))
+        sweeper = f"radau-iia-{2 * MEASURED_NODES - 1}"
+        solution = solve(problem, sweeper=sweeper, dense=False, time_limit=time_limit, **case)
+    if not solution.success:
+        raise InputError(solution.message)
+    exact = np.asarray(made.u_exact(float(solution.t[-1])))
+    error = float(np.abs(np.asarray(solution.u[-1]) - exact).max() / np.abs(exact).max())
+    steps = {name: solution.stats[name] for name in ("steps", "rejected")}
+    about = {"problem": problem, "n": made.n, "error": error}
+    _put(rows, way, MEASURED_NODES, (np.nan, np.nan), **about, **steps, **work)
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`poles`, as text."""
+    data = result.data
+    lines = ["largest spectral radius for imaginary and for negative real lambda"]
+    lines.append(f"{'nodes':<10}" + "".join(f"{nodes:>14}" for nodes in NODES))
+    for way in dict.fromkeys(data["way"][data["problem"] == ""]):
+        known = {row["nodes"]: row for row in data if row["way"] == way and not row["problem"]}
+        shown = (f"{known[m]['imaginary']:.2f}, {known[m]['real']:.2f}" if m in known else "" for m in NODES)
+        lines.append(f"{way:<10}" + "".join(f"{text:>14}" for text in shown))
+    lines += ["", f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"]
+    head = (
+        f"{'problem':<18} {'n':>6} {'way':<9} {'steps':>6} {'rej.':>5} {'factorisations':>15} {'solves':>15}"
+    )
+    lines.append(f"{head} {'error':>8}")
+    for row in data[data["problem"] != ""]:
+        factorizations = f"{row['real_factorizations']} {row['complex_factorizations']:>5}"
+        solves = f"{row['real_solves']} {row['complex_solves']:>6}"
+        lines.append(
+            f"{row['problem']:<18} {row['n']:>6} {row['way']:<9} {row['steps']:>6} {row['rejected']:>5} "
+            f"{factorizations:>15} {solves:>15} {row['error']:>8.1e}"
+        )
+    return "\n".join([*lines, *left_out(result)])
+
+
+register(
+    "poles",
+    Benchmark(
+        poles,
+        report,
+        "--problems hessenberg-1 --ways A,distinct",
+        options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
+    ),
+)
