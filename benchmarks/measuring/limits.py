@@ -34,7 +34,11 @@ def limited(seconds: float) -> Iterator[None]:
     # Again and again: an exception raised in a finaliser is lost.
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
-        yield
+        try:
+            yield
+        finally:
+            # An alarm that has come since the first one is raised here, before the timer is off.
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

@@ -127,9 +127,9 @@ def equal(nodes: int) -> Vector:
         return max(radii(A, matrix(x)))
 
     x = np.array([np.log(np.diagonal(start)).mean(), *start[below]])
-    for _ in range(4):
+    for _ in range(3):
         # The simplex collapses at kinks of the largest value: it is set up anew.
-        x = minimize(worst, x, method="Nelder-Mead", options={"maxfev": 3000, "adaptive": True}).x
+        x = minimize(worst, x, method="Nelder-Mead", options={"maxfev": 2000, "adaptive": True}).x
     found: Vector = matrix(x)
     return found
 
@@ -254,7 +254,7 @@ def poles(
     rows.parameters |= {"nodes": MEASURED_NODES, "time_limit": time_limit}
     with rows.running(len(ways) * (len(problems) + 1), "run", progress) as bar:
         for way in ways:
-            for nodes in (nodes for nodes in NODES if way != "equal" or nodes <= MEASURED_NODES):
+            for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
                 _put(rows, way, nodes, radii(collocation(nodes)[0], WAYS[way](nodes)))
             bar.update(1)
         for problem in problems:
