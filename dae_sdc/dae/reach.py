@@ -82,6 +82,9 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
     """
     found = np.full(problem.n, np.inf)
     change = _Change(problem, start)
+    moving = np.flatnonzero(moves > 0.0)
+    if not change.anywhere(moving, moves[moving]):
+        return found
     values = np.abs(start.u0.view(np.ndarray))
     for group in _bending(change, groups_of_columns(problem), moves):
         high = moves[group]
