@@ -395,7 +395,7 @@ def zeros(u0: Vector) -> Any:
     return sizes <= max(SETTINGS.underflow, SETTINGS.left_over * float(sizes.max(initial=0.0)))
 
 
-def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
+def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None = None) -> Balance:
     r"""Sizes of unknowns and time with which the terms of every equation are of one size.
 
     Parameters
@@ -406,6 +406,9 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         The start, whose unknowns other than 0 have their sizes.
     span : float
         Length of the interval.
+    reach : ndarray, shape (n,), optional
+        Largest change of each unknown with which the terms stay what they are, infinite where none is known.
+        An unknown with a finite one has no larger size, and its start value is no noise.
 
     Returns
     -------
@@ -414,7 +417,10 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     """
     n = len(u0)
     sizes = np.abs(u0)
-    known = ~zeros(u0)
+    given = known = ~zeros(u0)
+    bounded = np.zeros(n, dtype=bool) if reach is None else np.isfinite(reach)
+    if reach is not None:
+        sizes, known = np.where(bounded, np.maximum(sizes, reach), sizes), known | bounded
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
         logs, theta, lost = _least_squares(terms, n, sizes, known, prior)
@@ -424,9 +430,11 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         # Where all terms of an unknown are far smaller than others, it may be so large that one matters.
         result = np.where(lost & (own > 0.0), own, result)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
-        noise = known & (sizes < SETTINGS.noise_of_start * own)
+        noise = known & ~bounded & (sizes < SETTINGS.noise_of_start * own)
         if not noise.any():
-            return Balance(result, known, own, time)
+            # Beyond its reach the equations are others, which rounding beside these terms says nothing of.
+            own = np.where(bounded, np.minimum(own, sizes), own)
+            return Balance(result, known & (given | ~bounded), own, time)
         known = known & ~noise
 
 

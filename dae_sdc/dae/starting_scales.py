@@ -11,6 +11,7 @@ import numpy as np
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.reach import Start, reaches
 from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes, zeros
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
@@ -82,7 +83,8 @@ def begin_scales(
     try:
         guess_scales(problem, u0, t0, span, rtol)
         slope = problem.dtype_f(problem.init)
-        known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0), span)
+        parts = linearize(problem, u0, slope, t0)
+        terms, known = _balance(problem, u0, t0, parts, span)
         if getattr(problem, "jacobian", None) is None and not known.known.all():
             problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
             # Far from there F may be linear with another slope.
@@ -90,7 +92,10 @@ def begin_scales(
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Central differences do not see squares at 0, which are no terms there.
             with suppress(SolveError):  # their points are far away, where F need not be defined
-                known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
+                parts = linearize(problem, u0, slope, t0, accurate=True)
+                terms, known = _balance(problem, u0, t0, parts, span)
+        if problem.run_scales.running:
+            known = _within_reach(problem, Start(u0, t0, parts, terms, known), span, rtol)
     except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
         return
     problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
@@ -143,10 +148,36 @@ def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization
     span : float
         Length of the interval.
     """
+    return _balance(problem, u0, t0, parts, span)[1]
+
+
+def _balance(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float
+) -> tuple[Terms, Balance]:
+    """Terms of the linearised equations at a state, and the sizes that balance them."""
     scales, values = problem.run_scales, u0.view(np.ndarray)
     constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
     known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
-    return balanced_sizes(Terms.of(parts.mass, parts.stiffness, constants), known, span)
+    terms = Terms.of(parts.mass, parts.stiffness, constants)
+    return terms, balanced_sizes(terms, known, span)
+
+
+def _within_reach(problem: ProblemDAE, start: Start, span: float, rtol: float) -> Balance:
+    """The balance at a start, with smaller sizes where the equations are others before they are reached.
+
+    A change of an unknown that its size declares to be noise, or an error within the tolerance, may be a
+    change of the equations by a large factor.
+    """
+    values, found = start.u0.view(np.ndarray), start.balance
+    part = max(SETTINGS.noise_of_start, SETTINGS.floor * rtol)
+    moves = part * np.where(found.known, found.own, np.maximum(found.own, found.sizes))
+    moves[np.abs(values) >= moves] = 0.0
+    if not moves.any():
+        return found
+    reach = reaches(problem, start, moves)
+    if not np.isfinite(reach).any():
+        return found
+    return balanced_sizes(start.terms, values, span, reach)
 
 
 def _constants(

@@ -1,0 +1,155 @@
+"""How far unknowns may move from the start of a run while the coefficients of u' stay what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import Linearization, groups_of_columns, linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import Balance, Terms
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import SolveError
+
+
+@dataclass(frozen=True)
+class ReachOptions:
+    """How reaches are looked for.
+
+    Parameters
+    ----------
+    largest_change : float
+        Part of the terms of an equation by which they may differ between two states and count as the same.
+    smallest : float
+        Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0,
+        as the sign of x does, and say nothing of sizes.
+    halvings : int
+        How often the interval of logarithms is halved in which a reach lies.
+    """
+
+    largest_change: float = 0.5
+    smallest: float = 2.0**-120
+    halvings: int = 7
+
+
+REACH = ReachOptions()
+
+
+class Start(NamedTuple):
+    """Equations at the start of a run, linearised.
+
+    Parameters
+    ----------
+    u0, t0 : MeshDAE of shape (n,), float
+        State and time.
+    parts : Linearization
+        dF/du' and dF/du there with u' = 0.
+    terms : Terms
+        Those of ``parts``, and constants.
+    balance : Balance
+        Sizes by which the terms are weighed.
+    """
+
+    u0: MeshDAE
+    t0: float
+    parts: Linearization
+    terms: Terms
+    balance: Balance
+
+
+def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
+    r"""Largest moves of single unknowns with which the coefficients of derivatives stay what they are.
+
+    Sizes balance terms of equations that are linearised at u' = 0, where dF/du does not tell how dF/du'
+    depends on u. With :math:`(a + u) u' = 1`, sizes that follow from a hold while u changes by less than a.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    start : Start
+        Where they are linearised.
+    moves : ndarray, shape (n,)
+        Moves that are tried, away from 0; none where it is 0.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        Infinite where the move changes no equation much; else the largest one that does not, to a factor of
+        two or so, and at least the start value.
+    """
+    found = np.full(problem.n, np.inf)
+    change = _Change(problem, start)
+    moving = np.flatnonzero(moves > 0.0)
+    if not change.anywhere(moving, moves[moving]):
+        return found
+    values = np.abs(start.u0.view(np.ndarray))
+    for group in _bending(change, groups_of_columns(problem), moves):
+        high = moves[group]
+        low = np.where(values[group] > 0.0, values[group], REACH.smallest * high)
+        bent = change.of(group, high) > REACH.largest_change
+        bent &= (values[group] > 0.0) | (change.of(group, low) <= REACH.largest_change)
+        for _ in range(REACH.halvings):
+            middle = np.sqrt(low) * np.sqrt(high)
+            much = change.of(group, middle) > REACH.largest_change
+            low, high = np.where(much, low, middle), np.where(much, middle, high)
+        found[group[bent]] = low[bent]
+    return found
+
+
+def _bending(change: _Change, groups: list[Any], moves: Vector) -> list[Any]:
+    """Groups of columns, without those that do not move, in which a move changes the equations."""
+    moving = [group[moves[group] > 0.0] for group in groups]
+    unsure, found = [[group for group in moving if len(group)]], []
+    while unsure:
+        some = unsure.pop()
+        together = np.concatenate(some) if some else np.zeros(0, dtype=np.intp)
+        if not len(together) or not change.anywhere(together, moves[together]):
+            continue
+        if len(some) == 1:
+            found.append(some[0])
+            continue
+        half = len(some) // 2
+        unsure += [some[:half], some[half:]]
+    return found
+
+
+class _Change:
+    """By how much moves of unknowns change the terms of the equations."""
+
+    def __init__(self, problem: ProblemDAE, start: Start) -> None:
+        self._problem, self._start = problem, start
+        sizes, time = start.balance.sizes, start.balance.time
+        terms = start.terms
+        weights = np.append(sizes, 1.0)[terms.columns] / np.where(terms.derivatives, time, 1.0)
+        self._rates = sizes / time
+        self._totals = np.bincount(terms.rows, terms.entries * weights, problem.n)
+        self._slope = problem.dtype_f(problem.init)
+
+    def anywhere(self, group: Any, moves: Vector) -> bool:
+        """Whether moves of all unknowns of a group together change an equation much."""
+        return bool((self._of_equations(group, moves) > REACH.largest_change).any())
+
+    def of(self, group: Any, moves: Vector) -> Vector:
+        """Largest relative change of an equation by each unknown of a group that shares no equation."""
+        changes = self._of_equations(group, moves)
+        if len(group) == 1:
+            return np.array([changes.max(initial=0.0)])
+        pattern = self._problem.sparsity.tocsc()
+        columns = (pattern.indices[pattern.indptr[j] : pattern.indptr[j + 1]] for j in group)
+        return np.array([changes[rows].max(initial=0.0) for rows in columns])
+
+    def _of_equations(self, group: Any, moves: Vector) -> Vector:
+        """Relative changes of the terms of every equation, infinite where they are not defined."""
+        start, problem = self._start, self._problem
+        values = start.u0.view(np.ndarray).copy()
+        values[group] += np.where(values[group] < 0.0, -moves, moves)
+        try:
+            there = linearize(problem, attach(values, problem.n_diff), self._slope, start.t0)
+        except SolveError:
+            return np.full(problem.n, np.inf)
+        changes = abs(there.mass - start.parts.mass) @ self._rates
+        found: Vector = np.divide(changes, self._totals, out=np.zeros(problem.n), where=self._totals > 0.0)
+        return found
