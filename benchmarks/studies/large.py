@@ -231,8 +231,8 @@ def report(result: Result) -> str:
         )
     lines += [
         "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",
-        "a step: by which s / steps has; MB: largest memory of the process; error: in units of nominal values;",
-        "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal values",
+        "a step: by which s / steps has; MB: largest memory of the process; error in units of nominal sizes;",
+        "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal sizes",
     ]
     return "\n".join([*lines, *left_out(result)])
 
