@@ -59,6 +59,7 @@ LIBRARY = {
     "synchronous-machine": {},
     "transmission-line": {"sections": 6},
     "navier-stokes": {"cells": 4},
+    "pipe-network": {"rows": 3, "columns": 3},
     "wscc9": {},
 }
 

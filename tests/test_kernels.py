@@ -37,6 +37,9 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "line-end": ("transmission-line", {"sections": 7, "feed": "end"}),
     "flow-2": ("navier-stokes", {"cells": 2, "nu": 0.7, "inertia": 3.0}),
     "flow-5": ("navier-stokes", {"cells": 5, "wells": 0.0}),
+    "pipes-2": ("pipe-network", {"rows": 1, "columns": 2}),
+    "pipes-day": ("pipe-network", {"rows": 2, "columns": 5, "left_out": 0.0, "sources": "day"}),
+    "pipes-tree": ("pipe-network", {"rows": 3, "columns": 3, "left_out": 1.0, "mean_velocity": 0.0}),
     "wscc9-pysdc": ("wscc9", {"data": "pysdc"}),
     "wscc9-other": ("wscc9", {"outage": (5, 6), "t_fault": 0.2}),
 }
@@ -428,6 +431,7 @@ def test_a_circuit_with_a_node_that_it_has_not_is_refused(parts: tuple[Any, Any,
 
 # Parameters that a problem reads once, because its size, data or start depend on them.
 FIXED = {"sections", "cells", "ribs", "data", "outage", "feed", "formulation", "misprint"}
+FIXED |= {"rows", "columns", "left_out", "nodes_per_tank", "seed", "sources"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,6 +12,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.pipes import PipeNetwork
 
 
 class Plain(ProblemDAE):
@@ -23,7 +24,7 @@ class Named(Plain):
     names = ("level", "flow")
 
 
-@pytest.mark.parametrize("make", [TransmissionLine, NavierStokes, lambda: Plain(1, 1)])
+@pytest.mark.parametrize("make", [TransmissionLine, NavierStokes, PipeNetwork, lambda: Plain(1, 1)])
 def test_nothing_is_named_unasked(make: Any) -> None:
     problem = make()
     for name in ("names", "units", "equation_names"):
@@ -40,6 +41,10 @@ def test_names_are_what_they_were() -> None:
     assert flow.names == ("u[1,0]", "u[1,1]", "v[0,1]", "v[1,1]", "p[0,0]", "p[0,1]", "p[1,0]")
     assert flow.units == ("m/s",) * 4 + ("m^2/s^2",) * 3
     assert flow.equation_names[3:5] == ("balance of momentum at v[1,1]", "balance of mass in cell [0,0]")
+    pipes = PipeNetwork(rows=1, columns=3)
+    assert pipes.names == ("phi_east[0,0]", "phi_east[0,1]", "p[0,2]", "p[0,0]", "p[0,1]")
+    assert pipes.units == ("m^3/s",) * 2 + ("Pa",) * 3
+    assert pipes.equation_names[1:3] == ("momentum of phi_east[0,1]", "balance of node [0,2]")
     assert plain.names == ("u[0]", "u[1]") and plain.equation_names == ("equation 0", "equation 1")
 
 

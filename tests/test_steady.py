@@ -19,6 +19,7 @@ NONE = {
     "dc-motor": "the shaft turns",
     "hessenberg-2": "its forces depend on time, and have no rest at the start",
     "gear-petzold": "the driven angle is time",
+    "pipe-network": "its pumps and supplies change with time, and fill the tanks at the start",
     "shuttle-final": "the vehicle flies",
     "shuttle-initial": "the vehicle flies",
     "skate": "it slides down its plane",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.processes import PATIENCE, ask, environment
+from benchmarks.measuring.sizes import largest_error
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.run.description import make_problem
@@ -64,8 +65,8 @@ def carry_out(
     -------
     dict
         ``time`` and ``processor``, seconds by the clock and on a processor, ``memory`` and ``memory_before``
-        (bytes, largest so far), ``error`` at the end against the exact solution, ``steps``, ``sweeps`` and
-        work counters of the whole run.
+        (bytes, largest so far), ``error`` at the end against the exact solution in units of nominal values,
+        ``steps``, ``sweeps`` and work counters of the whole run.
     """
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
@@ -76,9 +77,9 @@ def carry_out(
     memory = peak_memory()
     if not solution.success:
         return {"failed": solution.message}
-    exact = np.asarray(make_problem(problem, params).u_exact(t_end))
+    made: Any = make_problem(problem, params)
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
-    error = float(np.abs(solution.u[-1] - exact).max())
+    error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
     return {
         "time": time,
         "processor": busy,

@@ -11,6 +11,9 @@ from benchmarks.measuring.timing import Work
 WARM = 3
 """Steps before those that are measured."""
 
+LEFT_OUT = 0.6
+"""Share of the streets outside of its tree that the network of pipes has none in."""
+
 
 @dataclass(frozen=True)
 class Family:
@@ -21,7 +24,8 @@ class Family:
     sweeper : str
         Sweeper to measure.
     dt, restol : float
-        Step size, in which flow passes about one cell of the finest grid, and residual tolerance.
+        Step size, in which the flow in a square passes about one cell of the finest grid, and residual
+        tolerance.
     params : callable
         Parameters of the problem with about n unknowns.
     unknowns : float
@@ -53,8 +57,23 @@ def _cells(n: int) -> dict[str, Any]:
     return {"cells": max(2, round((1.0 + (4.0 + 3.0 * n) ** 0.5) / 3.0))}
 
 
+def _streets(n: int) -> dict[str, Any]:
+    # N crossings of r and c streets have N pressures, N - 1 pipes of a tree, and of the other N + 1 - r - c
+    # streets a part kept: (1 + kept) N + N - kept (r + c) - 1 + kept unknowns.
+    kept = 1.0 - LEFT_OUT
+    most, rest = 2.0 + kept, n + 1.0 - kept
+    rows = max(1, round((kept + (kept**2 + most * rest) ** 0.5) / most))
+    return {
+        "rows": rows,
+        "columns": max(2, round((rest + kept * rows) / (most * rows - kept))),
+        "left_out": LEFT_OUT,
+    }
+
+
 FAMILIES: Mapping[str, Family] = {
     "transmission-line": Family("semi-implicit", 0.1, 1e-9, _sections, 2e5, 4, 40),
     "navier-stokes": Family("semi-implicit", 0.02, 1e-9, _cells, 8e4, 4, 40),
+    # Residuals are those of pressures of 5e5 Pa, whose rounding errors are 1e-10 Pa each.
+    "pipe-network": Family("semi-implicit", 900.0, 1e-6, _streets, 2e5, 4, 40),
 }
-"""The problems that can be measured: index 1 with narrow, index 2 with wide matrices."""
+"""The problems that can be measured: chain of index 1, grid and irregular network of index 2."""

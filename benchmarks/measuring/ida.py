@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian
@@ -91,12 +92,15 @@ class Ida:
                 sparsity=problem.sparsity,
                 algebraic_idx=np.arange(problem.n_diff, problem.n),
                 rtol=tolerance,
-                atol=tolerance,
+                atol=tolerance * nominal_of(problem),
                 **SETTINGS,
             )
 
     def run(self, tolerance: float) -> Outcome:
-        """Integrate with rtol = atol = ``tolerance``; what makes a new integrator is not timed."""
+        """Integrate with a relative tolerance, the absolute one being that times the nominal values.
+
+        What makes a new integrator is not timed.
+        """
         solver = self.solver(tolerance)
         tic = perf_counter()
         solver.init_step(self.t0, *self.start)
@@ -118,9 +122,9 @@ class Ida:
         return steps
 
     def error(self, tolerance: float) -> float:
-        """Largest error at the end; infinite for a run that fails."""
+        """Largest error at the end in units of nominal values; infinite for a run that fails."""
         found = self.run(tolerance)
-        return float(np.abs(found.end - self.exact).max()) if found.success else math.inf
+        return largest_error(self.problem, found.end, self.exact) if found.success else math.inf
 
 
 def loosest(error_at: Callable[[float], float], target: float) -> float:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import TimedComm, answer, rest
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
@@ -219,7 +220,7 @@ class Row:
         if repr(case) not in cls.known:
             cls.known[repr(case)] = reference(case)
         exact, first = cls.known[repr(case)], runs[0][0]
-        scale = np.maximum(np.abs(exact), np.abs(exact).max())
+        scale = common_sizes(make_problem(case.problem, case.params), exact)
         busiest = [max(rank.computing for rank in ranks) for ranks in runs]
         ratios = [one / alone.computing for one, alone in zip(busiest, serial, strict=True)]
         walls = [max(r.wall for r in ranks) / alone.wall for ranks, alone in zip(runs, serial, strict=True)]
@@ -286,7 +287,7 @@ def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, 
         other = ida.Ida(problem, serial.t0, serial.t_end)
     except InputError:  # the derivative at the start is not known
         return
-    scale = np.maximum(np.abs(exact), np.abs(exact).max())
+    scale = common_sizes(problem, exact)
     target = float((np.abs(times[0].end - exact) / scale).max())
     for factor in IDA_FACTORS:
         cpu = process_time()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,11 +37,37 @@ TIGHTER = math.sqrt(0.1)
 """Factor between tolerances that IDA is given until its error is as small."""
 
 COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("time", "f8"), ("memory", "f8"), ("exponent", "f8")),
-    *(("steps", "i8"), ("factorization", "i8"), ("error", "f8")),
+    *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("time", "f8"), ("memory", "f8")),
+    *(("exponent", "f8"), ("exponent_step", "f8"), ("steps", "i8"), ("factorization", "i8"), ("error", "f8")),
     *(("ida_tolerance", "f8"), ("ida_time", "f8"), ("ida_error", "f8"), ("ratio", "f8")),
 ]
-UNITS = {"time": "s", "ida_time": "s", "memory": "B", "exponent": "1", "ratio": "1"}
+UNITS = {"time": "s", "ida_time": "s", "memory": "B", "exponent": "1", "exponent_step": "1", "ratio": "1"}
+
+
+class Cost(NamedTuple):
+    """What a run took.
+
+    Parameters
+    ----------
+    n : int
+        Number of unknowns.
+    time : float
+        Seconds.
+    steps : int
+        Number of steps.
+    """
+
+    n: int
+    time: float
+    steps: int
+
+    def exponents_from(self, before: Cost | None) -> tuple[float, float]:
+        """Powers of n by which times of the run and of one step grow since another; NaN without one."""
+        if before is None or before.n == self.n:
+            return math.nan, math.nan
+        apart = math.log(self.n / before.n)
+        grown = math.log(self.time / before.time) / apart
+        return grown, grown - math.log(self.steps / before.steps) / apart
 
 
 @checked()
@@ -61,7 +87,8 @@ def large(
     Each run of this package has a process of its own, in which a small one has loaded compiled code before;
     its memory is the largest of that process, with nothing taken off. Both sides integrate over the interval
     of the problem. IDA gets the tolerance of this package, and tighter ones until its error at the end is as
-    small. Times are those of processors; runs take turns.
+    small; errors and absolute tolerances are in units of the ``nominal`` values of a problem. Times are those
+    of processors; runs take turns.
 
     Parameters
     ----------
@@ -86,8 +113,9 @@ def large(
     -------
     Result
         Of kind "bench" with the parameter ``study`` "large": ``time`` (s, median), ``memory`` (B),
-        ``exponent`` of the time from the size before, ``error`` at the end, and those of IDA with the
-        ``ratio`` ours / IDA, median of neighbouring runs.
+        ``exponent`` of the time from the size before, ``exponent_step`` of the time divided by the number of
+        steps, ``error`` at the end, and those of IDA with the ``ratio`` ours / IDA, median of neighbouring
+        runs.
 
     Raises
     ------
@@ -107,7 +135,7 @@ def large(
     with rows.running(len(problems) * len(rtols) * len(sizes), "large", progress) as bar:
         for problem in problems:
             for rtol in rtols:
-                before: tuple[int, float] | None = None
+                before: Cost | None = None
                 for n in sizes:
                     before = _measure(rows, problem, rtol, n, n <= compared, repetitions, time_limit, before)
                     bar.update(1)
@@ -122,9 +150,9 @@ def _measure(
     compared: bool,
     repetitions: int,
     time_limit: float,
-    before: tuple[int, float] | None,
-) -> tuple[int, float] | None:
-    """One row; returns the number of unknowns and the time of ours."""
+    before: Cost | None,
+) -> Cost | None:
+    """One row; returns what our run took."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
     asked = {"problem": problem, "params": family.params(n), "rtol": rtol, "t_end": made.interval[1]}
@@ -148,11 +176,12 @@ def _measure(
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
             theirs.append(_timed(other, tolerance))
-    time = median(run["processor"] for run in runs)
-    grown = math.log(time / before[1]) / math.log(made.n / before[0]) if before else math.nan
+    cost = Cost(made.n, median(run["processor"] for run in runs), first["steps"])
+    grown, grown_step = cost.exponents_from(before)
     ratios = [run["processor"] / one[0] for run, one in zip(runs, theirs, strict=False)]
     rows.put(
-        **{"problem": problem, "n": made.n, "rtol": rtol, "time": time, "exponent": grown},
+        **{"problem": problem, "n": made.n, "rtol": rtol, "time": cost.time},
+        **{"exponent": grown, "exponent_step": grown_step},
         memory=max(run["memory"] for run in runs),
         **{name: first[name] for name in ("steps", "factorization", "error")},
         ida_tolerance=tolerance,
@@ -160,7 +189,7 @@ def _measure(
         ida_error=theirs[0][1] if theirs else math.nan,
         ratio=median(ratios) if ratios else math.nan,
     )
-    return made.n, time
+    return cost
 
 
 def _timed(other: ida.Ida, tolerance: float) -> tuple[float, float]:
@@ -188,23 +217,23 @@ def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> 
 def report(result: Result) -> str:
     """The table of a result of :func:`large`, as text."""
     lines = [
-        f"{'problem':<18} {'n':>8} {'rtol':>6} {'s':>8} {'exp.':>5} {'MB':>6} {'steps':>5} {'fact.':>5} "
-        f"{'error':>8} {'IDA: tol.':>9} {'s':>8} {'error':>8} {'ours/ida':>8}"
+        f"{'problem':<18} {'n':>8} {'rtol':>6} {'s':>8} {'exp.':>5} {'a step':>6} {'MB':>6} {'steps':>5} "
+        f"{'fact.':>5} {'error':>8} {'IDA: tol.':>9} {'s':>8} {'error':>8} {'ours/ida':>8}"
     ]
     for row in result.data:
         lines.append(
             f"{row['problem']:<18} {row['n']:>8} {row['rtol']:>6.0e} {row['time']:>8.2f} "
-            f"{_number(row['exponent'], '.2f'):>5} {row['memory'] / 1e6:>6.0f} {row['steps']:>5} "
-            f"{row['factorization']:>5} {row['error']:>8.1e} {_number(row['ida_tolerance'], '.1e'):>9} "
+            f"{_number(row['exponent'], '.2f'):>5} {_number(row['exponent_step'], '.2f'):>6} "
+            f"{row['memory'] / 1e6:>6.0f} {row['steps']:>5} {row['factorization']:>5} "
+            f"{row['error']:>8.1e} {_number(row['ida_tolerance'], '.1e'):>9} "
             f"{_number(row['ida_time'], '.2f'):>8} {_number(row['ida_error'], '.1e'):>8} "
             f"{_number(row['ratio'], '.2f'):>8}"
         )
-    lines.append(
-        "s: on a processor, after a small run; MB: largest memory of the process; exp.: exponent of the time"
-    )
-    lines.append(
-        "since the size before; IDA: SuperLU_MT, exact Jacobian, rtol = atol as tight as its error needs"
-    )
+    lines += [
+        "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",
+        "a step: by which s / steps has; MB: largest memory of the process; error in units of nominal sizes;",
+        "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal sizes",
+    ]
     return "\n".join([*lines, *left_out(result)])
 
 

@@ -23,6 +23,7 @@ from dae_sdc.run.results import Result
 SPANS: Mapping[str, tuple[float, float]] = {
     "transmission-line": (1e-6, 1.0),
     "navier-stokes": (1e-5, 0.1),
+    "pipe-network": (1e-6, 0.2),
     "two-bit-adder": (1e-6, 0.1),
 }
 """Problems, their relative tolerance, and the part of their interval that is integrated."""
@@ -89,8 +90,9 @@ def parallel(
         ``ratio_least`` that of the least times; ``communication`` is the time of all messages, each the least
         that it took on any rank in any run, in units of the least ``computing``; ``wall_low``, ``wall_ratio``
         and ``wall_high`` are quartiles of the relation of wall times; ``error`` is relative to the largest
-        unknown, against a run of a hundredth of the tolerance; ``equal`` says whether values at the end are
-        those of the serial run to the last bit. IDA has NaN where a run of it takes more than a minute.
+        unknown, all in units of nominal values, against a run of a hundredth of the tolerance; ``equal`` says
+        whether values at the end are those of the serial run to the last bit. IDA has NaN where a run of it
+        takes more than a minute.
 
     Raises
     ------

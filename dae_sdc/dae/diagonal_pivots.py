@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
+from dae_sdc.dae.matching import maximum_matching
 from dae_sdc.dae.pattern import Pattern
 from dae_sdc.dae.refinement import refinements_needed
 
@@ -111,7 +111,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
         # Each stands in the equation of the other: no singular pattern has such partners for all.
         mutual = sparse.csr_matrix(matrix.multiply(matrix.T))[without][:, others]
         mutual.eliminate_zeros()
-        partners = maximum_bipartite_matching(mutual, perm_type="column")
+        partners = maximum_matching(mutual)
         if (partners < 0).any():
             return None
         node[without] = partners

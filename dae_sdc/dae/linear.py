@@ -14,10 +14,10 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
-from scipy.sparse.csgraph import maximum_bipartite_matching, structural_rank
 from scipy.sparse.linalg import SuperLU, splu
 
 from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
+from dae_sdc.dae.matching import maximum_matching
 from dae_sdc.dae.pattern import Pattern
 from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
 from dae_sdc.dae.state import Vector
@@ -144,7 +144,9 @@ def is_structurally_singular(matrix: Any) -> bool:
     global _regular_patterns
     if any(known.fits(matrix) for known in _regular_patterns):
         return False
-    if structural_rank(matrix) < matrix.shape[0]:
+    if (matrix.diagonal() != 0.0).all():
+        return False
+    if (maximum_matching(matrix) < 0).any():
         return True
     if matrix.nnz <= LINEAR.remembered_entries:
         _regular_patterns = (Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
@@ -507,7 +509,7 @@ def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
 
 def _name_unmatched(matrix: Any) -> str:
     """A row and a column that are left where rows are matched with columns; empty if none is."""
-    columns = maximum_bipartite_matching(matrix, perm_type="column")
+    columns = maximum_matching(matrix)
     rows = np.flatnonzero(columns < 0)
     left = np.setdiff1d(np.arange(matrix.shape[0]), columns)
     return f"{rows[0]},{left[0]}" if rows.size else ""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from dae_sdc.dae.matching import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import Integers, ModelJets, Part
 from dae_sdc.initial.parts import Group, groups_of
@@ -155,7 +155,7 @@ class Plan:
             return list(rows), np.full(len(rows), -1, dtype=np.int64)
         at, of = np.array(pattern, dtype=np.int64).T
         graph = sparse.csr_matrix((np.ones(at.size), (at, of)), shape=(len(rows), len(cols)))
-        matched = np.asarray(maximum_bipartite_matching(graph, perm_type="column"), dtype=np.int64)
+        matched = maximum_matching(graph).astype(np.int64)
         return [row for row, at in zip(rows, matched, strict=True) if at < 0], matched
 
     # --- values and ranks

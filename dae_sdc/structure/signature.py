@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from dae_sdc.arguments import shown
+from dae_sdc.dae.matching import maximum_matching
 from dae_sdc.errors import InputError
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
     DulmageMendelsohn
         The parts; empty if equations and unknowns match.
     """
-    col_of = maximum_bipartite_matching(signature.pattern, perm_type="column").astype(np.int64)
+    col_of = maximum_matching(signature.pattern).astype(np.int64)
     row_of = np.full(signature.shape[1], -1, dtype=np.int64)
     matched = np.flatnonzero(col_of >= 0)
     row_of[col_of[matched]] = matched

@@ -1,0 +1,354 @@
+"""Water in the pipes of a town: sparse DAEs of index 2 on an irregular graph of any size."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from dae_sdc.dae.declaration import when_asked
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import InputError, ReferenceRangeError, require_count
+from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
+from dae_sdc.registry import unknown
+
+Places = npt.NDArray[np.intp]
+
+SOURCES = ("wave", "day")
+MOST_CROSSINGS = 4_000_000
+HEAD = 50.0
+"""Mean of the pressures as the height of a column of water in m."""
+VELOCITY = 0.5
+"""Usual velocity of the water in m/s, which gives the size of a flow."""
+MAINS = 4
+"""Distance of mains, which have twice the diameter, in streets."""
+UNEVEN = 0.25
+"""Largest relative difference of the length of a pipe from the mean."""
+DIRECTION = (0.8, 0.6)
+"""Cosines of the angles between the direction of the wave and the streets to the east and to the north."""
+
+_LISTS = 7
+"""Place of the numbers of pipes in the parameters, after pipes, nodes, tanks and constants."""
+_OF_PIPE = 8
+"""Numbers of a pipe: nodes, inertia, friction, square of the threshold, mean flow, two of the wave."""
+
+
+def pipes_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`PipeNetwork`, in Pa along the pipes and m^3/s at the nodes."""
+    pipes, nodes, tanks = int(p[0]), int(p[1]), int(p[2])
+    omega, capacity, wave = p[3], p[4], p[6] != 0.0
+    c, s = math.cos(omega * t), math.sin(omega * t)
+    demand = 0.0 if wave else p[5] * math.sin(0.5 * omega * t) ** 4
+    places = _LISTS + _OF_PIPE * pipes
+    for node in range(nodes):
+        if node < tanks:
+            rate = omega * (c * p[places + 2 * node] + s * p[places + 2 * node + 1]) if wave else 0.0
+            out[pipes + node] = -capacity * (du[pipes + node] - rate)
+        else:
+            out[pipes + node] = -demand
+    for k in range(pipes):
+        at = _LISTS + _OF_PIPE * k
+        first, second = int(p[at]), int(p[at + 1])
+        inertia, friction, threshold = p[at + 2], p[at + 3], p[at + 4]
+        flow, rate, fall = u[k], du[k], u[pipes + first] - u[pipes + second]
+        loss = friction * flow * math.sqrt(flow * flow + threshold)
+        if wave:
+            own = p[at + 5] + c * p[at + 6] + s * p[at + 7]
+            loss -= friction * own * math.sqrt(own * own + threshold)
+            flow -= own
+            rate -= omega * (c * p[at + 7] - s * p[at + 6])
+            i, j = places + 2 * first, places + 2 * second
+            fall -= s * (p[i] - p[j]) - c * (p[i + 1] - p[j + 1])
+        out[k] = inertia * rate - fall + loss
+        out[pipes + first] -= flow
+        out[pipes + second] += flow
+
+
+def pipes_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`PipeNetwork`, column by column in the order of its pattern."""
+    pipes, nodes, tanks, capacity = int(p[0]), int(p[1]), int(p[2]), p[4]
+    at = 0
+    for k in range(pipes):
+        place = _LISTS + _OF_PIPE * k
+        square, threshold = u[k] * u[k], p[place + 4]
+        slope = (2.0 * square + threshold) / math.sqrt(square + threshold)
+        out[at] = p[place + 2] + c * p[place + 3] * slope
+        # The pattern has the node of the smaller number first.
+        sign = c if p[place] < p[place + 1] else -c
+        out[at + 1], out[at + 2] = -sign, sign
+        at += 3
+    ends = _LISTS + _OF_PIPE * pipes + 2 * nodes
+    sign = ends + nodes
+    for node in range(nodes):
+        for _ in range(int(p[ends + node])):
+            out[at] = c * p[sign]
+            at += 1
+            sign += 1
+        if node < tanks:
+            out[at] = -capacity
+            at += 1
+
+
+@PROBLEMS.register("pipe-network")
+class PipeNetwork(LibraryProblem):
+    r"""Water in the pipes of a town, a street grid with gaps and any number of crossings; index 2.
+
+    The nodes are the crossings of streets in rows and columns. A random tree of streets that joins all nodes
+    has pipes, and of the other streets the share ``left_out``, chosen at random, has none. Every fourth
+    street in each direction is a main of twice the diameter; lengths of pipes differ from their mean by up to
+    a quarter. One node out of ``nodes_per_tank``, chosen at random, has a tank with a free surface. A
+    ``seed`` gives the same network on every machine.
+
+    With the flow :math:`\phi_k` from node i to node j in pipe k, which has the length :math:`l_k`, the
+    diameter :math:`d_k` and the cross section :math:`A_k`, the pressures :math:`p_n` and the surface S of a
+    tank,
+
+    .. math::
+        0 &= \frac{\rho\, l_k}{A_k} \phi_k' - (p_i - p_j) + a_k \phi_k \sqrt{\phi_k^2 + \varphi_k^2} - h_k(t),
+            \qquad a_k = \frac{\lambda\, \rho\, l_k}{2 d_k A_k^2}, \quad
+            \varphi_k = \frac{64\, \nu A_k}{\lambda\, d_k}, \\
+        0 &= \textstyle\sum_{\to n} \phi_k - \sum_{n \to} \phi_k - e_n(t) - \frac{S}{\rho g}\, p_n'
+            \qquad \text{at nodes with a tank}, \\
+        0 &= \textstyle\sum_{\to n} \phi_k - \sum_{n \to} \phi_k - e_n(t) \qquad \text{at the other nodes.}
+
+    The friction is that of Darcy and Weisbach for large flows, that of Hagen and Poiseuille for small ones,
+    and smooth between them. Flows and pressures of tanks are differential, the other pressures algebraic.
+    The derivatives of the last equations determine these, by a weighted Laplacian of the graph that is
+    positive definite because every node is joined with a tank.
+
+    With ``sources="wave"`` the heads :math:`h_k` of pumps and the demands :math:`e_n` are such that
+
+    .. math::
+        p_n &= \rho g\, (50\,\mathrm{m} + b \sin(\omega t - \theta_n)), \qquad
+            \omega = 2 \pi / \mathrm{period}, \\
+        \phi_k &= A_k\, (v + w \cos(\omega t - \theta_k)), \qquad \theta = 2 \pi x / L,
+
+    solves the equations up to round-off for every size. The height b is ``level_change``, v is
+    ``mean_velocity``, w ``velocity_change``, L ``wave_length``, and x is the place of the node or of the
+    middle of the pipe along a direction between the streets. Heads are about as large as friction; negative
+    demands are supplies. Flows with w > v turn round, one after another. The slope of the friction, about
+    :math:`2 a_k |\phi_k|`, all but vanishes there, and Newton iterations with one Jacobian for a step
+    converge for shorter steps only.
+
+    With ``sources="day"`` there are no pumps, and every node without a tank needs
+    :math:`e_n = \mathrm{demand}\, \sin^4(\omega t / 2)`, nothing at midnight. The water is at rest then, all
+    derivatives are zero, and there is no closed form for later times.
+
+    References
+    ----------
+    Made for this package. E. Todini, S. Pilati: A gradient algorithm for the analysis of pipe networks, in:
+    B. Coulbeck, C.-H. Orr, Computer Applications in Water Supply 1, Research Studies Press 1988, for the
+    steady equations. F. Mazzia, C. Magherini: Test Set for Initial Value Problem Solvers, release 2.4,
+    University of Bari 2008, water tube system, for those with inertia and tanks, see :class:`WaterTube`.
+    """
+
+    title = "water in the pipes of a town, any number of crossings"
+    index = 2
+    parameters = {
+        "rows": Parameter(4, "1", "Number of streets that lead to the east"),
+        "columns": Parameter(4, "1", "Number of streets that lead to the north"),
+        "left_out": Parameter(0.6, "1", "Share of the streets outside of the tree that have no pipe"),
+        "nodes_per_tank": Parameter(12, "1", "Number of nodes with one tank among them"),
+        "seed": Parameter(1, "none", "Number of the random choices"),
+        **positive("m", "Mean length of a pipe", length=100.0),
+        **positive("m", "Diameter of a pipe that is no main", diameter=0.2),
+        **positive("1", "Coefficient lambda of friction in turbulent flow", friction=0.02),
+        **positive("m^2/s", "Kinematic viscosity", nu=1.31e-6),
+        **positive("kg/m^3", "Density", rho=1000.0),
+        **positive("m/s^2", "Acceleration of gravity", g=9.81),
+        **positive("m^2", "Surface of the water in a tank", surface=100.0),
+        **positive("s", "Period of the demands", period=86400.0),
+        **positive("m^3/s", 'Largest demand of a node with sources "day"', demand=1e-3),
+        **finite("m", 'Largest change of a pressure with sources "wave", as a head', level_change=1.25),
+        **finite("m/s", 'Mean velocity in a pipe with sources "wave"', mean_velocity=0.4),
+        **finite("m/s", 'Largest change of a velocity with sources "wave"', velocity_change=0.2),
+        **positive("m", 'Wave length with sources "wave"', wave_length=5000.0),
+        "sources": Parameter("wave", "none", '"wave" or "day", as above'),
+    }
+    reference = "Darcy-Weisbach friction; manufactured pumps and demands"
+    interval = (0.0, 86400.0)
+    dt = 1800.0
+    residual_kernel = pipes_residual
+    jacobian_kernel = pipes_jacobian
+
+    def _check_parameters(self) -> None:
+        for name in ("rows", "columns"):
+            require_count(f"{name} of PipeNetwork", getattr(self, name), MOST_CROSSINGS)
+        require_count("nodes_per_tank of PipeNetwork", self.nodes_per_tank, MOST_CROSSINGS)
+        require_count("seed of PipeNetwork", self.seed)
+        nodes = self.rows * self.columns
+        if not 2 <= nodes <= MOST_CROSSINGS:
+            raise InputError(f"rows * columns of PipeNetwork must be from 2 to {MOST_CROSSINGS}; got {nodes}")
+        if self.nodes_per_tank < 2:
+            raise InputError(f"nodes_per_tank of PipeNetwork must be at least 2; got {self.nodes_per_tank}")
+        if not (isinstance(self.left_out, (int, float, np.number)) and 0.0 <= self.left_out <= 1.0):
+            raise InputError(f"left_out of PipeNetwork must be from 0 to 1; got {self.left_out!r}")
+        if self.sources not in SOURCES:
+            raise InputError(unknown("sources", self.sources, SOURCES))
+
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of flows and pressures of tanks, and of the other pressures; lays the network out."""
+        self._lay_out()
+        pipes, nodes, tanks = len(self._ends), int(self.rows * self.columns), self._tanks
+        return pipes + tanks, nodes - tanks
+
+    def _lay_out(self) -> None:
+        """Set the streets that have a pipe, the nodes in the order of their pressures, and lengths of pipes.
+
+        The numbers of a bit generator are fixed, those of a generator may change with the version of NumPy.
+        """
+        rows, columns = int(self.rows), int(self.columns)
+        nodes = rows * columns
+        random = np.random.PCG64(int(self.seed))
+
+        def drawn(count: int) -> Vector:
+            return np.asarray((random.random_raw(count) >> np.uint64(11)) * 2.0**-53)
+
+        crossing = np.arange(nodes).reshape(rows, columns)
+        east = np.column_stack([crossing[:, :-1].ravel(), crossing[:, 1:].ravel()])
+        north = np.column_stack([crossing[:-1].ravel(), crossing[1:].ravel()])
+        # Every node but the first is joined with that in the west or in the south, which makes a tree.
+        to_west = drawn(nodes).reshape(rows, columns) < 0.5
+        to_west[0], to_west[:, 0] = True, False
+        to_south = ~to_west
+        needed = np.concatenate([to_west[:, 1:].ravel(), to_south[1:].ravel()])
+        others = np.flatnonzero(~needed)
+        order = np.argsort(drawn(len(others)), kind="stable")
+        kept = np.ones(len(needed), dtype=bool)
+        kept[others[order[: round(self.left_out * len(others))]]] = False
+        self._streets: Places = np.concatenate([east, north])[kept]
+        self._to_east = np.arange(len(needed))[kept] < len(east)
+        self._relative_length = 1.0 + UNEVEN * (2.0 * drawn(len(self._streets)) - 1.0)
+        self._tanks = -(-nodes // int(self.nodes_per_tank))
+        by_chance = np.argsort(drawn(nodes), kind="stable")
+        has_tank = np.zeros(nodes, dtype=bool)
+        has_tank[by_chance[: self._tanks]] = True
+        self._crossings: Places = np.concatenate([np.flatnonzero(has_tank), np.flatnonzero(~has_tank)])
+        number = np.empty(nodes, dtype=np.intp)
+        number[self._crossings] = np.arange(nodes)
+        self._ends: Places = number[self._streets]
+
+    @when_asked
+    def names(self) -> tuple[str, ...]:
+        """Flows to the east and to the north, and pressures, by row and column of the node."""
+        columns = int(self.columns)
+        towards = np.where(self._to_east, "east", "north").tolist()
+        starts = np.column_stack(np.divmod(self._streets[:, 0], columns)).tolist()
+        nodes = np.column_stack(np.divmod(self._crossings, columns)).tolist()
+        return (
+            *(f"phi_{way}[{i},{j}]" for way, (i, j) in zip(towards, starts, strict=True)),
+            *(f"p[{i},{j}]" for i, j in nodes),
+        )
+
+    @when_asked
+    def units(self) -> tuple[str, ...]:
+        """Those of flows and pressures."""
+        pipes = len(self._ends)
+        return ("m^3/s",) * pipes + ("Pa",) * (self.n - pipes)
+
+    @when_asked
+    def equation_names(self) -> tuple[str, ...]:
+        """Balances of momentum and of water."""
+        pipes = len(self._ends)
+        return (
+            *(f"momentum of {name}" for name in self.names[:pipes]),
+            *(f"balance of node {name[1:]}" for name in self.names[pipes:]),
+        )
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
+        self.sparsity = self._pattern()
+        nodes = np.full(len(self._crossings), self.rho * self.g * HEAD)
+        self.nominal = np.concatenate([VELOCITY * self._geometry()[0], nodes])
+
+    def _pattern(self) -> Any:
+        """Sparsity pattern of the Jacobian: each flow and the pressures at both ends, and the tanks."""
+        pipes, n = len(self._ends), self.n
+        k, tanks = np.arange(pipes), pipes + np.arange(self._tanks)
+        first, second = pipes + self._ends.T
+        rows = np.concatenate([k, first, second, k, k, tanks])
+        columns = np.concatenate([k, k, k, first, second, tanks])
+        pattern = sparse.csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, n))
+        pattern.sort_indices()
+        return pattern
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Sizes and constants, then numbers of pipes, of nodes, and of the pipes at each node."""
+        pipes, nodes = len(self._ends), len(self._crossings)
+        area, diameter, length = self._geometry()
+        flow, pressure = self._wave()
+        constants = [pipes, nodes, self._tanks, self._omega, self.surface / (self.rho * self.g)]
+        constants += [self.demand, self.sources == "wave"]
+        of_pipes = np.column_stack(
+            [
+                self._ends,
+                self.rho * length / area,
+                self.friction * self.rho * length / (2.0 * diameter * area**2),
+                (64.0 * self.nu * area / (self.friction * diameter)) ** 2,
+                self.mean_velocity * area,
+                flow,
+            ]
+        )
+        # The pipes at each node in the order of its column of the pattern, 1 for a pipe that ends there.
+        signs = np.tile([-1.0, 1.0], pipes)
+        order = np.argsort(self._ends.ravel(), kind="stable")
+        counts = np.bincount(self._ends.ravel(), minlength=nodes)
+        return np.concatenate([constants, of_pipes.ravel(), pressure.ravel(), counts, signs[order]])
+
+    def _geometry(self) -> tuple[Vector, Vector, Vector]:
+        """Cross section, diameter and length of every pipe."""
+        row, column = np.divmod(self._streets[:, 0], int(self.columns))
+        main = np.where(self._to_east, row, column) % MAINS == 0
+        diameter = np.where(main, 2.0 * self.diameter, self.diameter)
+        return 0.25 * math.pi * diameter**2, diameter, self.length * self._relative_length
+
+    @property
+    def _omega(self) -> float:
+        return float(2.0 * math.pi / self.period)
+
+    def _wave(self) -> tuple[Vector, Vector]:
+        """Cosine and sine of the phase of every pipe and node as columns, times the amplitudes."""
+        row, column = np.divmod(np.arange(self.rows * self.columns), int(self.columns))
+        phase = 2.0 * math.pi * self.length / self.wave_length * (DIRECTION[0] * column + DIRECTION[1] * row)
+        of_pipe = phase[self._streets].mean(axis=1)
+        of_node = phase[self._crossings]
+        flow = self.velocity_change * self._geometry()[0]
+        pressure = self.rho * self.g * self.level_change
+        return (
+            flow[:, None] * np.column_stack([np.cos(of_pipe), np.sin(of_pipe)]),
+            pressure * np.column_stack([np.cos(of_node), np.sin(of_node)]),
+        )
+
+    def _refuse_later(self, t: float) -> None:
+        if self.sources == "day" and t != 0.0:
+            raise ReferenceRangeError(
+                f"the solution of PipeNetwork with sources='day' is known at t=0 only; got t={t:g}; "
+                f"use sources='wave', or compute a reference with a tight tolerance"
+            )
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The wave at any t; the water at rest at t = 0 with ``sources="day"``."""
+        self._refuse_later(t)
+        u = np.zeros(self.n)
+        u[len(self._ends) :] = self.rho * self.g * HEAD
+        if self.sources == "wave":
+            flow, pressure = self._wave()
+            c, s = math.cos(self._omega * t), math.sin(self._omega * t)
+            u[: len(flow)] = self.mean_velocity * self._geometry()[0] + flow @ [c, s]
+            u[len(flow) :] += pressure @ [s, -c]
+        return attach(u, self.n_diff)
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution; raises like :meth:`u_exact`."""
+        self._refuse_later(t)
+        du = np.zeros(self.n)
+        if self.sources == "wave":
+            flow, pressure = self._wave()
+            c, s = (self._omega * f(self._omega * t) for f in (math.cos, math.sin))
+            du[: len(flow)] = flow @ [-s, c]
+            du[len(flow) :] = pressure @ [c, s]
+        return attach(du, self.n_diff)
