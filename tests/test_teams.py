@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import sys
 import threading
 from importlib import import_module
 from itertools import combinations_with_replacement, pairwise
@@ -156,6 +157,36 @@ def test_the_result_says_what_was_chosen_and_why(monkeypatch: pytest.MonkeyPatch
     assert team_of(10**4, 3, threads="auto")[1] == "serial: this process has one core"
     other = ds.solve("simple", sweeper="semi-implicit", rtol=1e-4, threads="auto")
     assert other.parameters["sharing"] == "serial: 'semi-implicit' on one rank has nothing to share"
+
+
+def test_the_choice_of_a_small_problem_looks_at_no_machine_and_costs_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def must_not_be_asked() -> int:
+        raise AssertionError
+
+    monkeypatch.setattr("dae_sdc.sweepers.rank_team.cores", must_not_be_asked)
+    monkeypatch.setattr("dae_sdc.sweepers.rank_team.load_mpi", must_not_be_asked)
+
+    def calls(**how: str) -> int:
+        """Calls of functions in a run: unlike times, these do not depend on what else the machine does."""
+        count = 0
+
+        def counted(frame: Any, event: str, arg: Any) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        sys.setprofile(counted)
+        try:
+            ds.solve("simple", rtol=1e-6, **how)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    both = {"parallel": "auto", "threads": "auto"}
+    for how in ({}, both):
+        calls(**how)  # imports, and what is kept from one run to the next
+    assert calls(**both) <= 1.05 * calls()
 
 
 @pytest.mark.parametrize(

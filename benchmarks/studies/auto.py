@@ -1,0 +1,360 @@
+"""Runs with "auto" beside serial ones, over the whole catalogue; see :func:`auto`."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import binom
+
+from benchmarks.measuring.families import FAMILIES
+from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import DAEError, require_count, require_number
+from dae_sdc.problems._models import MODELS
+from dae_sdc.run.results import Result
+from dae_sdc.run.solution import Solution
+from dae_sdc.run.solve import solve
+from dae_sdc.sweepers.teams import AUTO
+
+RTOL = 1e-6
+SIZES = (4000,)
+REPETITIONS = 20
+SECONDS = 2.0
+TIME_LIMIT = 4.0
+
+QUICK_SECONDS, QUICK_REPETITIONS, QUICK_TIME_LIMIT = 0.4, 8, 1.0
+
+COLUMNS = [
+    *(("problem", "U32"), ("n", "i8"), ("part", "f8"), ("steps", "i8"), ("pairs", "i8")),
+    *((name, "f8") for name in ("serial", "wall", "wall_low", "computing", "computing_low")),
+    *(("equal", "?"), ("slower", "?"), ("choice", "U100")),
+]
+
+UNITS = {"serial": "s", **dict.fromkeys(("part", *(name for name, kind in COLUMNS[6:10])), "1")}
+
+
+@dataclass(frozen=True)
+class AutoOptions:
+    """How runs are timed, and when one counts as slower.
+
+    Parameters
+    ----------
+    allowed : float
+        Largest ratio of the time with "auto" to the serial one.
+    least_time : float
+        Seconds that one time takes at least; shorter runs are repeated within it.
+    fewest : int
+        Smallest number of pairs.
+    rounds : int
+        How often a problem that seems slower is measured, each time with as many more pairs.
+    shorter : float
+        Part of the way that a run came within the time limit which is measured, if it did not end.
+    chance : float
+        Probability with which the lower bound of a median is above it by chance.
+    """
+
+    allowed: float = 1.05
+    least_time: float = 0.02
+    fewest: int = 5
+    rounds: int = 3
+    shorter: float = 0.25
+    chance: float = 0.01
+
+
+AUTO_OPTIONS = AutoOptions()
+
+
+class Times(NamedTuple):
+    """Seconds of a run: of the clock, and of all threads of the process."""
+
+    wall: float
+    computing: float
+
+
+@dataclass
+class Pairs:
+    """Times of two runs in turn, in pairs of which each second one begins with the other run.
+
+    Parameters
+    ----------
+    first, second : callable
+        The runs.
+    times : list of pair of Times
+        What they took.
+    """
+
+    first: Callable[[], object]
+    second: Callable[[], object]
+    times: list[tuple[Times, Times]] = field(default_factory=list)
+
+    def measure(self, count: int, repeats: int) -> None:
+        """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
+        for _ in range(count):
+            if len(self.times) % 2:
+                later = timed(self.second, repeats)
+                self.times.append((timed(self.first, repeats), later))
+            else:
+                self.times.append((timed(self.first, repeats), timed(self.second, repeats)))
+
+    def ratios(self) -> tuple[list[float], list[float]]:
+        """Ratios of the second run to the first in every pair: of times of the clock, and of computing."""
+        wall, computing = ([second[i] / first[i] for first, second in self.times] for i in range(2))
+        return wall, computing
+
+    def seems_slower(self, shared: bool, bound: Callable[[Sequence[float]], float] = median) -> bool:
+        """Whether the second run takes more than is allowed.
+
+        Where nothing is ``shared`` its computing must say so too: others on the machine lengthen wall times.
+        """
+        wall, computing = (bound(values) for values in self.ratios())
+        return (wall if shared else min(wall, computing)) > AUTO_OPTIONS.allowed
+
+    def is_slower(self, shared: bool) -> bool:
+        """Whether it does beyond noise, by the lower bounds of the medians."""
+        return self.seems_slower(shared, low)
+
+
+def low(values: Sequence[float]) -> float:
+    """A lower bound of the median of what values are drawn from, by the sign test; 0 for too few values."""
+    below = int(binom.ppf(AUTO_OPTIONS.chance, len(values), 0.5))
+    return sorted(values)[below - 1] if below else 0.0
+
+
+def timed(run: Callable[[], object], repeats: int) -> Times:
+    """Mean times of a run that is repeated."""
+    # As timeit does: a collection set off by what was done before must not be paid here.
+    gc.collect()
+    gc.disable()
+    try:
+        wall, computing = perf_counter(), process_time()
+        for _ in range(repeats):
+            run()
+        return Times((perf_counter() - wall) / repeats, (process_time() - computing) / repeats)
+    finally:
+        gc.enable()
+
+
+class _Case:
+    """A problem, and the part of its interval that is integrated.
+
+    Parameters
+    ----------
+    problem : str
+        Its name.
+    params : mapping
+        Its parameters.
+    time_limit : float
+        Seconds after which a run is shortened.
+
+    Raises
+    ------
+    DAEError
+        If ``solve`` cannot run it by itself.
+    """
+
+    def __init__(self, problem: str, params: Mapping[str, Any], time_limit: float) -> None:
+        self.problem, self.params, self.part = problem, dict(params), 1.0
+        self._end: dict[str, Any] = {}
+        self.solution = self._solve(time_limit=time_limit)
+        if not self.solution.success and "time limit" in self.solution.message and len(self.solution.t) > 1:
+            start, reached = self.solution.t[0], self.solution.t[-1]
+            self._end = {"t_end": float(start + AUTO_OPTIONS.shorter * (reached - start))}
+            whole = PROBLEMS[problem].interval if problem in PROBLEMS else MODELS[problem]().interval
+            self.part = (self._end["t_end"] - start) / (float(whole[1]) - start)
+            self.solution = self.serial()
+        if not self.solution.success:
+            raise DAEError(self.solution.message)
+
+    def _solve(self, **how: Any) -> Solution:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return solve(self.problem, params=self.params or None, rtol=RTOL, **self._end, **how)
+
+    def serial(self) -> Solution:
+        """A serial run."""
+        return self._solve()
+
+    def auto(self) -> Solution:
+        """The run that chooses."""
+        return self._solve(parallel=AUTO, threads=AUTO)
+
+
+@checked()
+def auto(
+    *,
+    problems: Sequence[str] | None = None,
+    sizes: Sequence[int] = SIZES,
+    repetitions: int | None = None,
+    seconds: float | None = None,
+    time_limit: float | None = None,
+    quick: bool = False,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Show that runs with parallel="auto" and threads="auto" are nowhere slower than serial ones.
+
+    Every problem and model of the catalogue is solved to rtol = 1e-6 by ``solve`` itself, in turn serially
+    and with "auto": pairs of runs, of which every second one begins with "auto", short runs repeated until
+    they take 20 ms. A problem whose runs with "auto" seem to take more than 1.05 of the time is measured
+    again.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names of problems and models; all if not given.
+    sizes : sequence of int
+        Numbers of unknowns besides the usual one, for the problems that can have any.
+    repetitions : int, optional
+        Largest number of pairs in a round; 20, or 8 with ``quick``.
+    seconds : float, optional
+        Time of a round in which there are fewer pairs; 2, or 0.4 with ``quick``.
+    time_limit : float, optional
+        Seconds after which a run is shortened to a quarter of what it came to; 4, or 1 with ``quick``.
+    quick : bool
+        Whether to take less time for each.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "auto". ``serial`` is the time of the clock of a serial
+        run (s), ``wall`` and ``computing`` the ratios of "auto" to serial, medians over pairs, and
+        ``wall_low`` and ``computing_low`` lower bounds of them, with a chance of 1 % to be too high;
+        ``computing`` counts all threads. ``part`` is the part of the interval, ``equal`` whether both have
+        the same values to the last bit, ``choice`` what was chosen, and ``slower`` whether ``wall_low`` is
+        above 1.05, and ``computing_low`` too if nothing was shared. The parameter ``left_out`` says what
+        ``solve`` could not run by itself, and why.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and numbers that cannot be used.
+    """
+    known = list(dict.fromkeys([*PROBLEMS, *MODELS]))
+    names = known if problems is None else list(problems)
+    check_names("problem", names, known)
+    usual = (QUICK_REPETITIONS, QUICK_SECONDS, QUICK_TIME_LIMIT)
+    usual = usual if quick else (REPETITIONS, SECONDS, TIME_LIMIT)
+    count = usual[0] if repetitions is None else repetitions
+    require_count("repetitions", count)
+    budget = usual[1] if seconds is None else require_number("seconds", seconds)
+    limit = usual[2] if time_limit is None else require_number("time_limit", time_limit)
+    cases = list(_cases(names, sizes))
+    rows = table("auto", COLUMNS, UNITS, out)
+    rows.parameters |= {"repetitions": count, "seconds": budget, "time_limit": limit, "rtol": RTOL}
+    rows.parameters |= {"allowed": AUTO_OPTIONS.allowed}
+    with rows.running(len(cases), "problem", progress) as bar:
+        for name, params in cases:
+            try:
+                rows.put(**measured(_Case(name, params, limit), count, budget))
+            except DAEError as error:
+                rows.leave_out(name, error)
+            bar.update(1)
+    return rows.result()
+
+
+def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in names:
+        yield name, {}
+        for size in sizes if name in FAMILIES else ():
+            require_count("the number of unknowns", size)
+            yield name, FAMILIES[name].params(size)
+
+
+def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
+    """The row of a problem.
+
+    Parameters
+    ----------
+    case : object
+        With ``problem``, ``part``, and methods ``serial`` and ``auto`` that return a solution.
+    count : int
+        Largest number of pairs in a round.
+    seconds : float
+        Time in which there are fewer.
+    """
+    alone, chosen = case.serial(), case.auto()
+    choice = chosen.parameters.get("sharing", "")
+    shared = not choice.startswith("serial")
+    once = timed(case.serial, 1).wall
+    repeats = max(1, int(np.ceil(AUTO_OPTIONS.least_time / once)))
+    several = int(min(count, max(AUTO_OPTIONS.fewest, seconds / (2.0 * once * repeats))))
+    pairs = Pairs(case.serial, case.auto)
+    for _ in range(AUTO_OPTIONS.rounds):
+        pairs.measure(several, repeats)
+        if not pairs.seems_slower(shared):
+            break
+    wall, computing = pairs.ratios()
+    return {
+        "problem": case.problem,
+        "n": alone.u.shape[1],
+        "part": case.part,
+        "steps": alone.stats["steps"],
+        "pairs": len(pairs.times),
+        "serial": median(first.wall for first, _ in pairs.times),
+        "wall": median(wall),
+        "wall_low": low(wall),
+        "computing": median(computing),
+        "computing_low": low(computing),
+        "equal": np.array_equal(alone.u, chosen.u) and np.array_equal(alone.t, chosen.t),
+        "slower": pairs.is_slower(shared),
+        "choice": choice,
+    }
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`auto`, as text."""
+    lines = [
+        "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)",
+        f"{'problem':<22} {'n':>6} {'part':>6} {'steps':>6} {'pairs':>5} {'serial ms':>10} {'wall':>12} "
+        f"{'computing':>12} {'equal':>5}  chosen",
+    ]
+    for row in result.data:
+        walls, computing = (f"{row[name]:.3f} ({row[f'{name}_low']:.2f})" for name in ("wall", "computing"))
+        lines.append(
+            f"{row['problem']:<22} {row['n']:>6} {row['part']:>6.2g} {row['steps']:>6} {row['pairs']:>5} "
+            f"{1e3 * row['serial']:>10.2f} {walls:>13} {computing:>13} {'yes' if row['equal'] else 'no':>4}  "
+            f"{row['choice']}"
+        )
+    slower = [f"{row['problem']} (n = {row['n']})" for row in result.data[result.data["slower"]]]
+    allowed, count = result.parameters["allowed"], len(result.data)
+    lines.append(
+        f"above {allowed:g} of the serial time beyond noise: {', '.join(slower) or 'none'} of {count}"
+    )
+    unequal = [row["problem"] for row in result.data[~result.data["equal"]]]
+    lines += [f"other values than serially: {', '.join(unequal)}"] * bool(unequal)
+    return "\n".join([*lines, *left_out(result)])
+
+
+def bad(result: Result) -> bool:
+    """Whether a run with "auto" is slower than it may be."""
+    return bool(result.data["slower"].any())
+
+
+register(
+    "auto",
+    Benchmark(
+        auto,
+        report,
+        "--problems pendulum --repetitions 2 --quick",
+        options={
+            "quick": Option("take less time for each problem"),
+            "seconds": Option("time in which a round has fewer pairs (2, or 0.4 with --quick)"),
+            "time_limit": Option("seconds after which a run is shortened (4, or 1 with --quick)"),
+            "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)"),
+        },
+        bad=bad,
+    ),
+)
