@@ -597,7 +597,7 @@ class MachineStages(Simultaneous):
         memory.several = int(memory.chunks > 1)
         self._copies = len(self.pairs) + 1 if memory.several else 1
         self._raised: BaseException | None = None
-        self._shared = None if team is None else python_answer(self, MachineStages._share_parts)
+        self._shared = None if team is None else python_answer(self, type(self)._share_parts)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),

@@ -157,7 +157,7 @@ class SparseStages(MachineStages):
         self._outside: dict[int, Any] = {}
         self._vain = [0] * count
         self._checked = False
-        self._early = False
+        self._real_is_done = False
         self._first = threading.Lock()
         self._called = tuple(
             python_answer(self, method) for method in (SparseStages._repivot, SparseStages._solve_outside)
@@ -196,17 +196,19 @@ class SparseStages(MachineStages):
     def _do_part(self, kind: int, part: int) -> int:
         if kind != FACTORIZE or (part and self._known(part)):
             return super()._do_part(kind, part)
-        # The complex matrices begin with the pivots of the real one, in whichever order they come.
+        # The complex matrices begin with the pivots of the real one, in whichever order they come. A rank
+        # that has no share in that needs it too, at this step size: pivots may depend on the size.
         with self._first:
-            if part == 0 and self._early:
-                return 1
-            if part == 0 or not self._known(0):
-                found = super()._do_part(kind, 0)
-                self._early = bool(part and found)
+            if not self._real_is_done:
+                self._real_is_done = super()._do_part(kind, 0) != 0
+            found = int(self._real_is_done)
         return super()._do_part(kind, part) if part else found
 
     def _share_parts(self, kind: int, count: int) -> int:
-        self._early = False
+        self._real_is_done = False
+        if kind == FACTORIZE and not self._known(0) and self.team is not None and self.team.separate:
+            # The pivots that all matrices begin with are those of the first one, on every rank.
+            self.team.everywhere(lambda: self._do_part(kind, 0))
         return super()._share_parts(kind, count)
 
     # --- called by compiled code ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ WORLD = MPI.COMM_WORLD
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("transmission-line", {"params": {"sections": 60}, "rtol": 1e-6}),
     ("navier-stokes", {"params": {"cells": 12}, "rtol": 1e-5}),
+    ("pipe-network", {"params": {"rows": 10, "columns": 10}, "rtol": 1e-6}),
     ("ring-modulator", {"rtol": 1e-4, "t_end": 1e-5}),
     ("pendulum", {"rtol": 1e-5, "nodes": 4, "t_end": 0.5}),
     ("simple", {"rtol": 1e-4, "linear_solver": "superlu"}),
