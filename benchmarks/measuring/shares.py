@@ -224,9 +224,9 @@ class Row:
         busiest = [max(rank.computing for rank in ranks) for ranks in runs]
         ratios = [one / alone.computing for one, alone in zip(busiest, serial, strict=True)]
         walls = [max(r.wall for r in ranks) / alone.wall for ranks, alone in zip(runs, serial, strict=True)]
-        # Runs send the same messages; what a rank waits for others that are not on a processor is no part.
-        calls = [rank.communication for ranks in runs for rank in ranks]
-        messages = sum(min(each) for each in zip(*calls, strict=True))
+        # What a rank waits for others that are not on a processor is no part of a message.
+        calls = [[rank.communication for rank in ranks] for ranks in runs]
+        messages = min(sum(min(each) for each in zip(*of_ranks, strict=True)) for of_ranks in calls)
         low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
         return {
             **{"problem": case.problem, "n": len(exact), "rtol": case.rtol, "way": way, "workers": workers},
