@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.dae.pointwise import PointwiseEquations
 
 TIMES = np.linspace(0.003, 0.997, 17)
 
@@ -111,3 +112,54 @@ def test_where_the_equations_have_no_solution_near_the_values_it_is_said() -> No
         solution(0.125)
     rows = ds.solve(Vanishing, u0=[0.0, 1.0], sweeper="backward-euler", dt=0.25, t_eval=[0.0, 0.125, 1.0])
     assert rows.success and "the first t=0.125" in rows.message
+
+
+# --- many times ---------------------------------------------------------------------------------------------
+
+
+class Counted(ds.ProblemDAE):
+    """y' = -y, and z + slope(t) z^3 = y + slope(t) y^3, which is z = y."""
+
+    index, interval = 1, (0.0, 1.0)
+
+    def __init__(self, bend: float = 0.1, jump: float = 1.0) -> None:
+        super().__init__(n_diff=1, n_alg=1)
+        self.bend, self.jump, self.evaluated = bend, jump, 0
+
+    def factor(self, t: float) -> float:
+        """What the algebraic equation is multiplied with: a jump in the middle."""
+        return self.jump if t > 0.5 else 1.0
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        y, z = u
+        return [du[0] + y, self.factor(t) * (z - y + self.bend * (z**3 - y**3))]
+
+    def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+        self.evaluated += 1
+        y, z = (self.factor(t) * (1.0 + 3.0 * self.bend * one**2) for one in u)
+        return np.array([[1.0 + c, 0.0], [-c * y, c * z]])
+
+
+def corrected(problem: Any, error: float) -> float:
+    """The largest error of z after the correction of 1000 values, in no order, with an error."""
+    t = np.random.default_rng(0).permutation(np.linspace(0.0, 1.0, 1000))
+    exact = np.exp(-t)
+    u, du = np.stack([exact, exact + error * np.cos(40.0 * t)], axis=1), np.stack([-exact, -exact], axis=1)
+    done = PointwiseEquations(problem, np.ones(2)).correct(t, u, du, np.full(1000, 0.1))
+    assert done.all() and (u[:, 0] == exact).all()
+    # The iteration ends where 1e-13 is left.
+    return float(np.abs(u[:, 1] - exact).max())
+
+
+@pytest.mark.parametrize("error", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_many_values_are_exact_with_few_jacobians(error: float) -> None:
+    problem = Counted()
+    assert corrected(problem, error) <= 1.5e-13
+    assert problem.evaluated < 200
+
+
+@pytest.mark.parametrize("jump", [1e-9, 1e-3, 1e3, 1e9])
+def test_factors_of_other_equations_are_not_used(jump: float) -> None:
+    for error in (1e-3, 1e-8):
+        assert corrected(Counted(jump=jump), error) <= 1.5e-13
+    assert corrected(Counted(bend=100.0, jump=jump), 1e-2) <= 1.5e-13

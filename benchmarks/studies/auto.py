@@ -53,7 +53,9 @@ class AutoOptions:
     least_time : float
         Seconds that one time takes at least; shorter runs are repeated within it.
     fewest : int
-        Smallest number of pairs.
+        Smallest number of pairs in a round, if they do not take too long.
+    longest : float
+        Longest time of a round in units of the usual one.
     rounds : int
         How often a problem that seems slower is measured, each time with as many more pairs.
     shorter : float
@@ -65,6 +67,7 @@ class AutoOptions:
     allowed: float = 1.05
     least_time: float = 0.02
     fewest: int = 5
+    longest: float = 4.0
     rounds: int = 3
     shorter: float = 0.25
     chance: float = 0.01
@@ -290,7 +293,9 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
     shared = not choice.startswith("serial")
     once = timed(case.serial, 1).wall
     repeats = max(1, int(np.ceil(AUTO_OPTIONS.least_time / once)))
-    several = int(min(count, max(AUTO_OPTIONS.fewest, seconds / (2.0 * once * repeats))))
+    of_pair = 2.0 * once * repeats
+    span = max(seconds, min(AUTO_OPTIONS.fewest * of_pair, AUTO_OPTIONS.longest * seconds))
+    several = max(1, int(min(count, span / of_pair)))
     pairs = Pairs(case.serial, case.auto)
     for _ in range(AUTO_OPTIONS.rounds):
         pairs.measure(several, repeats)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,9 +10,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import factorize, superlu
+from dae_sdc.dae.linear import factorize, largest, superlu
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InconsistentStateError, SolveError
@@ -60,11 +62,17 @@ class PointwiseOptions:
     round_off : float
         Change of u, relative to the size of each unknown in the run, that ends the iteration.
     accepted_change : float
-        Largest relative change of u in the last iteration; a larger one counts as a failure.
+        Largest relative change of u that may be left after the last iteration; more counts as a failure.
     stalled_change : float
         Relative change of u at which the iteration ends once changes no longer shrink.
     smallest_share : float
         Least part of a change that is tried where F is not defined at its end.
+    kept_rate : float
+        Largest ratio of a change to the one before with which factors are kept, within a time and from one
+        time to the next.
+    kept_rate_of_nearest : float
+        The latter where F does not determine the values: the change of the least norm is then that of another
+        matrix, by about this part of the change.
     trusted : float
         Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     weight : float
@@ -77,6 +85,8 @@ class PointwiseOptions:
     accepted_change: float = 1e-9
     stalled_change: float = 1e-11
     smallest_share: float = 1e-3
+    kept_rate: float = 0.1
+    kept_rate_of_nearest: float = 0.01
     trusted: float = 1e-6
     weight: float = 1e6
 
@@ -115,113 +125,194 @@ class PointwiseEquations:
 
     def __init__(self, problem: ProblemDAE, sizes: Vector, options: PointwiseOptions | None = None) -> None:
         self.problem, self.options = problem, options or PointwiseOptions()
-        largest = float(np.max(sizes, initial=0.0)) or 1.0
-        self.sizes = np.where(sizes > 0.0, sizes, largest)
+        self.sizes = np.where(sizes > 0.0, sizes, float(np.max(sizes, initial=0.0)) or 1.0)
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
         problem, held = self.problem, self.problem.held_sides
         done = np.zeros(len(t), dtype=bool)
         problem.hold_sides(None)
+        kept: _Factors | None = None
         try:
-            for row, time in enumerate(t.tolist()):
+            # Factors of one time do for the next ones in the same step.
+            for row in np.argsort(t, kind="stable").tolist():
+                time, size = float(t[row]), float(h[row])
+                kept = kept if kept is not None and kept.h == size else None
                 with suppress(SolveError, np.linalg.LinAlgError, RuntimeError), np.errstate(all="ignore"):
-                    found = self._solved(time, u[row], du[row], float(h[row]))
+                    found = None if kept is None else self._solved(time, u[row], du[row], kept)
+                    if found is None:
+                        kept = None
+                        found = self._solved(time, u[row], du[row], size)
                     if found is not None:
-                        u[row], du[row], done[row] = *found, True
+                        u[row], du[row], kept = found
+                        done[row] = True
         finally:
             problem.hold_sides(held)
         return done
 
-    def _solved(self, t: float, u: Vector, du: Vector, h: float) -> tuple[Vector, Vector] | None:
-        """u, and u' where F determines it, near the given pair with F = 0 at t; None without convergence."""
-        problem, options = self.problem, self.options
-        state = attach(u.copy(), problem.n_diff)
-        slope = attach(du.copy(), problem.n_diff)
-        problem.start_step(state, t)
-        residual = problem.evaluate(state, slope, t).copy()
-        last, determined = np.inf, False
-        for _ in range(options.max_iterations):
-            v, w, determined = self._change(linearize(problem, state, slope, t), residual, h)
-            change = float(np.max(np.abs(v) / self.sizes, initial=0.0))
-            rate = h * float(np.max(np.abs(w) / self.sizes, initial=0.0))
-            if not np.isfinite(change + rate):
-                return None
-            share = 1.0
-            while True:
-                trial = attach(state + share * v, problem.n_diff)
-                trial_slope = attach(slope + share * w, problem.n_diff)
-                value = problem.evaluate(trial, trial_slope, t).copy()
-                if np.isfinite(value).all() or share < options.smallest_share:
-                    break
-                share *= 0.5
-            if not np.isfinite(value).all():
-                return None
-            state, slope, residual = trial, trial_slope, value
-            stalled = change >= last and change <= options.stalled_change
-            if share == 1.0 and (change <= options.round_off or stalled):
-                last = change
-                break
-            last = change
-        if last > options.accepted_change:
-            return None
-        return state.view(np.ndarray), slope.view(np.ndarray) if determined else du
+    def _solved(
+        self, t: float, u: Vector, du: Vector, given: _Factors | float
+    ) -> tuple[Vector, Vector, _Factors] | None:
+        """u, and u' where F determines it, near the given pair with F = 0 at t; None without convergence.
 
-    def _change(self, parts: Linearization, residual: Vector, h: float) -> tuple[Vector, Vector, bool]:
-        """The changes of u and u' of one Newton iteration, and whether the equations determine y'."""
+        ``given`` are factors from another time, with which it must converge fast, or the size of the step.
+        The last factors are returned, too.
+        """
+        problem, options = self.problem, self.options
+        factors = None if isinstance(given, float) else given
+        borrowed, h = factors is not None, given if isinstance(given, float) else given.h
+        here, there = _Pair(u, du, problem.n_diff), _Pair(u, du, problem.n_diff)
+        problem.start_step(here.u, t)
+        residual = problem.evaluate(here.u, here.du, t)
+        nearest = factors is not None and not factors.determined
+        last, kept_rate = np.inf, options.kept_rate_of_nearest if nearest else options.kept_rate
+        for iteration in range(options.max_iterations):
+            if factors is None:
+                residual = residual.copy()  # differences of F write where F has written
+                factors = self._factors(linearize(problem, here.u, here.du, t), residual, h)
+            v, w = factors.change(residual)
+            change, rate = largest(v / self.sizes), h * largest(w / self.sizes)
+            if not change + rate < np.inf:
+                return None
+            fast = change <= kept_rate * last
+            if borrowed and not fast:
+                return None
+            share, residual = self._move(t, here, there, v, w)
+            if not largest(residual) < np.inf:
+                return None
+            here, there = there, here
+            stalled = change >= last and change <= options.stalled_change
+            # With factors of another time, the first change alone does not tell how far the solution is.
+            sure = not borrowed or iteration > 0
+            # Changes that shrink by a ratio add up to no more than this.
+            left = change * min(1.0, change / (last - change)) if iteration and change < last else change
+            last = change
+            if share == 1.0 and sure and (left <= options.round_off or stalled):
+                last = left
+                break
+            if not borrowed and (share < 1.0 or not fast):
+                factors = None
+        if last > options.accepted_change or factors is None:
+            return None
+        return here.values[0], here.values[1] if factors.determined else du, factors
+
+    def _move(self, t: float, here: _Pair, there: _Pair, v: Vector, w: Vector) -> tuple[float, Vector]:
+        """Set a pair to another one with changes of it; the part of them with which F is defined, and F."""
+        share, step = 1.0, np.array([v, w])
+        while True:
+            np.add(here.values, step, out=there.values)
+            value = self.problem.evaluate(there.u, there.du, t)
+            if largest(value) < np.inf or share < self.options.smallest_share:
+                return share, value
+            share, step = 0.5 * share, 0.5 * step
+
+    def _factors(self, parts: Linearization, residual: Vector, h: float) -> _Factors:
+        """What gives the changes of u and u' of Newton iterations."""
         k, problem = self.problem.n_diff, self.problem
         # At index 1 the derivatives of all unknowns cannot follow from F.
         if problem.index == (0 if k == problem.n else 1) and not parts.depends_on_derivative(k):
-            found = _square(parts, k, residual, self.options.trusted)
-            if found is not None:
-                v, w = np.zeros(problem.n), np.zeros(problem.n)
-                w[:k], v[k:] = -found[:k], -found[k:]
-                return v, w, True
-        return *self._nearest(parts, residual, h), False
+            with suppress(SolveError):
+                square = _Determined(parts, k, h)
+                if square.solves(residual, self.options.trusted):
+                    return square
+        return _Nearest(parts, self.sizes, h, self.options.weight)
 
-    def _nearest(self, parts: Linearization, residual: Vector, h: float) -> tuple[Vector, Vector]:
-        """The change of the least weighted norm, from the equations of its minimum."""
-        n, D, K = len(residual), self.sizes, self.options.weight
+
+class _Pair:
+    """A state and a derivative in one array, shape (2, n)."""
+
+    def __init__(self, u: Vector, du: Vector, n_diff: int) -> None:
+        self.values = np.array([u, du])
+        self.u, self.du = attach(self.values[0], n_diff), attach(self.values[1], n_diff)
+
+
+class _Factors(Protocol):
+    """Factors of the equations of a change.
+
+    Attributes
+    ----------
+    determined : bool
+        Whether the equations determine y' and z.
+    h : float
+        Size of the step.
+    """
+
+    determined: bool
+    h: float
+
+    def change(self, residual: Vector) -> tuple[Vector, Vector]:
+        """Changes of u and u' that remove a residual, shape (n,) each."""
+
+
+class _Determined:
+    """Newton's method for y' and z."""
+
+    determined = True
+
+    def __init__(self, parts: Linearization, k: int, h: float) -> None:
+        self.h, self._k = h, k
+        self._matrix: Any = parts.iteration_matrix(0.0, k)
+        self._factors = factorize(self._matrix)
+
+    def solves(self, residual: Vector, trusted: float) -> bool:
+        """Whether the matrix is regular enough for a residual."""
+        left = np.asarray(self._matrix @ self._factors.solve(residual) - residual)
+        return bool(np.abs(left).max(initial=0.0) <= trusted * np.abs(residual).max(initial=0.0))
+
+    def change(self, residual: Vector) -> tuple[Vector, Vector]:
+        """See :class:`_Factors`."""
+        found, k = self._factors.solve(residual), self._k
+        v, w = np.zeros((2, len(found)))
+        np.negative(found[:k], out=w[:k])
+        np.negative(found[k:], out=v[k:])
+        return v, w
+
+
+class _Nearest:
+    """The change of the least weighted norm, from the equations of its minimum."""
+
+    determined = False
+
+    def __init__(self, parts: Linearization, sizes: Vector, h: float, weight: float) -> None:
+        n, K = len(sizes), weight
+        self.h, self._sizes = h, sizes
         if sparse.issparse(parts.mass):
-            A, B = parts.mass @ sparse.diags(D), parts.stiffness @ sparse.diags(D)
+            A, B = parts.mass @ sparse.diags(sizes), parts.stiffness @ sparse.diags(sizes)
             N = sparse.diags(_reciprocal(np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel()))) @ A
             J = sparse.hstack([A / h, B], format="csr")
-            scale = _reciprocal(np.sqrt(np.asarray(J.multiply(J).sum(axis=1)).ravel()))
-            J = sparse.diags(scale) @ J
+            self._scale = _reciprocal(np.sqrt(np.asarray(J.multiply(J).sum(axis=1)).ravel()))
+            J = sparse.diags(self._scale) @ J
             H = sparse.block_diag([sparse.identity(n), K * sparse.identity(n) + K**2 * (N.T @ N)])
-            found = superlu(sparse.bmat([[H, J.T], [J, None]], format="csc")).solve(
-                np.concatenate([np.zeros(2 * n), -scale * residual])
-            )
+            self._solve: Callable[[Vector], Any] = superlu(
+                sparse.bmat([[H, J.T], [J, None]], format="csc")
+            ).solve
         else:
-            A = parts.mass * D
+            A = parts.mass * sizes
             N = _reciprocal(np.sqrt((A * A).sum(axis=1)))[:, None] * A
-            J = np.hstack([A / h, parts.stiffness * D])
-            scale = _reciprocal(np.sqrt((J * J).sum(axis=1)))
-            J *= scale[:, None]
+            J = np.hstack([A / h, parts.stiffness * sizes])
+            self._scale = _reciprocal(np.sqrt((J * J).sum(axis=1)))
+            J *= self._scale[:, None]
             matrix = np.zeros((3 * n, 3 * n))
             matrix[:n, :n] = np.eye(n)
             matrix[n : 2 * n, n : 2 * n] = K * np.eye(n) + K**2 * (N.T @ N)
             matrix[2 * n :, : 2 * n], matrix[: 2 * n, 2 * n :] = J, J.T
-            right = np.zeros(3 * n)
-            right[2 * n :] = -scale * residual
-            found = np.linalg.solve(matrix, right)
-        return D * found[n : 2 * n], D * found[:n] / h
+            lu, pivots, singular = dgetrf(matrix)
+            if singular:
+                raise np.linalg.LinAlgError("singular matrix")
+            self._solve = lambda right: dgetrs(lu, pivots, right)[0]
+
+    def change(self, residual: Vector) -> tuple[Vector, Vector]:
+        """See :class:`_Factors`."""
+        n, D = len(residual), self._sizes
+        right = np.zeros(3 * n)
+        right[2 * n :] = -self._scale * residual
+        found = self._solve(right)
+        return D * found[n : 2 * n], D * found[:n] / self.h
 
 
 def _reciprocal(values: Vector) -> Vector:
     """1 / values, 0 where a value is 0."""
     return np.divide(1.0, values, out=np.zeros(len(values)), where=values > 0.0)
-
-
-def _square(parts: Linearization, k: int, residual: Vector, trusted: float) -> Vector | None:
-    """Newton correction of y' and z, to be subtracted; None where F does not determine them."""
-    matrix = parts.iteration_matrix(0.0, k)
-    try:
-        found = factorize(matrix).solve(residual)
-    except SolveError:
-        return None
-    left = np.abs(np.asarray(matrix @ found - residual)).max(initial=0.0)
-    return found if left <= trusted * np.abs(residual).max(initial=0.0) else None
 
 
 class ManifoldValues:
