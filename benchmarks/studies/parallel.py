@@ -88,11 +88,11 @@ def parallel(
         Of kind "bench" with the parameter ``study`` "parallel". ``computing`` is the time of the busiest
         thread or rank outside MPI (s, median), ``ratio`` its median relation to the serial run before it and
         ``ratio_least`` that of the least times; ``communication`` is the time of all messages, each the least
-        that it took on any rank, in the run where it is least, in units of the least ``computing``; ``wall_low``, ``wall_ratio``
-        and ``wall_high`` are quartiles of the relation of wall times; ``error`` is relative to the largest
-        unknown, all in units of nominal values, against a run of a hundredth of the tolerance; ``equal`` says
-        whether values at the end are those of the serial run to the last bit. IDA has NaN where a run of it
-        takes more than a minute.
+        that it took on any rank, in the run where it is least, in units of the least ``computing``;
+        ``wall_low``, ``wall_ratio`` and ``wall_high`` are quartiles of the relation of wall times; ``error``
+        is relative to the largest unknown, all in units of nominal values, against a run of a hundredth of
+        the tolerance; ``equal`` says whether values at the end are those of the serial run to the last bit.
+        IDA has NaN where a run of it takes more than a minute.
 
     Raises
     ------
