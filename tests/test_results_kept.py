@@ -438,3 +438,14 @@ def test_runs_in_a_loop_do_not_grow() -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 50_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_run_that_reaches_no_time_asked_for_leaves_its_start(dense: bool, tmp_path: Path) -> None:
+    out = tmp_path / "stopped.npy"
+    run = ds.solve("simple", rtol=1e-9, t_eval=[0.5, 0.9], time_limit=1e-9, dense=dense, out=out)
+    assert not run.success and "time limit" in run.message
+    assert run.t.tolist() == [0.0] and np.array_equal(run.u[0], ds.SimpleDAE().u_exact(0.0))
+    assert all(len(values) == 1 for values in run.per_step.values())
+    assert "t = 0 to 0" in str(run) and "0" in repr(run)
+    assert ds.load(tmp_path / "stopped.partial.npy").data["t"].tolist() == [0.0]

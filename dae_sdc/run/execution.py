@@ -414,7 +414,16 @@ class Execution:
             solution = solution.reached(found.done, found.sizes)
         elif self.t_eval is not None:
             solution = solution.at(self.t_eval)
+        if not len(solution.t):
+            solution = self._at_start(solution)
         return solution if self.keeps else replace(solution, dense=None)
+
+    def _at_start(self, solution: Solution) -> Solution:
+        """A copy of the solution of a run that has reached none of the times asked for, at its start."""
+        first = np.array(self.u0), derivative_at_start(self.setup.problem, self.u0, self.t0)
+        u, du = (np.array(values)[None] for values in first)
+        per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
+        return replace(solution, t=np.array([self.t0]), u=u, du=du, per_step=per_step)
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""

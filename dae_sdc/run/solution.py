@@ -56,7 +56,8 @@ class Solution:
     Parameters
     ----------
     t : ndarray, shape (K,)
-        Start time and end of every accepted step, or the times of ``t_eval``.
+        Start time and end of every accepted step, or the times of ``t_eval`` that were reached; the start if
+        none was.
     u, du : ndarray, shape (K, n)
         State and its derivative at these times; NaN where a derivative is not known.
     names, units : tuple of str
