@@ -75,6 +75,19 @@ def test_a_piece_begins_at_its_corner_also_when_the_time_has_rounding_errors() -
 
 
 @pytest.mark.parametrize("name", PULSED)
+def test_steps_get_the_pieces_of_their_times_in_any_order_of_steps(name: str) -> None:
+    P: Any = PROBLEMS[name]()
+    start, end = P.interval
+    corners = np.array(P.breakpoints(start, end)[:12])
+    near = np.concatenate([corners * (1.0 + factor) for factor in (-1e-9, -4e-16, 0.0, 4e-16, 1e-9)])
+    times = np.concatenate([near, np.linspace(start, end, 97)])
+    u = P.u_exact(start)
+    for t in (*np.sort(times), *np.random.default_rng(3).permutation(times)):
+        P.start_step(u, float(t))
+        assert P.lines == tuple(pulse.line(float(t)) for pulse in P.pulses)
+
+
+@pytest.mark.parametrize("name", PULSED)
 def test_breakpoints_are_the_corners_strictly_within(name: str) -> None:
     P: Any = PROBLEMS[name]()
     start, end = P.interval

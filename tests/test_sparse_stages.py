@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
+from numpy.polynomial.polynomial import polyval
 from scipy.sparse.linalg import splu
 
 import dae_sdc as ds
@@ -26,6 +27,7 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.refinement import EPS
 from dae_sdc.dae.state import attach
@@ -168,6 +170,30 @@ def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
     for h in (1e-8, 3e-9):
         close(step(sparse_stages, u0, 1e-6, h), step(dense, u0, 1e-6, h))
     assert counts(sparse_stages) == counts(dense)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: RingModulator(cs=0.0), lambda: TransmissionLine(sections=5)], ids=["dense", "sparse"]
+)
+def test_the_guess_continues_the_polynomials_of_the_step_before_also_in_a_repeated_step(make: Any) -> None:
+    stages = stages_of(make(), tableau=radau_iia(4))
+    n, n_diff, t, h = stages.problem.n, stages.problem.n_diff, 2.0, 0.5
+    # u' of the differential and u of the algebraic unknowns are polynomials of degree 3 in time.
+    factors = np.random.default_rng(5).standard_normal((4, n))
+    assert 0 < n_diff < n and stages.begin(attach(np.zeros(n), n_diff), t, h)
+    stages.u[:] = stages.du[:] = polyval(t + h * stages.c, factors).T
+    before = StepPolynomial(t, h, stages.nodes, stages.u, stages.du, n)
+    for later, size in ((t + h, 0.4), (t + h, 0.11), (t + h, 0.02), (t + 1.7 * h, 0.3)):
+        u0 = attach(polyval(later, factors), n_diff)
+        u0.polynomial = before
+        assert not stages.begin(u0, later, size)
+        stages.u[:], stages.du[:] = np.nan, np.nan  # as a step does that is rejected
+        at = polyval(later + size * stages.c, factors).T
+        assert stages.guess[:, :n_diff] == pytest.approx(at[:, :n_diff], rel=1e-10, abs=1e-10)
+        reached = u0[n_diff:] + size * (stages.A @ stages.guess)[:, n_diff:]
+        assert reached == pytest.approx(at[:, n_diff:], rel=1e-10, abs=1e-10)
+        assert np.array_equal(stages.du0, before.derivative[-1])
+        assert np.array_equal(stages.h_a, size * stages.A)
 
 
 def mixed_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
