@@ -351,6 +351,11 @@ def test_adder_reaches_its_outputs_and_adds() -> None:
     found = solve("two-bit-adder", dt=0.5)
     P = TwoBitAdder()
     outputs = ("U[49]", "U[130]", "U[148]")
+    # The digits of the official value, which is that of the misprint.
+    official = TwoBitAdder(misprint=True).reference_end
+    for place in official.scored:
+        difference = abs(P.reference_end.u[place] - official.u[place])
+        assert difference <= 1.1 * 10.0 ** -official.digits[place] * official.u[place]
     assert digits(P, found.u[-1], *outputs) > 4.5
     # For 5 units before every multiple of 10 all signals are flat, which is long enough for all gates.
     seen = set()
@@ -367,7 +372,7 @@ def test_adder_reaches_its_outputs_and_adds() -> None:
 
 @pytest.mark.filterwarnings("ignore:Custom sparse Jacobian:UserWarning")
 @pytest.mark.parametrize(
-    ("name", "tolerance", "at_least"), [("nand-gate", 1e-8, 8.0), ("two-bit-adder", 1e-6, 5.5)]
+    ("name", "tolerance", "at_least"), [("nand-gate", 1e-8, 8.0), ("two-bit-adder", 1e-8, 7.5)]
 )
 def test_ida_reaches_the_end_values(name: str, tolerance: float, at_least: float) -> None:
     """An independent integrator, restarted at every corner."""
