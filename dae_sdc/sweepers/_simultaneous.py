@@ -15,7 +15,7 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check
+from dae_sdc.dae import residual_check, scales
 from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
@@ -24,6 +24,7 @@ from dae_sdc.dae.machine import (
     call_jacobian,
     call_residual,
     doubles,
+    integers,
     pointer_to,
     short_integers,
     within_compiled,
@@ -33,9 +34,10 @@ from dae_sdc.dae.polynomial import StepPolynomial, lagrange_weights, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import simultaneous as own
+from dae_sdc.sweepers import simultaneous as own, tolerance
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
+from dae_sdc.sweepers.tolerance import Weights
 
 LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -48,7 +50,13 @@ FACTOR, LEAST_STEP, NOISE, ROUNDING = (
 )
 COUNT = residual_check.DIRECTIONS
 
-ADVANCE, ESTIMATE, SLOPE, CONTINUE = range(4)
+TIME_PART, TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part, tolerance.SETTINGS.time_part_at_index_4
+KEPT_RATE = scales.SETTINGS.kept_rate
+
+SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
+"""Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
+
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH = range(5)
 """What :func:`act` may be asked for."""
 
 
@@ -60,6 +68,7 @@ class StagesMemory(ctypes.Structure):
         ("counts", Counts),
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
+        *fields(ctypes.c_double, "rtol rate least_rate"),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
             "own",  # address of this structure
@@ -71,7 +80,9 @@ class StagesMemory(ctypes.Structure):
             # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
             "m n n_diff pairs entries",
             "u_before du_before",  # (M, n), the stages of the step before
-            "u0 du0 weights error sizes",  # (n,); the last are those of the unknowns in the run
+            "u0 du0 weights error",  # (n,)
+            "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
+            "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
             "h_a to back",  # (M, M)
             "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
@@ -575,6 +586,35 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     combine(a, (0, m), (n_diff, n), a.inverse, a.change, a.guess)
 
 
+@_view.method()
+def _weigh(a: Any, h: Any, known: Any) -> Any:
+    n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
+    exponents = integers(a.exponents)
+    for j in range(n):
+        out[j] = abs(u0[j])
+        if a.watched != 0:
+            doubles(a.seen)[j] = max(doubles(a.seen)[j], out[j])
+        if a.follows != 0:
+            sizes[j] = max(sizes[j], out[j])
+    if known and a.highest > 0:
+        du0, expected, total, count = doubles(a.du0), doubles(a.expected), 0.0, 0
+        for j in range(n):
+            if exponents[j] == a.slowest:
+                change = du0[j] / max(sizes[j], expected[j], out[j], TINY)
+                total += change * change
+                count += 1
+        a.rate = max(np.sqrt(total / count), KEPT_RATE * a.rate, a.least_rate)
+    for j in range(n):
+        allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
+        factor, k = doubles(a.counted)[j], exponents[j]
+        if k > 0:
+            part = TIME_PART_AT_INDEX_4 if k > 2 else TIME_PART
+            factor *= max(min(1.0, part * h * a.rate) ** k, a.rtol)
+            if k > 2:
+                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
+        out[j] = factor / max(allowed, TINY)
+
+
 for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
     within_compiled(_function)
 
@@ -588,6 +628,9 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
     if what == CONTINUE:
         a.continue_stages(t0, h)
         return 0.0
+    if what == WEIGH:
+        a.weigh(h, again)
+        return 0.0
     return float(own.slope(a, t0, h))
 
 
@@ -596,8 +639,8 @@ with lightly_optimized():
         _act,
         types.float64(types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean),
     )
-"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, or
-guess their derivatives by those of the step before."""
+"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
+their derivatives by those of the step before, or write the weights of errors."""
 
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -656,7 +699,7 @@ class MachineStages(Simultaneous):
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
             "directions": residual_check.directions(n),
-            "sizes": problem.run_scales.unknowns,
+            **{name: getattr(problem.run_scales, of) for name, of in SIZES.items()},
             "continuation": np.empty((len(c), len(c))),
             "lagrange": lagrange_weights(self.c),
             "eigenvalues": np.ascontiguousarray(self.pairs),
@@ -664,6 +707,8 @@ class MachineStages(Simultaneous):
             "row": np.empty((self._copies, n), dtype=np.complex128),
         }
         self._parameters: Any = None
+        self._weights: Weights | None = None
+        self._of_weights: dict[str, Any] = {}
         self._latest: _Placed | None = None
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
@@ -747,6 +792,31 @@ class MachineStages(Simultaneous):
                 return placed
         u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
         return _Placed(u, du, address(u), address(du))
+
+    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+        memory, scales = self._memory, weights.scales
+        if scales.unknowns is not self._arrays["sizes"]:
+            super().weigh(weights, h, first)
+            return
+        if weights is not self._weights:
+            self._take_weights(weights)
+        memory.follows, memory.watched = scales.running, scales.running and scales.watched
+        memory.rate, memory.least_rate = scales.rate, scales.least_rate
+        act(memory.own, WEIGH, 0.0, h, False, not first)
+        scales.rate, weights.least_factor = memory.rate, weights.rtol
+
+    def _take_weights(self, weights: Weights) -> None:
+        """Tell compiled code how errors are weighted."""
+        exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
+        counted = np.ascontiguousarray(weights.counted, dtype=np.float64)
+        own = {"exponents": exponents, "counted": counted}
+        if weights.atol is not None:
+            own["atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        memory = self._memory
+        memory.atol, memory.rtol = 0, weights.rtol
+        memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
+        tell_addresses(memory, own)
+        self._weights, self._of_weights = weights, own
 
     def _advance(self, t0: float, h: float) -> int:
         if self._by_numpy:

@@ -315,7 +315,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         u0, t0, h = L.u[0], L.time, L.dt
         first = stages.begin(u0, t0, h)
         start = u0.view(np.ndarray)
-        self._weights.fill(start, h, stages.weights, None if first else stages.du0, floor=True)
+        stages.weigh(self._weights, h, first)
         self._repeated = self._repeated + 1 if self._tried_at == t0 else 0
         self._tried_at = t0
         status = stages.solve(t0, h)

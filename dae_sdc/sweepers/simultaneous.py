@@ -28,6 +28,7 @@ from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
+from dae_sdc.sweepers.tolerance import Weights
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """Results of the Newton iterations of a step."""
@@ -404,6 +405,10 @@ class Simultaneous:
         else:
             guess[:] = self.du0
             guess[:, n_diff:] = 0.0
+
+    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
+        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""

@@ -332,6 +332,11 @@ class Weights:
     scales : Scales
         Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
         than the n first ones, which have weights.
+
+    Attributes
+    ----------
+    least_factor : float
+        Least factor of the index in the weights that were written last.
     """
 
     def __init__(
@@ -343,8 +348,9 @@ class Weights:
         self._seen = scales.seen[:size]
         self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = _places(exponents == exponents.min())
-        self._counted = None if counted.all() else counted
-        self._least = 0.0
+        self.exponents, self.counted = exponents, counted
+        self._all_count = bool(counted.all())
+        self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
         """Write the weights at a state and a step size.
@@ -369,7 +375,7 @@ class Weights:
             if scales.watched:
                 np.maximum(self._seen, out, out=self._seen)
             np.maximum(self._sizes, out, out=self._sizes)
-        self._least = self.rtol if floor else 0.0
+        self.least_factor = self.rtol if floor else 0.0
         if self._scaled and du is not None:
             slow = self._slow
             sizes = np.maximum(self._sizes[slow], self._expected[slow])
@@ -435,6 +441,6 @@ class Weights:
             part, first = SETTINGS.time_part, 1.0
             if k > 2:
                 part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
-            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self._least)
-        if self._counted is not None:
-            out *= self._counted
+            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
+        if not self._all_count:
+            out *= self.counted
