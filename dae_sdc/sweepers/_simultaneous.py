@@ -56,6 +56,9 @@ KEPT_RATE = scales.SETTINGS.kept_rate
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
 """Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
 
+POOL_BYTES = 1 << 16
+"""Size of memory that stages of several steps share: asking for memory and for its address takes time."""
+
 ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH = range(5)
 """What :func:`act` may be asked for."""
 
@@ -707,6 +710,7 @@ class MachineStages(Simultaneous):
             "row": np.empty((self._copies, n), dtype=np.complex128),
         }
         self._parameters: Any = None
+        self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
         self._weights: Weights | None = None
         self._of_weights: dict[str, Any] = {}
         self._latest: _Placed | None = None
@@ -763,10 +767,14 @@ class MachineStages(Simultaneous):
         return done
 
     def _allocate(self) -> None:
-        both = np.empty((2, *self.guess.shape))
-        self.du, self.u = both
-        memory, place = self._memory, address(both)
-        memory.du, memory.u = place, place + self.u.nbytes
+        if self._used == len(self._pool):
+            self._pool = np.empty((max(1, POOL_BYTES // (2 * self.guess.nbytes)), 2, *self.guess.shape))
+            self._pool_at, self._used = address(self._pool), 0
+        number, size = self._used, self.guess.nbytes
+        self.du, self.u = self._pool[number, 0], self._pool[number, 1]
+        memory, place = self._memory, self._pool_at + 2 * number * size
+        memory.du, memory.u = place, place + size
+        self._used += 1
         self._known_before = self._known_before[0], self._latest
         self._latest = _Placed(self.u, self.du, memory.u, memory.du)
 
