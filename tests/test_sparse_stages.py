@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
+from numpy.polynomial.polynomial import polyval
 from scipy.sparse.linalg import splu
 
 import dae_sdc as ds
@@ -26,8 +27,10 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.refinement import EPS
+from dae_sdc.dae.scales import Balance
 from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.digital import TwoBitAdder
@@ -38,6 +41,7 @@ from dae_sdc.sweepers import runge_kutta
 from dae_sdc.sweepers.runge_kutta import stage_solver
 from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia
+from dae_sdc.sweepers.tolerance import Weights
 
 pytest.importorskip("numba")
 
@@ -168,6 +172,64 @@ def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
     for h in (1e-8, 3e-9):
         close(step(sparse_stages, u0, 1e-6, h), step(dense, u0, 1e-6, h))
     assert counts(sparse_stages) == counts(dense)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: RingModulator(cs=0.0), lambda: TransmissionLine(sections=5)], ids=["dense", "sparse"]
+)
+def test_the_guess_continues_the_polynomials_of_the_step_before_also_in_a_repeated_step(make: Any) -> None:
+    stages = stages_of(make(), tableau=radau_iia(4))
+    n, n_diff, t, h = stages.problem.n, stages.problem.n_diff, 2.0, 0.5
+    # u' of the differential and u of the algebraic unknowns are polynomials of degree 3 in time.
+    factors = np.random.default_rng(5).standard_normal((4, n))
+    assert 0 < n_diff < n and stages.begin(attach(np.zeros(n), n_diff), t, h)
+    stages.u[:] = stages.du[:] = polyval(t + h * stages.c, factors).T
+    before = StepPolynomial(t, h, stages.nodes, stages.u, stages.du, n)
+    for later, size in ((t + h, 0.4), (t + h, 0.11), (t + h, 0.02), (t + 1.7 * h, 0.3)):
+        u0 = attach(polyval(later, factors), n_diff)
+        u0.polynomial = before
+        assert not stages.begin(u0, later, size)
+        stages.u[:], stages.du[:] = np.nan, np.nan  # as a step does that is rejected
+        at = polyval(later + size * stages.c, factors).T
+        assert stages.guess[:, :n_diff] == pytest.approx(at[:, :n_diff], rel=1e-10, abs=1e-10)
+        reached = u0[n_diff:] + size * (stages.A @ stages.guess)[:, n_diff:]
+        assert reached == pytest.approx(at[:, n_diff:], rel=1e-10, abs=1e-10)
+        assert np.array_equal(stages.du0, before.derivative[-1])
+        assert np.array_equal(stages.h_a, size * stages.A)
+
+
+@pytest.mark.parametrize("left_out", [(), (2, 7)], ids=["all count", "some left out"])
+@pytest.mark.parametrize("exponents", [(0, 0, 0), (0, 1, 1), (0, 1, 2), (0, 2, 4), (1, 1, 1)], ids=str)
+@pytest.mark.parametrize("given", [False, True], ids=["sizes", "atol"])
+def test_compiled_weights_are_those_of_the_tolerance(given: bool, exponents: Any, left_out: Any) -> None:
+    """By NumPy, for states that grow and shrink, at steps longer and shorter than the solution's own time."""
+    P, other = RingModulator(cs=0.0), RingModulator(cs=0.0)
+    counted = np.ones(P.n)
+    counted[list(left_out)] = 0.0
+    of_each = np.array([exponents[3 * i // P.n] for i in range(P.n)])
+    rng = np.random.default_rng(8)
+    atol = 1e-6 * rng.uniform(0.5, 2.0, P.n) if given else None
+    stages = []
+    for problem in (P, other):
+        scales = problem.run_scales
+        scales.begin(
+            np.zeros(P.n), Balance(np.ones(P.n), np.zeros(P.n, dtype=bool), np.ones(P.n), 1e-3), 1e-5
+        )
+        scales.least_rate = 1.0
+        kind = stage_solver if problem is P else Simultaneous
+        stages.append((stages_of(problem, kind), Weights(atol, 1e-5, of_each, counted, scales)))
+    assert type(stages[0][0]) is MachineStages
+    for h, size, first in ((1e-4, 1.0, True), (1e-2, 3.0, False), (1e-7, 0.1, False), (3.0, 2.0, False)):
+        u, du = size * rng.standard_normal(P.n), rng.standard_normal(P.n)
+        for own, weights in stages:
+            own.u0[:], own.du0[:] = u, du
+            own.weigh(weights, h, first)
+        (own, weights), (expected, expected_weights) = stages
+        assert own.weights == pytest.approx(expected.weights, rel=1e-14)
+        assert weights.least_factor == expected_weights.least_factor == 1e-5
+        for name in ("unknowns", "seen"):
+            assert np.array_equal(getattr(P.run_scales, name), getattr(other.run_scales, name))
+        assert P.run_scales.rate == pytest.approx(other.run_scales.rate, rel=1e-14)
 
 
 def mixed_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:

@@ -561,6 +561,14 @@ def test_peers_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPat
     assert "pip install 'dae_sdc[bench]'" in report(result)
 
 
+def test_the_peers_to_compare_with_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "solve", stub)
+    monkeypatch.setattr(MODULE, "missing", lambda peer: True)
+    result = peers(problems=["simple"], rtols=[1e-3], others=["ida"], repetitions=1)
+    assert result.parameters["ours"] == ["dae_sdc"]
+    assert [text.partition(":")[0] for text in result.parameters["left_out"]] == ["scikit-sundae"]
+
+
 def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow(name: str, *, rtol: float, **given: Any) -> Solution:
         while rtol < 1e-3:
@@ -593,6 +601,7 @@ def test_our_own_solver_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"problems": ["nothing"]}, "unknown problem 'nothing'"),
         ({"problems": []}, "at least one problem"),
         ({"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
+        ({"others": ["nothing"]}, "unknown peer 'nothing'"),
         ({"rtols": []}, "at least one tolerance"),
         ({"rtols": [1.0]}, "between 0 and 1"),
         ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),

@@ -202,7 +202,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         self.rows = Steps()
         self.new: list[dict[str, Any]] = []
         self.rejected = 0
-        self._before: dict[int, dict[str, int]] = {}
+        self._before: dict[int, list[int]] = {}
 
     def pre_run(self, step: Any, level_number: int) -> None:
         """Forget the last run."""
@@ -216,7 +216,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         """Remember where the counters stand."""
         super().pre_step(step, level_number)
         counters = step.levels[0].prob.work_counters
-        self._before[step.status.slot] = {name: counters[name].niter for name in COUNTERS}
+        self._before[step.status.slot] = [counters[name].niter for name in COUNTERS]
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Keep the step unless it is to be repeated."""
@@ -225,21 +225,22 @@ class StepRecord(Hooks):  # type: ignore[misc]
             self.rejected += 1
             return
         L = step.levels[0]
-        if getattr(L.sweep, "failure", None) is not None:
+        sweep = L.sweep
+        if getattr(sweep, "failure", None) is not None:
             return
         counters = L.prob.work_counters
-        before = self._before[step.status.slot]
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
         row = {
             "t": self._end(time + dt),
             "u": end,
             "du": polynomial.derivative_at_end(),
             "residual": L.status.residual,
-            "sweeps": getattr(L.sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
-            **{name: counters[name].niter - before[name] for name in COUNTERS},
+            "sweeps": getattr(sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
         }
+        for name, count in zip(COUNTERS, self._before[step.status.slot], strict=True):
+            row[name] = counters[name].niter - count
         if self.dense:
-            u0, collocation = L.u[0], getattr(L.sweep, "collocation", True)
+            u0, collocation = L.u[0], getattr(sweep, "collocation", True)
             start, before = u0.view(np.ndarray), u0.polynomial
             row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, before)
         self.new.append(row)

@@ -36,8 +36,19 @@ STAGES = (
 )
 """Methods of convergence controllers that are called besides their checks."""
 
+CHECKS = ("get_new_step_size", "determine_restart", "check_iteration_status")
+"""Methods of convergence controllers that ``convergence_control`` calls, in this order."""
+
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 """Entries of the status of a level before its prediction."""
+
+
+def _checks_of(control: ConvergenceController) -> list[Callable[..., None]]:
+    """The methods that ``convergence_control`` calls, but for those of the base class, which do nothing."""
+    if type(control).convergence_control is not ConvergenceController.convergence_control:
+        return [control.convergence_control]
+    own, base = type(control), ConvergenceController
+    return [getattr(control, name) for name in CHECKS if getattr(own, name) is not getattr(base, name)]
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
@@ -82,7 +93,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
         checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
-        self._checks = [control.convergence_control for control in checks]
+        self._checks = [check for control in checks for check in _checks_of(control)]
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""

@@ -44,6 +44,14 @@ def continuation_matrix(
     return matrix
 
 
+def lagrange_weights(nodes: Vector) -> Vector:
+    """Factors 1 / prod_{j != k} (c_k - c_j) of the Lagrange polynomials of distinct nodes, shape (M,)."""
+    distances = np.subtract.outer(nodes, nodes)
+    np.fill_diagonal(distances, 1.0)
+    weights: Vector = 1.0 / distances.prod(axis=1)
+    return weights
+
+
 @lru_cache(maxsize=64)
 def _newton(nodes: tuple[float, ...]) -> tuple[Vector, Vector]:
     """All nodes but the last, and the matrix that takes values at the nodes to their divided differences."""

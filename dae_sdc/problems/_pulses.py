@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from dae_sdc.dae.state import MeshDAE
@@ -68,15 +69,28 @@ class Pulse(NamedTuple):
 
     def line(self, t: float) -> Line:
         """The piece that contains ``t``; from 1e-12 max(abs(t), period) before a corner on, the next one."""
-        slack = 1e-12 * max(abs(t), self.period)
+        slack = self._slack(t)
+        return max(line for line in self._lines_near(t) if line.start <= t + slack)
+
+    def lasts_until(self, t: float) -> float:
+        """A time just before the first corner after ``t``, until which :meth:`line` stays the same."""
+        slack = self._slack(t)
+        corner = min(line.start for line in self._lines_near(t) if line.start > t + slack)
+        return corner - 2.0 * self._slack(corner)
+
+    def _slack(self, t: float) -> float:
+        """Distance before a corner from which on the next piece counts."""
+        return 1e-12 * max(abs(t), self.period)
+
+    def _lines_near(self, t: float) -> Iterator[Line]:
+        """The pieces of the period that contains ``t`` and of those before and after it."""
         cycle = math.floor(t / self.period)
-        lines = (line for number in (cycle - 1, cycle, cycle + 1) for line in self._cycle(number))
-        return max(line for line in lines if line.start <= t + slack)
+        return (line for number in (cycle - 1, cycle, cycle + 1) for line in self._cycle(number))
 
     def corners(self, t0: float, t_end: float) -> set[float]:
         """Times strictly between ``t0`` and ``t_end`` at which the slope jumps."""
         cycles = range(math.floor(t0 / self.period) - 1, math.floor(t_end / self.period) + 1)
-        slack = 1e-12 * max(abs(t0), abs(t_end), self.period)
+        slack = max(self._slack(t0), self._slack(t_end))
         starts = (line.start for number in cycles for line in self._cycle(number))
         return {start for start in starts if t0 + slack < start < t_end - slack}
 
@@ -96,6 +110,7 @@ class PulsedProblem(TestSetProblem):
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
         self.lines = tuple(pulse.line(self.interval[0]) for pulse in self.pulses)
+        self._lasting = (0.0, 0.0)  # the times at which the pieces are those that were chosen last
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """The corners of all trains strictly between ``t0`` and ``t_end``, in order."""
@@ -103,7 +118,10 @@ class PulsedProblem(TestSetProblem):
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the pieces that contain ``t``; at a corner, those that begin there."""
+        if self._lasting[0] <= t < self._lasting[1]:
+            return
         lines = tuple(pulse.line(t) for pulse in self.pulses)
+        self._lasting = t, min((pulse.lasts_until(t) for pulse in self.pulses), default=math.inf)
         # An assignment makes the problem pack the parameters of its kernels anew.
         if lines != self.lines:
             self.lines = lines

@@ -140,7 +140,7 @@ class StoredEnds(LibraryProblem):
             return self._arranged(self._start())
         self._require_defaults()
         if abs(t - record.end.t) <= slack:
-            return self._arranged(record.end.u)
+            return self._arranged(self._end().u)
         raise ReferenceRangeError(
             f"the solution of {type(self).__name__} is stored at t={record.t0:g} and t={record.end.t:g} "
             f"only; got t={t:g}"
@@ -159,6 +159,10 @@ class StoredEnds(LibraryProblem):
         """The initial value for default parameters; subclasses may give it for all parameters."""
         self._require_defaults()
         return load_record(self.record).u0
+
+    def _end(self) -> ReferenceEnd:
+        """The solution at the end of the interval for default parameters; subclasses may have more digits."""
+        return load_record(self.record).end
 
     def _require_defaults(self) -> None:
         require_defaults(self, self.independent_of)
@@ -184,7 +188,7 @@ class TestSetProblem(StoredEnds):
             If the problem has other than its default parameters.
         """
         self._require_defaults()
-        return load_record(self.record).end
+        return self._end()
 
 
 def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:

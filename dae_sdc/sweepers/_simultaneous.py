@@ -9,13 +9,13 @@ import ctypes
 import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check
+from dae_sdc.dae import residual_check, scales
 from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
@@ -24,17 +24,20 @@ from dae_sdc.dae.machine import (
     call_jacobian,
     call_residual,
     doubles,
+    integers,
     pointer_to,
     short_integers,
     within_compiled,
 )
 from dae_sdc.dae.memory import address, fields, tell_addresses
+from dae_sdc.dae.polynomial import StepPolynomial, lagrange_weights, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import simultaneous as own
+from dae_sdc.sweepers import simultaneous as own, tolerance
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
+from dae_sdc.sweepers.tolerance import Weights
 
 LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -47,7 +50,16 @@ FACTOR, LEAST_STEP, NOISE, ROUNDING = (
 )
 COUNT = residual_check.DIRECTIONS
 
-ADVANCE, ESTIMATE, SLOPE = range(3)
+TIME_PART, TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part, tolerance.SETTINGS.time_part_at_index_4
+KEPT_RATE = scales.SETTINGS.kept_rate
+
+SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
+"""Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
+
+POOL_BYTES = 1 << 16
+"""Size of memory that stages of several steps share: asking for memory and for its address takes time."""
+
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH = range(5)
 """What :func:`act` may be asked for."""
 
 
@@ -58,6 +70,8 @@ class StagesMemory(ctypes.Structure):
         ("numbers", StepNumbers),
         ("counts", Counts),
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
+        *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
+        *fields(ctypes.c_double, "rtol rate least_rate"),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
             "own",  # address of this structure
@@ -66,11 +80,16 @@ class StagesMemory(ctypes.Structure):
             "residual jacobian p",  # kernels, and their parameters
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
             "small",  # see machine_newton.NodesMemory, (1 or P + 1, 4)
-            "m n pairs entries",  # numbers: of nodes, of unknowns, of complex pairs, of entries of a matrix
-            "u0 du0 weights error sizes",  # (n,); the last are those of the unknowns in the run
+            # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
+            "m n n_diff pairs entries",
+            "u_before du_before",  # (M, n), the stages of the step before
+            "u0 du0 weights error",  # (n,)
+            "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
+            "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
             "h_a to back",  # (M, M)
-            "at_start middle to_middle c",  # (M,)
+            "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
+            "at_start middle to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
             "stiffness",  # dF/du times the coefficient at which it was evaluated
@@ -534,6 +553,71 @@ def _filtered(a: Any) -> Any:
     return norm_of(a, a.error, 1)
 
 
+@within_compiled
+def put_continuation(a: Any, start: Any, ratio: Any) -> None:
+    """Compute the matrix from the nodes of a step to those of one that begins at ``start`` in its units."""
+    m, nodes, factors, matrix = a.m, doubles(a.c), doubles(a.lagrange), doubles(a.continuation)
+    for i in range(m):
+        place = start + ratio * nodes[i]
+        for k in range(m):
+            product = factors[k]
+            for j in range(m):
+                if j != k:
+                    product *= place - nodes[j]
+            matrix[i * m + k] = product
+
+
+@_view.method()
+def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
+    m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
+    matrix, scaled = doubles(a.A), doubles(a.h_a)
+    for i in range(m * m):
+        scaled[i] = h * matrix[i]
+    du0, before = doubles(a.du0), doubles(a.du_before)
+    for j in range(n):
+        du0[j] = before[last + j]
+    put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
+    combine(a, (0, m), (0, n), a.continuation, a.du_before, a.guess)
+    if n_diff == n:
+        return
+    combine(a, (0, m), (n_diff, n), a.continuation, a.u_before, a.change)
+    change, u0 = doubles(a.change), doubles(a.u0)
+    for i in range(m):
+        for j in range(n_diff, n):
+            change[i * n + j] = (change[i * n + j] - u0[j]) / h
+    # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated.
+    combine(a, (0, m), (n_diff, n), a.inverse, a.change, a.guess)
+
+
+@_view.method()
+def _weigh(a: Any, h: Any, known: Any) -> Any:
+    n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
+    exponents = integers(a.exponents)
+    for j in range(n):
+        out[j] = abs(u0[j])
+        if a.watched != 0:
+            doubles(a.seen)[j] = max(doubles(a.seen)[j], out[j])
+        if a.follows != 0:
+            sizes[j] = max(sizes[j], out[j])
+    if known and a.highest > 0:
+        du0, expected, total, count = doubles(a.du0), doubles(a.expected), 0.0, 0
+        for j in range(n):
+            if exponents[j] == a.slowest:
+                change = du0[j] / max(sizes[j], expected[j], out[j], TINY)
+                total += change * change
+                count += 1
+        a.rate = max(np.sqrt(total / count), KEPT_RATE * a.rate, a.least_rate)
+    for j in range(n):
+        allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
+        factor, k = doubles(a.counted)[j], exponents[j]
+        if k > 0:
+            part = TIME_PART_AT_INDEX_4 if k > 2 else TIME_PART
+            factor *= max(min(1.0, part * h * a.rate) ** k, a.rtol)
+            if k > 2:
+                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
+        out[j] = factor / max(allowed, TINY)
+
+
 for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
     within_compiled(_function)
 
@@ -544,6 +628,12 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
         return float(own.advance(a, t0, h))
     if what == ESTIMATE:
         return float(own.estimate(a, t0, h, first, again))
+    if what == CONTINUE:
+        a.continue_stages(t0, h)
+        return 0.0
+    if what == WEIGH:
+        a.weigh(h, again)
+        return 0.0
     return float(own.slope(a, t0, h))
 
 
@@ -552,7 +642,8 @@ with lightly_optimized():
         _act,
         types.float64(types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean),
     )
-"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address."""
+"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
+their derivatives by those of the step before, or write the weights of errors."""
 
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -580,6 +671,15 @@ def part_function() -> Any:
     return c_function(_part_at, integer(integer, integer, integer))
 
 
+class _Placed(NamedTuple):
+    """The stages of a step: u and u', shape (M, n), and their addresses."""
+
+    u: Vector
+    du: Vector
+    u_at: int
+    du_at: int
+
+
 class MachineStages(Simultaneous):
     """:class:`Simultaneous` in compiled code, for a problem with kernels of dense Jacobians."""
 
@@ -592,7 +692,7 @@ class MachineStages(Simultaneous):
         self._memory = memory
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
-        memory.m, memory.n, memory.pairs = len(c), n, len(self.pairs)
+        memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
         memory.several = int(memory.chunks > 1)
         self._copies = len(self.pairs) + 1 if memory.several else 1
@@ -602,12 +702,19 @@ class MachineStages(Simultaneous):
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
             "directions": residual_check.directions(n),
-            "sizes": problem.run_scales.unknowns,
+            **{name: getattr(problem.run_scales, of) for name, of in SIZES.items()},
+            "continuation": np.empty((len(c), len(c))),
+            "lagrange": lagrange_weights(self.c),
             "eigenvalues": np.ascontiguousarray(self.pairs),
             "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
             "row": np.empty((self._copies, n), dtype=np.complex128),
         }
         self._parameters: Any = None
+        self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
+        self._weights: Weights | None = None
+        self._of_weights: dict[str, Any] = {}
+        self._latest: _Placed | None = None
+        self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
         self._make_matrices()
 
@@ -659,10 +766,65 @@ class MachineStages(Simultaneous):
             raise raised
         return done
 
-    def begin(self, u0: Any, t0: float, h: float) -> bool:
-        first = super().begin(u0, t0, h)
-        self._memory.du, self._memory.u = address(self.du), address(self.u)
-        return first
+    def _allocate(self) -> None:
+        if self._used == len(self._pool):
+            self._pool = np.empty((max(1, POOL_BYTES // (2 * self.guess.nbytes)), 2, *self.guess.shape))
+            self._pool_at, self._used = address(self._pool), 0
+        number, size = self._used, self.guess.nbytes
+        self.du, self.u = self._pool[number, 0], self._pool[number, 1]
+        memory, place = self._memory, self._pool_at + 2 * number * size
+        memory.du, memory.u = place, place + size
+        self._used += 1
+        self._known_before = self._known_before[0], self._latest
+        self._latest = _Placed(self.u, self.du, memory.u, memory.du)
+
+    def _continue(self, before: Any, t0: float, h: float) -> None:
+        if not (
+            type(before) is StepPolynomial
+            and before.nodes == self.nodes
+            and self.nodes[-1] == 1.0
+            and reaches(before, t0 + h, self.problem.n)
+        ):
+            super()._continue(before, t0, h)
+            return
+        memory, placed = self._memory, self._place_of(before)
+        memory.u_before, memory.du_before = placed.u_at, placed.du_at
+        memory.time_before, memory.step_before = before.time, before.dt
+        act(memory.own, CONTINUE, t0, h, False, False)
+
+    def _place_of(self, before: StepPolynomial) -> _Placed:
+        """The stages of the step before: those of the last step, or of one that was repeated since."""
+        for placed in self._known_before:
+            if placed is not None and placed.u is before.value and placed.du is before.derivative:
+                self._known_before = placed, None
+                return placed
+        u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
+        return _Placed(u, du, address(u), address(du))
+
+    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+        memory, scales = self._memory, weights.scales
+        if scales.unknowns is not self._arrays["sizes"]:
+            super().weigh(weights, h, first)
+            return
+        if weights is not self._weights:
+            self._take_weights(weights)
+        memory.follows, memory.watched = scales.running, scales.running and scales.watched
+        memory.rate, memory.least_rate = scales.rate, scales.least_rate
+        act(memory.own, WEIGH, 0.0, h, False, not first)
+        scales.rate, weights.least_factor = memory.rate, weights.rtol
+
+    def _take_weights(self, weights: Weights) -> None:
+        """Tell compiled code how errors are weighted."""
+        exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
+        counted = np.ascontiguousarray(weights.counted, dtype=np.float64)
+        own = {"exponents": exponents, "counted": counted}
+        if weights.atol is not None:
+            own["atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        memory = self._memory
+        memory.atol, memory.rtol = 0, weights.rtol
+        memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
+        tell_addresses(memory, own)
+        self._weights, self._of_weights = weights, own
 
     def _advance(self, t0: float, h: float) -> int:
         if self._by_numpy:
@@ -730,6 +892,6 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("to_middle", "weights", "error", "c"),
+    *("to_middle", "weights", "error", "c", "A", "inverse"),
 )
 """Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

@@ -78,6 +78,8 @@ class DirectMethod(NotOfOthers):
 
     method: ClassVar[Any]
     family: ClassVar[str] = "method"
+    initial_sweeps: ClassVar[int] = 0
+    failure: Exception | None = None
     options: ClassVar[tuple[str, ...]] = ()
 
     level: Any
@@ -118,8 +120,7 @@ class DirectMethod(NotOfOthers):
         self._solved = False
         # A copy, because the controller writes the values it receives into the state itself.
         self._began_at = u0, u0.polynomial, u0.view(np.ndarray).copy()
-        L.status.unlocked = True
-        L.status.updated = True
+        vars(L.status).update(unlocked=True, updated=True)
 
     def _require_one_level(self) -> None:
         if self.level.level_index > 0:

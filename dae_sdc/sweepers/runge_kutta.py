@@ -312,17 +312,17 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _step_together(self) -> None:
         """Solve all stages as one system, and estimate the error."""
         L, stages = self.level, self._stages_together
-        u0, h = L.u[0], L.dt
-        first = stages.begin(u0, L.time, h)
+        u0, t0, h = L.u[0], L.time, L.dt
+        first = stages.begin(u0, t0, h)
         start = u0.view(np.ndarray)
-        self._weights.fill(start, h, stages.weights, None if first else stages.du0, floor=True)
-        self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
-        self._tried_at = L.time
-        status = stages.solve(L.time, h)
+        stages.weigh(self._weights, h, first)
+        self._repeated = self._repeated + 1 if self._tried_at == t0 else 0
+        self._tried_at = t0
+        status = stages.solve(t0, h)
         if (
             status in (DIVERGED, SLOW, UNRESOLVED)
             and self._repeated >= SETTINGS.repetitions
-            and self._coupled.solve_step(u0, stages.guess, L.time, h)
+            and self._coupled.solve_step(u0, stages.guess, t0, h)
         ):
             status = SOLVED
             stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
@@ -331,11 +331,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if status == SOLVED:
             if first:
                 self._weights.fill(start, h, stages.weights)
-            error = stages.estimate_error(L.time, h, first, False)
+            error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and self._weights.fill_within(stages.u, h, stages.weights):
-                error = stages.estimate_error(L.time, h, first, False)
+                error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and (first or self._repeated):
-                error = stages.estimate_error(L.time, h, first, True)
+                error = stages.estimate_error(t0, h, first, True)
         stages.count()
         self.outcome = Outcome(
             solved=status == SOLVED,

@@ -28,6 +28,7 @@ from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
+from dae_sdc.sweepers.tolerance import Weights
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """Results of the Newton iterations of a step."""
@@ -374,17 +375,25 @@ class Simultaneous:
         bool
             Whether the step is a first one, without a polynomial of a step before.
         """
-        n_diff, before = self.problem.n_diff, u0.polynomial
+        before = u0.polynomial
         self.u0[:] = u0
-        shape = self.guess.shape
-        # New arrays, because the polynomial of the last step keeps those of its stages.
-        self.du, self.u = np.empty(shape), np.empty(shape)
-        np.multiply(self.A, h, out=self.h_a)
-        guess = self.guess
+        self._allocate()
         if before is None:
+            np.multiply(self.A, h, out=self.h_a)
             self.du0.fill(0.0)
-            guess.fill(0.0)
+            self.guess.fill(0.0)
             return True
+        self._continue(before, t0, h)
+        return False
+
+    def _allocate(self) -> None:
+        """New arrays for the stages, because the polynomial of the last step keeps those of its own."""
+        self.du, self.u = np.empty(self.guess.shape), np.empty(self.guess.shape)
+
+    def _continue(self, before: Any, t0: float, h: float) -> None:
+        """Set u' at the start, and the guess, from what the last step has left behind."""
+        n_diff, guess = self.problem.n_diff, self.guess
+        np.multiply(self.A, h, out=self.h_a)
         self.du0[:] = before.derivative_at_end()
         if reaches(before, t0 + h, self.problem.n):
             matrix = before.continuation(t0, h, self.nodes)
@@ -396,7 +405,10 @@ class Simultaneous:
         else:
             guess[:] = self.du0
             guess[:, n_diff:] = 0.0
-        return False
+
+    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
+        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""

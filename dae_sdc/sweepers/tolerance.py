@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,6 +306,14 @@ class Tolerance:
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
 
 
+def _places(chosen: Any) -> Any:
+    """Where a mask is True: as a slice if that is one piece, which takes a view and not a copy."""
+    places = np.flatnonzero(chosen)
+    if len(places) and places[-1] - places[0] + 1 == len(places):
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return chosen
+
+
 class Weights:
     """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
 
@@ -323,6 +332,11 @@ class Weights:
     scales : Scales
         Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
         than the n first ones, which have weights.
+
+    Attributes
+    ----------
+    least_factor : float
+        Least factor of the index in the weights that were written last.
     """
 
     def __init__(
@@ -332,10 +346,11 @@ class Weights:
         size = len(counted)
         self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
         self._seen = scales.seen[:size]
-        self._scaled = [(k, exponents == k) for k in np.unique(exponents).tolist() if k > 0]
-        self._slow = exponents == exponents.min()
-        self._counted = None if counted.all() else counted
-        self._least = 0.0
+        self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
+        self._slow = _places(exponents == exponents.min())
+        self.exponents, self.counted = exponents, counted
+        self._all_count = bool(counted.all())
+        self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
         """Write the weights at a state and a step size.
@@ -360,12 +375,14 @@ class Weights:
             if scales.watched:
                 np.maximum(self._seen, out, out=self._seen)
             np.maximum(self._sizes, out, out=self._sizes)
-        self._least = self.rtol if floor else 0.0
+        self.least_factor = self.rtol if floor else 0.0
         if self._scaled and du is not None:
             slow = self._slow
-            sizes = np.maximum(self._sizes, np.maximum(self._expected, out))
-            changes = du[slow] / np.maximum(sizes[slow], TINY)
-            scales.see_rate(float(np.sqrt(changes @ changes / len(changes))))
+            sizes = np.maximum(self._sizes[slow], self._expected[slow])
+            np.maximum(sizes, out[slow], out=sizes)
+            np.maximum(sizes, TINY, out=sizes)
+            changes = np.divide(du[slow], sizes, out=sizes)
+            scales.see_rate(sqrt(changes @ changes / len(changes)))
         self._write(self._sizes, h, out)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
@@ -424,6 +441,6 @@ class Weights:
             part, first = SETTINGS.time_part, 1.0
             if k > 2:
                 part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
-            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self._least)
-        if self._counted is not None:
-            out *= self._counted
+            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
+        if not self._all_count:
+            out *= self.counted

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import process_time
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
@@ -203,7 +203,7 @@ class Ida:
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval; counting goes from step to step, which takes a little longer."""
-        tic = perf_counter()
+        tic = process_time()
         problem, equations = case.problem, Equations(case)
         jacobian = ida_jacobian(equations, case.sparse)
         given = self.options(case)
@@ -233,7 +233,7 @@ class Ida:
             # Every piece begins to count anew.
             rhs += int(found.nfev)
             jacobians += int(found.njev)
-        time = perf_counter() - tic
+        time = process_time() - tic
         # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
         work = {"rhs": float(rhs), "jacobian": float(jacobians), "factorization": float(jacobians)}
         return Outcome(time, u, float(steps) if count else math.nan, **work)
@@ -273,7 +273,7 @@ class ScipyDae:
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, step by step."""
-        tic = perf_counter()
+        tic = process_time()
         problem, equations = case.problem, Equations(case)
         make = getattr(importlib.import_module(f"{self.module}.integrate"), self.solver)
         n, residual = problem.n, equations.residual
@@ -301,7 +301,7 @@ class ScipyDae:
             work["rhs"] += solver.nfev
             work["jacobian"] += solver.njev
             work["factorization"] += solver.nlu
-        return Outcome(perf_counter() - tic, u, **work)
+        return Outcome(process_time() - tic, u, **work)
 
     @staticmethod
     def _jacobian(equations: Equations, in_pattern: bool) -> Callable[..., Any]:
@@ -443,12 +443,12 @@ class CasadiIdas:
         options |= {"calc_ic": False, "init_xdot": form.slope.tolist(), "print_stats": False}
         options |= {"show_eval_warnings": False, "disable_internal_warnings": True}
         solver = casadi.integrator("peer", "idas", form.equations, case.t0, case.t_end, options)
-        tic = perf_counter()
+        tic = process_time()
         try:
             found = solver(x0=form.x0, z0=form.z0)
         except RuntimeError as error:
             raise PeerFailure(str(error).strip().splitlines()[-1]) from None
-        time = perf_counter() - tic
+        time = process_time() - tic
         stats = solver.stats()
         end = form.end(np.array(found["xf"]).ravel(), np.array(found["zf"]).ravel())
         return Outcome(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,16 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import Case, Outcome, Peer, PeerFailure, carry_out, known_peers, missing
+from benchmarks.studies.peers.solvers import (
+    PEERS,
+    Case,
+    Outcome,
+    Peer,
+    PeerFailure,
+    carry_out,
+    known_peers,
+    missing,
+)
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -76,6 +85,7 @@ def peers(
     problems: Sequence[str] | None = None,
     rtols: Sequence[float] = RTOLS,
     sweepers: Sequence[str] | None = None,
+    others: Sequence[str] | None = None,
     repetitions: int = REPETITIONS,
     time_limit: float = TIME_LIMIT,
     out: str | Path | None = None,
@@ -90,8 +100,8 @@ def peers(
     index 2 or 3, or all algebraic ones, taken out of its error test. Every solver begins
     anew at the break points of a problem.
 
-    The time is that of a whole call, set-up included, compiled code loaded. Runs that take long are not
-    repeated, and no tighter tolerance is tried after one that has taken too long.
+    The time is that of the processor in a whole call, set-up included, compiled code loaded. Runs that take
+    long are not repeated, and no tighter tolerance is tried after one that has taken too long.
 
     Parameters
     ----------
@@ -100,7 +110,9 @@ def peers(
     rtols : sequence of float
         Relative tolerances.
     sweepers : sequence of str, optional
-        Methods of this package besides its default.
+        Methods of this package besides its default; none of them if ``others`` are given and these are not.
+    others : sequence of str, optional
+        Peers; all that are installed if not given.
     repetitions : int
         Runs of each kind after one that is not counted.
     time_limit : float
@@ -127,7 +139,10 @@ def peers(
     """
     names = default_problems() if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))
-    methods = default_sweepers() if sweepers is None else list(sweepers)
+    if others is not None:
+        check_names("peer", others, list(PEERS))
+    usual = default_sweepers() if others is None else []
+    methods = usual if sweepers is None else list(sweepers)
     if methods:
         check_names("sweeper", methods, list(SWEEPERS))
     require_count("repetitions", repetitions)
@@ -140,7 +155,7 @@ def peers(
             raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
     rows = table("peers", COLUMNS, UNITS, out)
-    known = known_peers()
+    known = [peer for peer in known_peers() if others is None or peer.name in others]
     here = [peer for peer in known if not missing(peer)]
     for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
         rows.leave_out(package, "not installed: pip install 'dae_sdc[bench]'")
@@ -284,9 +299,9 @@ class _Bench:
             atol: Any = rtol * self.scale
             if (self.scale == self.scale[0]).all():
                 atol = float(atol[0])
-            tic = perf_counter()
+            tic = process_time()
             found = solve(self.name, rtol=rtol, atol=atol, **named)
-            time = perf_counter() - tic
+            time = process_time() - tic
             if not found.success:
                 raise PeerFailure(found.message)
             return Outcome(time, found.u[-1], **{name: float(found.stats[name]) for name in COUNTS})
@@ -444,13 +459,13 @@ def equal_accuracy(result: Result) -> list[Equal]:
     for problem in dict.fromkeys(result.data["problem"].tolist()):
         for rtol in REFERENCES:
             own = result.data[result.data["problem"] == problem]
-            if np.isclose(own["rtol"], rtol, rtol=1e-6).any():
+            if np.isclose(own["rtol"], rtol, rtol=1e-6, atol=0.0).any():
                 found.append(_equal(result.parameters, str(problem), own, rtol))
     return found
 
 
 def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol: float) -> Equal:
-    here = np.isclose(rows["rtol"], rtol, rtol=1e-6)
+    here = np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)
     good = rows[rows["success"] == 1]
     run = rows[(rows["solver"] == about["default"]) & here & (rows["success"] == 1)]
     if not len(run):
@@ -560,6 +575,9 @@ register(
         report,
         "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
         Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
-        options={"sweepers": Option("methods of this package besides its default", flag="sweeper")},
+        options={
+            "sweepers": Option("methods of this package besides its default", flag="sweeper"),
+            "others": Option("peers to compare with", flag="peer"),
+        },
     ),
 )
