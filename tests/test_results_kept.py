@@ -346,10 +346,12 @@ def test_letters_that_the_terminal_has_not_got_are_written_in_others() -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Lets processes that are started here hear of interrupts, which tests in the background ignore."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Lets processes that are started here hear of signals that tests in the background ignore."""
+    ways: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, way) for number, way in ways.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, way in before.items():
+        signal.signal(number, way)
 
 
 @needs_posix
