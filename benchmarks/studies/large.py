@@ -157,7 +157,8 @@ def _measure(
     made: Any = make_problem(problem, family.params(n))
     asked = {"problem": problem, "params": family.params(n), "rtol": rtol, "t_end": made.interval[1]}
     where = f"{problem}, n={made.n}, rtol={rtol:g}"
-    asked["warm"] = family.params(WARM)
+    # IDA keeps nothing for values between the steps either.
+    asked |= {"warm": family.params(WARM), "dense": False}
     try:
         first = in_a_new_process(asked, LONGEST)
     except DAEError as error:
