@@ -34,6 +34,7 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import (
     ConvergenceError,
@@ -414,16 +415,7 @@ class Execution:
             solution = solution.reached(found.done, found.sizes)
         elif self.t_eval is not None:
             solution = solution.at(self.t_eval)
-        if not len(solution.t):
-            solution = self._at_start(solution)
-        return solution if self.keeps else replace(solution, dense=None)
-
-    def _at_start(self, solution: Solution) -> Solution:
-        """A copy of the solution of a run that has reached none of the times asked for, at its start."""
-        first = np.array(self.u0), derivative_at_start(self.setup.problem, self.u0, self.t0)
-        u, du = (np.array(values)[None] for values in first)
-        per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
-        return replace(solution, t=np.array([self.t0]), u=u, du=du, per_step=per_step)
+        return _not_empty(solution if self.keeps else replace(solution, dense=None), problem, self.u0, t0)
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
@@ -520,3 +512,12 @@ def _hook(controller: Any, kind: type[Any]) -> Any:
 
 def _sweepers(controller: Any) -> list[Any]:
     return [level.sweep for step in controller.steps for level in step.levels]
+
+
+def _not_empty(solution: Solution, problem: ProblemDAE, u0: MeshDAE, t0: float) -> Solution:
+    """The solution; at its start where the run has reached none of the times asked for."""
+    if len(solution.t):
+        return solution
+    u, du = (np.array(values)[None] for values in (u0, derivative_at_start(problem, u0, t0)))
+    per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
+    return replace(solution, t=np.array([t0]), u=u, du=du, per_step=per_step)
