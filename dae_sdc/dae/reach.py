@@ -86,7 +86,8 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
     if not change.anywhere(moving, moves[moving]):
         return found
     values = np.abs(start.u0.view(np.ndarray))
-    for group in _bending(change, groups_of_columns(problem), moves):
+    groups = [group[moves[group] > 0.0] for group in groups_of_columns(problem)]
+    for group in _bending(change, [group for group in groups if len(group)], moves):
         high = moves[group]
         low = np.where(values[group] > 0.0, values[group], REACH.smallest * high)
         bent = change.of(group, high) > REACH.largest_change
@@ -100,19 +101,18 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
 
 
 def _bending(change: _Change, groups: list[Any], moves: Vector) -> list[Any]:
-    """Groups of columns, without those that do not move, in which a move changes the equations."""
-    moving = [group[moves[group] > 0.0] for group in groups]
-    unsure, found = [[group for group in moving if len(group)]], []
-    while unsure:
-        some = unsure.pop()
-        together = np.concatenate(some) if some else np.zeros(0, dtype=np.intp)
-        if not len(together) or not change.anywhere(together, moves[together]):
-            continue
+    """Groups of columns in which a move changes the equations, of groups that do so together."""
+    sure, found = [groups], []
+    while sure:
+        some = sure.pop()
         if len(some) == 1:
             found.append(some[0])
             continue
         half = len(some) // 2
-        unsure += [some[:half], some[half:]]
+        for part in (some[:half], some[half:]):
+            together = np.concatenate(part)
+            if change.anywhere(together, moves[together]):
+                sure.append(part)
     return found
 
 
