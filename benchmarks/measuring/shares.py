@@ -210,17 +210,24 @@ def reference(case: Case) -> NDArray[np.float64]:
 class Row:
     """What becomes of repeated runs beside the serial ones that they took turns with."""
 
-    known: ClassVar[dict[str, NDArray[np.float64]]] = {}
+    known: ClassVar[dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
+    """References of cases, and the sizes that errors are measured in."""
+
+    @classmethod
+    def error(cls, case: Case, end: NDArray[np.float64]) -> float:
+        """Largest error of a value at the end, in units of the largest unknown."""
+        if repr(case) not in cls.known:
+            exact = reference(case)
+            cls.known[repr(case)] = exact, common_sizes(make_problem(case.problem, case.params), exact)
+        exact, sizes = cls.known[repr(case)]
+        return float((np.abs(end - exact) / sizes).max())
 
     @classmethod
     def of(
         cls, case: Case, way: str, workers: int, pinned: bool, runs: list[list[Timing]], serial: list[Timing]
     ) -> dict[str, Any]:
         """The entries of a row; ``runs`` has a list of the timings of all ranks for every repetition."""
-        if repr(case) not in cls.known:
-            cls.known[repr(case)] = reference(case)
-        exact, first = cls.known[repr(case)], runs[0][0]
-        scale = common_sizes(make_problem(case.problem, case.params), exact)
+        first = runs[0][0]
         busiest = [max(rank.computing for rank in ranks) for ranks in runs]
         ratios = [one / alone.computing for one, alone in zip(busiest, serial, strict=True)]
         walls = [max(r.wall for r in ranks) / alone.wall for ranks, alone in zip(runs, serial, strict=True)]
@@ -229,9 +236,15 @@ class Row:
         messages = min(sum(min(each) for each in zip(*of_ranks, strict=True)) for of_ranks in calls)
         low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
         return {
-            **{"problem": case.problem, "n": len(exact), "rtol": case.rtol, "way": way, "workers": workers},
+            **{
+                "problem": case.problem,
+                "n": len(first.end),
+                "rtol": case.rtol,
+                "way": way,
+                "workers": workers,
+            },
             **{"pinned": pinned, "steps": first.steps, "factorizations": first.factorizations},
-            "error": float((np.abs(first.end - exact) / scale).max()),
+            "error": cls.error(case, first.end),
             "equal": all(np.array_equal(rank.end, serial[0].end) for ranks in runs for rank in ranks),
             "computing": float(np.median(busiest)),
             "ratio": float(np.median(ratios)),
@@ -282,25 +295,22 @@ def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, 
     """The row of IDA at the loosest tolerance tried at which it is as accurate; NaN if it is too slow."""
     if not ida.installed():
         return
-    problem, exact = serial.setup.problem, Row.known[repr(case)]
     try:
-        other = ida.Ida(problem, serial.t0, serial.t_end)
+        other = ida.Ida(serial.setup.problem, serial.t0, serial.t_end)
     except InputError:  # the derivative at the start is not known
         return
-    scale = common_sizes(problem, exact)
-    target = float((np.abs(times[0].end - exact) / scale).max())
+    target = Row.error(case, times[0].end)
     for factor in IDA_FACTORS:
         cpu = process_time()
         try:
             with limited(LONGEST_OF_IDA):
                 found = other.run(factor * case.rtol)
         except TimeLimit:
-            never = Timing(np.nan, np.nan, [], np.full_like(exact, np.nan), 0, 0)
+            never = Timing(np.nan, np.nan, [], np.full_like(times[0].end, np.nan), 0, 0)
             yield Row.of(case, IDA, 1, False, [[never]] * len(times), times)
             return
         cpu = process_time() - cpu
-        error = float((np.abs(found.end - exact) / scale).max())
-        if found.success and error <= target:
+        if found.success and Row.error(case, found.end) <= target:
             timing = Timing(found.time, cpu, [], found.end, 0, found.jacobian)
             yield Row.of(case, IDA, 1, False, [[timing]] * len(times), times)
             return

@@ -27,7 +27,7 @@ def test_threads_take_turns_with_serial_runs() -> None:
 
 def test_a_row_has_the_busiest_and_the_least_times(monkeypatch: pytest.MonkeyPatch) -> None:
     end = np.array([1.0, 2.0])
-    monkeypatch.setattr(Row, "known", {repr(CASE): np.array([1.0, 2.002])})
+    monkeypatch.setattr(Row, "known", {repr(CASE): (np.array([1.0, 2.002]), np.full(2, 2.002))})
     serial = [Timing(2.0, 1.0, [], end, 3, 9) for _ in range(3)]
     runs = [
         [Timing(1.5, 0.5, [0.1, 0.2], end, 3, 9), Timing(1.0, 0.6, [0.3, 0.1], end, 3, 9)],
