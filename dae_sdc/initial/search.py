@@ -23,6 +23,7 @@ from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import one_at_a_time
 
 MOST_VALUES_OF_EVERY_START = 200
 """Largest number of values for which all solutions are sought in order to find the nearest one."""
@@ -254,9 +255,28 @@ def _rate(name: str) -> str:
     return name_of(base, order + 1)
 
 
+KEPT_JETS = 16
+"""Models whose differentiated equations are kept."""
+
+KEPT_NODES = 20_000
+"""Expressions of the largest of these."""
+
+_JETS: dict[tuple[Any, ...], ModelJets] = {}
+
+
+@one_at_a_time
 def jets_of(model: Any, t0: float | None) -> ModelJets:
-    """The equations of a model and their derivatives, as an argument of :func:`initial_of_model`."""
-    return ModelJets(model, _time(model.interval, t0))
+    """The equations of a model and their derivatives, kept for models that say the same."""
+    time = _time(model.interval, t0)
+    if len(model.graph) > KEPT_NODES:
+        return ModelJets(model, time)
+    starts = (tuple(variable.start.items()) for variable in model.variables_by_name.values())
+    key = (time, model.interval, *starts, *model.content())
+    jets = _JETS.pop(key, None) or ModelJets(model, time)
+    _JETS[key] = jets  # the last is the one used last
+    if len(_JETS) > KEPT_JETS:
+        del _JETS[next(iter(_JETS))]
+    return jets
 
 
 def initial_of_model(

@@ -172,6 +172,16 @@ class Equations:
         """Names of the parameters."""
         return tuple(self.parameters_by_name)
 
+    def content(self) -> tuple[Any, ...]:
+        """Names, values and equations, equal for models that say the same.
+
+        Equal expressions have equal values at the random point of their graphs.
+        """
+        values = (parameter.value for parameter in self.parameters_by_name.values())
+        roots = (self.graph.value[root] for root in self.roots)
+        names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
+        return (*names, *values, *roots)
+
     @property
     def expressions(self) -> tuple[Any, ...]:
         """The equations as SymPy expressions that vanish, as they were given."""

@@ -457,19 +457,7 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
     """
     from dae_sdc.model.problem import in_given_order
 
-    parameters = [parameter.value for parameter in model.parameters_by_name.values()]
-    # Equal expressions have equal values at the random point of their graphs.
-    values = [model.graph.value[root] for root in model.roots]
-    names = (
-        model.name,
-        n_diff,
-        borders,
-        *model.names,
-        *model.units,
-        *model.equation_names,
-        *model.parameter_names,
-    )
-    key = (*names, *parameters, *values)
+    key = (n_diff, borders, *model.content())
     found = _KNOWN.get(key)
     if found is None:
         if len(_KNOWN) >= MOST_KNOWN:
