@@ -104,6 +104,10 @@ class InconsistentStateError(InputError):
     """
 
 
+class MisreadError(InputError):
+    """Equations that were read from a function differ from it along a run."""
+
+
 class ReferenceRangeError(InputError):
     """A reference solution was asked for outside the range it was computed on.
 

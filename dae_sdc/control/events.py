@@ -45,6 +45,11 @@ class EventOptions:
         Distance, in steps, from the start of a step up to which a zero counts as being at the start.
     farthest_beyond : float
         Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
+    beyond_rest : float
+        Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
+    near_border : float
+        Size of a switch, relative to its largest in the step, up to which a place is too near to compare the
+        side in force with that of the function that was read.
     zero_value : float
         Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
     no_extremum_above : float
@@ -61,6 +66,8 @@ class EventOptions:
     beyond_end: float = 1e-9
     start_slack: float = 1e-10
     farthest_beyond: float = 0.1
+    beyond_rest: float = 1e-6
+    near_border: float = 1e-3
     zero_value: float = 1e-9
     no_extremum_above: float = 0.5
     strict_attempts: int = 4
@@ -267,8 +274,9 @@ class _Crossing(NamedTuple):
 class _Watch:
     """One function along a run: on which side of its zeros it is."""
 
-    def __init__(self, name: str, side: int = 0) -> None:
+    def __init__(self, name: str, side: int = 0, may_rest: bool = False) -> None:
         self.name, self.side = name, side
+        self.may_rest = may_rest  # at 0 for a while, which is then its side
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
         self.times: list[float] = []
@@ -322,28 +330,55 @@ class _Watch:
         steepest = _steepest(thetas, values)
         noise = min(max(EVENTS.zero_value * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
+        resting = self._resting(value, thetas, values) if self.may_rest else ()
         for j, v in enumerate(values):
-            if side == 0:
+            if resting and (resting[j] or side == 0):
+                new = 0 if resting[j] else int(np.sign(v))
+                if new != side and not (new and abs(v) <= tolerance):
+                    found.append(_Crossing(self._place(value, thetas, values, j), new))
+                    side, tolerance = new, 0.0
+            elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
-            elif tolerance > 0.0 and abs(v) <= tolerance:
+            elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0):
                 continue
             elif side * v > 0.0:
                 tolerance = 0.0
             else:
-                place = thetas[0] if j == 0 else self._zero(value, thetas[j - 1], thetas[j], values[j - 1], v)
                 side = -side
-                found.append(_Crossing(place, side))
+                found.append(_Crossing(self._place(value, thetas, values, j), side))
                 tolerance = noise if abs(v) <= noise else 0.0
         return found, (side, tolerance, noise)
+
+    @staticmethod
+    def _resting(
+        value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float]
+    ) -> list[bool]:
+        """For each sample whether the function stays at exactly 0 there, and does not pass it."""
+        zero = [v == 0.0 for v in values]
+        if not any(zero):
+            return [False] * len(zero)
+        beside = [False, *zero, False]
+        found = [
+            here and (before or after) for here, before, after in zip(zero, beside, beside[2:], strict=False)
+        ]
+        if zero[-1] and not found[-1]:
+            found[-1] = value(thetas[-1] + EVENTS.beyond_rest) == 0.0
+        return found
 
     def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state
 
-    def _zero(self, value: Callable[[float], float], a: float, b: float, at_a: float, at_b: float) -> float:
-        if at_a * at_b > 0.0 or at_a == 0.0:
+    def _place(
+        self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], j: int
+    ) -> float:
+        """Where the function leaves the sign that it has before sample j."""
+        if j == 0:
+            return thetas[0]
+        (a, b), (at_a, at_b) = thetas[j - 1 : j + 1], values[j - 1 : j + 1]
+        if at_a * at_b > 0.0:
             return a
-        if at_b == 0.0:
-            return b
+        if at_a == 0.0 or at_b == 0.0:
+            return _leaves(value, a, b, at_a) if self.may_rest else a if at_a == 0.0 else b
         return self._zero_between(value, a, b, 0.25 * EPS)
 
     def _zero_between(self, value: Callable[[float], float], a: float, b: float, xtol: float) -> float:
@@ -392,6 +427,29 @@ class _Watch:
             return thetas, values
         every = sorted({**dict(zip(thetas, values, strict=True)), **more}.items())
         return [theta for theta, _ in every], [v for _, v in every]
+
+
+def _farthest(table: list[list[float]], count: int) -> int | None:
+    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
+    inside = np.arange(1, count - 1)
+    distances = np.ones(len(inside))
+    for values in table:
+        sizes = np.abs(np.array(values)[inside])
+        if sizes.any():  # else it rests at 0
+            distances = np.minimum(distances, sizes / sizes.max())
+    far = int(np.argmax(distances))
+    return int(inside[far]) if distances[far] > EVENTS.near_border else None
+
+
+def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) -> float:
+    """Where a function that has another sign at b leaves that which it has at a."""
+    sign = np.sign(at_a)
+    while a < (middle := 0.5 * (a + b)) < b:
+        if np.sign(value(middle)) == sign:
+            a = middle
+        else:
+            b = middle
+    return b if at_a else a
 
 
 def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
@@ -483,7 +541,7 @@ class LocateEvents(RepeatingControl):
         sides = P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
-        self.switches = [_Watch(name, side) for name, side in zip(names, sides, strict=True)]
+        self.switches = [_Watch(name, side, True) for name, side in zip(names, sides, strict=True)]
         for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
             watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
@@ -629,6 +687,11 @@ class LocateEvents(RepeatingControl):
                     watch.noise, 2.0 * abs(values[-1]), 2.0 * abs(values[len(curve.points) - 1])
                 )
         self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
+        confirm = getattr(P, "confirm_jumps", None)
+        if confirm is not None:
+            far = _farthest(table[len(self.events) :], len(curve.points))
+            if far is not None:
+                confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
     def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
@@ -655,8 +718,10 @@ class LocateEvents(RepeatingControl):
         place = next(i for i, watch in enumerate(watches) if watch is aim.watch)
         value, end = along[place], 1.0 + EVENTS.farthest_beyond
         at_one, at_end = value(1.0), value(end)
-        if at_one * at_end > 0.0:
+        if np.sign(at_one) == np.sign(at_end):
             return None
+        if aim.watch.may_rest and 0.0 in (at_one, at_end):
+            return _leaves(value, 1.0, end, at_one)
         return float(brentq(value, 1.0, end, xtol=0.25 * EPS, rtol=4.0 * EPS, maxiter=200))
 
     def _stop_at_start(self, L: Any, watches: list[_Watch], scans: list[Any], first: float) -> float:
@@ -664,8 +729,11 @@ class LocateEvents(RepeatingControl):
         for number, (watch, (crossings, state)) in enumerate(zip(watches, scans, strict=True)):
             if not crossings or crossings[0].theta > first:
                 continue
-            side = crossings[0].side
-            if self._counts(number, side):
+            side, nominal = crossings[0].side, watch.tolerance > 0.0 and not crossings[0].side
+            if nominal:  # it was at 0 and turns out to rest there
+                watch.set_side((side, state[2], state[2]))
+                self._switched.append(watch)
+            elif self._counts(number, side):
                 watch.set_side((side, state[2], state[2]))
                 self._keep(number, watch, L.time, L.u[0], side)
         self._aim = None

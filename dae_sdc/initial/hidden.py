@@ -196,7 +196,7 @@ def hidden_constraints(
     """
     form, model = getattr(problem, "form", None), _model(problem)
     # At a jump, values do not determine on which side of it the end of a step lies.
-    if form is None or model is None or form.borders is not None:
+    if form is None or model is None or form.jumps is not None:
         return None
     system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
     if system is None or (not any_size and len(system.jets) > HIDDEN.most_values):

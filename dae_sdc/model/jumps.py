@@ -1,45 +1,59 @@
-"""Jumps of the equations of a model: comparisons and signs on which their values depend."""
+"""Jumps of the equations of a model: comparisons, signs and floors on which their values depend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from dae_sdc.dae.sign_changes import EPS, changes, samples
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.errors import InputError
+from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.dag import MOVING, TIME, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.program import Input, Program
 
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
+_STEPS: Final = _COMPARISONS | {Op.SIGN, Op.FLOOR}
+"""Operations that jump."""
+
+MOST_TIMES: Final = 1_000_000
+"""Times in a run at which conditions of time alone change."""
+
 BORDER_POINTS: Final = 64
 """Number of points of a border at which the two branches are compared."""
 
 BORDER_DISTANCE: Final = 1e-2
 """Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size."""
 
+BISECTIONS: Final = 60
+"""Halvings of a line on which a condition changes."""
+
 BRANCH_TOLERANCE: Final = 1e-9
 """Difference of two branches, relative to their size, up to which there is no jump."""
 
 
 class Jump(NamedTuple):
-    """A comparison, or a sign, at whose border an equation jumps.
+    """A comparison, a sign or a floor, at whose border an equation jumps.
 
     Parameters
     ----------
     node : int
-        The comparison a < b or a <= b, or sign(a), in the graph.
+        The comparison a < b or a <= b, sign(a) or floor(a), in the graph.
     border : int
-        Expression whose zeros are the border; zero itself belongs to the positive side.
-    negative, positive : float
-        Value of ``node`` where the border expression is negative, and where it is not.
+        Expression whose zeros are the border; a itself for a floor.
+    values : tuple of float
+        Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
     """
 
     node: int
     border: int
-    negative: float
-    positive: float
+    values: tuple[float, float, float]
 
 
 def jumps_of(
@@ -49,10 +63,10 @@ def jumps_of(
     follows: Callable[[Leaf], bool],
     unsure: bool = True,
 ) -> list[Jump]:
-    """The jumps of expressions as functions of time and of a state.
+    """The jumps of expressions as functions of time and of a state, inner ones first.
 
     A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
-    handles kinks without locating them.
+    handles kinks without locating them. Within the border of a jump kinks count too.
 
     Parameters
     ----------
@@ -69,54 +83,296 @@ def jumps_of(
         Whether choices count as jumps of which no point of the border is found, or whose branches differ
         there by what rounding leaves of values that vanish.
     """
-    found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
+    outer = {node for node in roots if graph.op[node] in _COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
-        if op is Op.SIGN:
-            found[node] = None
+        if op in (Op.SIGN, Op.FLOOR):
+            outer.add(node)
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
             if graph.op[operand] not in _COMPARISONS:
                 continue
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
-                found[operand] = None
-    return [
-        _jump(graph, node)
-        for node in found
-        if graph.mark[node] & MOVING and all(follows(leaf) for leaf in graph.leaves_of(node))
-    ]
-
-
-def jump_times(graph: Graph, roots: Sequence[int], parameter: Callable[[int], float]) -> list[float]:
-    """Times at which comparisons change that depend on time alone, and linearly.
-
-    Parameters
-    ----------
-    graph, roots, parameter
-        The parameters of :func:`jumps_of`.
-    """
-    times = np.arange(3.0)
-
-    def value(leaf: Leaf) -> Any:
-        return times if leaf.kind == "t" else np.full(3, parameter(leaf.index))
-
-    found = []
-    for jump in jumps_of(graph, roots, parameter, lambda leaf: leaf.kind in "tp"):
-        at = graph.numeric([jump.border], value)[0].tolist()
-        slope = at[1] - at[0]
-        if slope != 0.0 and abs(at[2] - 2.0 * at[1] + at[0]) <= 1e-12 * abs(slope):
-            found.append(-at[0] / slope)
-    return found
+                outer.add(operand)
+    nodes = [node for node in graph.below(sorted(outer), MOVING) if graph.op[node] in _STEPS]
+    return [_jump(graph, node) for node in nodes if all(follows(leaf) for leaf in graph.leaves_of(node))]
 
 
 def _jump(graph: Graph, node: int) -> Jump:
+    a, *others = graph.args[node]
+    if graph.op[node] is Op.FLOOR:
+        return Jump(node, a, (np.nan,) * 3)
     if graph.op[node] is Op.SIGN:
-        return Jump(node, graph.args[node][0], -1.0, 1.0)
-    a, b = graph.args[node]
+        return Jump(node, a, (-1.0, 0.0, 1.0))
     if graph.op[node] is Op.LE:
-        return Jump(node, graph.sub(b, a), 0.0, 1.0)
-    return Jump(node, graph.sub(a, b), 1.0, 0.0)
+        return Jump(node, graph.sub(others[0], a), (0.0, 1.0, 1.0))
+    return Jump(node, graph.sub(a, others[0]), (1.0, 0.0, 0.0))
+
+
+class Sided(NamedTuple):
+    """Equations in which jumps have values that a step holds.
+
+    Parameters
+    ----------
+    graph : Graph
+        Their graph. Its parameters are those of the model, a flag (1: jumps are evaluated, 0: they have given
+        values), and the values of the jumps.
+    roots : list of int
+        The equations.
+    jumps : list of Jump
+        Those whose values a step holds; all others follow from them.
+    borders, arguments : list of int
+        For each jump the continuous function at whose zeros it changes while inner jumps are held, and for a
+        floor what it is taken of (else 0).
+    timed : list of bool
+        For each jump whether it depends on time alone.
+    affine : list of bool
+        For each jump whether its border is a polynomial of degree one in time while inner jumps are held.
+    """
+
+    graph: Graph
+    roots: list[int]
+    jumps: list[Jump]
+    borders: list[int]
+    arguments: list[int]
+    timed: list[bool]
+    affine: list[bool]
+
+
+def with_held_jumps(graph: Graph, roots: Sequence[int], jumps: Sequence[Jump], parameters: int) -> Sided:
+    """Equations with the values of their jumps as parameters, behind those that the model has."""
+    graph = graph.copy()  # the sides are no parameters of the model
+    free = graph.parameter(parameters)
+    held: dict[int, int] = {}
+    numbers: dict[int, int] = {}
+    kept: list[Jump] = []
+    borders, arguments, timed, affine = [], [], [], []
+    for jump in jumps:
+        (fixed,) = graph.substitute([jump.border], numbers)
+        if not graph.mark[fixed] & MOVING:
+            continue  # constant while inner jumps are held
+        own = graph.parameter(parameters + 1 + len(kept))
+        (inside,) = graph.substitute([jump.border], held)
+        numbers[jump.node] = own
+        held[jump.node] = graph.call(Op.SELECT, free, jump.node, own)
+        kept.append(jump)
+        timed.append(all(leaf.kind in "tp" for leaf in graph.leaves_of(jump.node)))
+        affine.append(timed[-1] and not graph.mark[graph.differentiate(fixed, graph.time())] & TIME)
+        level = graph.op[jump.node] is Op.FLOOR
+        borders.append(_within_level(graph, inside, held[jump.node]) if level else inside)
+        arguments.append(inside if level else graph.zero)
+    return Sided(graph, graph.substitute(roots, held), kept, borders, arguments, timed, affine)
+
+
+def _within_level(graph: Graph, x: int, level: int) -> int:
+    """A function of x that vanishes at the ends of [level, level + 1], positive inside if level is even."""
+    half = graph.mul(graph.constant(2), graph.call(Op.FLOOR, graph.div(level, graph.constant(2))))
+    sign = graph.sub(graph.one, graph.mul(graph.constant(2), graph.sub(level, half)))
+    below, above = graph.sub(x, level), graph.sub(graph.add(level, graph.one), x)
+    return graph.mul(sign, below, above)
+
+
+@dataclass(frozen=True)
+class Jumps:
+    """The jumps of equations as programs.
+
+    Parameters
+    ----------
+    values : ndarray, shape (J, 3)
+        Value of each jump where its border is negative, zero and positive; NaN for floors.
+    names : tuple of str
+        The jumps as text, for messages.
+    watched : ndarray of int, shape (W,)
+        Those that depend on the state.
+    levels : ndarray of int, shape (L,)
+        The floors among the watched ones, as places in ``watched``.
+    borders : Program
+        Borders of the watched jumps, and arguments of the floors among them.
+    timed : ndarray of int, shape (T,)
+        Those that depend on time alone.
+    affine : ndarray of bool, shape (T,)
+        Whether the border of a timed jump is of degree one in time.
+    timetable : Program or None
+        Borders of the timed jumps (arguments of floors), and values of these jumps.
+    """
+
+    values: Vector
+    names: tuple[str, ...]
+    watched: Any
+    levels: Any
+    borders: Program
+    timed: Any
+    affine: Any
+    timetable: Program | None
+
+    @cached_property
+    def compiled(self) -> Compiled:
+        """The borders as a C function with the signature of a residual."""
+        return compile_program(self.borders, "residual")
+
+    @property
+    def watched_names(self) -> tuple[str, ...]:
+        """Names of the jumps that depend on the state."""
+        return tuple(self.names[i] for i in self.watched)
+
+    def timed_values(self, parameters: Vector, times: Vector) -> Vector:
+        """Borders and values of the timed jumps, shape (2 T, K)."""
+        assert self.timetable is not None
+        known = {"t": times, "p": np.asarray(parameters, dtype=np.float64)}
+        inputs = [
+            times if source.kind == "t" else np.full(len(times), known["p"][source.index])
+            for source in self.timetable.inputs
+        ]
+        return self.timetable.evaluate(np.array(inputs).reshape(len(inputs), len(times)))
+
+
+def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf], Input | None]) -> Jumps:
+    """The programs of jumps that steps hold."""
+    graph = sided.graph
+    timed = np.flatnonzero(sided.timed)
+    watched = np.flatnonzero(~np.array(sided.timed, dtype=bool))
+    floors = [graph.op[jump.node] is Op.FLOOR for jump in sided.jumps]
+    levels = np.array([place for place, i in enumerate(watched.tolist()) if floors[i]], dtype=np.intp)
+    outputs = [sided.borders[i] for i in watched] + [sided.arguments[watched[place]] for place in levels]
+    plain = [sided.jumps[i].border for i in timed] + [sided.jumps[i].node for i in timed]
+    return Jumps(
+        np.array([jump.values for jump in sided.jumps]),
+        tuple(names),
+        watched,
+        levels,
+        graph.program(outputs, given),
+        timed,
+        np.array(sided.affine, dtype=bool)[timed],
+        graph.program(plain, given) if timed.size else None,
+    )
+
+
+class Timetable:
+    """The times in an interval at which jumps of time alone change, and their values in between.
+
+    Parameters
+    ----------
+    jumps : Jumps
+        The jumps.
+    parameters : ndarray
+        Values of the parameters of the equations.
+    t0, t_end : float
+        The interval.
+
+    Attributes
+    ----------
+    times : ndarray, shape (K,)
+        Strictly inside of the interval, in ascending order.
+    values : ndarray, shape (K + 1, T)
+        Values of the jumps before, between and after these times.
+    """
+
+    def __init__(self, jumps: Jumps, parameters: Vector, t0: float, t_end: float) -> None:
+        self.parameters, count = parameters, len(jumps.timed)
+        self.t0, self.t_end = t0, t_end
+        self.slack = 4.0 * EPS * max(abs(t0), abs(t_end))
+        self.times = np.empty(0)
+        for number in range(count):
+            name = jumps.names[jumps.timed[number]]
+
+            def border(times: Vector, number: int = number) -> Vector:
+                return np.asarray(jumps.timed_values(parameters, times)[number])
+
+            def value(times: Vector, number: int = number) -> Vector:
+                return np.asarray(jumps.timed_values(parameters, times)[count + number])
+
+            is_level = bool(np.isnan(jumps.values[jumps.timed[number], 0]))
+            edges = np.concatenate([[t0], self.times, [t_end]])
+            looked = self._looked_at(border, edges, is_level, bool(jumps.affine[number]), name)
+            left, right = changes(value, looked)
+            at_left = border(left) if left.size else left
+            on_left = at_left == (np.round(at_left) if is_level else 0.0)
+            self._add(np.where(on_left, left, right), name)
+        edges = np.concatenate([[t0], self.times, [t_end]])
+        self.values = jumps.timed_values(parameters, 0.5 * (edges[1:] + edges[:-1]))[count:].T
+
+    def _looked_at(self, border: Any, edges: Vector, is_level: bool, affine: bool, name: str) -> Vector:
+        """Times between which a jump changes at most once."""
+        if not affine:
+            function = (lambda times: np.sin(np.pi * border(times))) if is_level else border
+            return self._beside(samples(function, edges, f"'{name}'"))
+        width = np.diff(edges)
+        a, b = edges[:-1] + 0.25 * width, edges[:-1] + 0.75 * width
+        at_a, at_b = border(a), border(b)
+        slope = (at_b - at_a) / (b - a)
+        start = at_a - slope * (a - edges[:-1])
+        with np.errstate(all="ignore"):
+            if is_level:
+                ends = np.sort([start, start + slope * width], axis=0)
+                first, last = np.ceil(ends[0] - 0.5), np.floor(ends[1] + 0.5)
+                many = np.where(np.isfinite(first + last) & (slope != 0.0), last - first + 1.0, 0.0)
+                if many.sum() > MOST_TIMES:
+                    raise self._too_many(name)
+                many = np.maximum(many, 0.0).astype(np.intp)
+                part = np.repeat(np.arange(len(many)), many)
+                level = first[part] + np.arange(len(part)) - np.repeat(np.cumsum(many) - many, many)
+                times = edges[:-1][part] + (level - start[part]) / slope[part]
+            else:
+                times = edges[:-1] - start / slope
+        times = np.sort(times[(times > self.t0) & (times < self.t_end)])
+        away = np.maximum(1e-9 * np.abs(times), 64.0 * self.slack)
+        gaps = np.diff(np.concatenate([[self.t0], times, [self.t_end]]))
+        away = np.minimum(away, 0.25 * np.minimum(gaps[:-1], gaps[1:]))
+        return self._beside(np.concatenate([times - away, times + away, 0.5 * (edges[1:] + edges[:-1])]))
+
+    def _beside(self, times: Vector) -> Vector:
+        """Times, and those next to what is known already, where jumps change together."""
+        near = 2.0 * self.slack
+        ends = np.array([self.t0 + near, self.t_end - near])
+        every = np.unique(np.concatenate([times, ends, self.times - near, self.times + near]))
+        return every[(every > self.t0) & (every < self.t_end)]
+
+    def _add(self, times: Vector, name: str) -> None:
+        """Take times that are not known yet, but for rounding."""
+        times = np.unique(times[(times > self.t0 + self.slack) & (times < self.t_end - self.slack)])
+        known = np.concatenate([[-np.inf], self.times, [np.inf]])
+        place = np.searchsorted(known, times)
+        new = times[np.minimum(times - known[place - 1], known[place] - times) > 2.0 * self.slack]
+        new = new[np.diff(new, prepend=-np.inf) > 2.0 * self.slack]
+        self.times = np.sort(np.concatenate([self.times, new]))
+        if self.times.size > MOST_TIMES:
+            raise self._too_many(name)
+
+    def _too_many(self, name: str) -> InputError:
+        return InputError(
+            f"'{name}' changes more than {MOST_TIMES} times between t={self.t0:.6g} and t={self.t_end:.6g}; "
+            f"end the run earlier"
+        )
+
+    def covers(self, t0: float, t_end: float | None = None) -> bool:
+        """Whether the interval has another one in it, or a step that begins at a time."""
+        if t_end is None:
+            return self.t0 - self.slack <= t0 and t0 + self.slack < self.t_end
+        return self.t0 <= t0 and t_end <= self.t_end
+
+    def between(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """The times strictly between two."""
+        first, last = np.searchsorted(self.times, [t0, t_end], side="right")
+        return tuple(t for t in self.times[first:last].tolist() if t0 < t < t_end)
+
+    def at(self, t: float) -> Vector:
+        """The values in a step that begins at a time, shape (T,)."""
+        values: Vector = self.values[np.searchsorted(self.times, t + self.slack, side="right")]
+        return values
+
+
+def timetable_of(
+    graph: Graph, roots: Sequence[int], parameters: Sequence[float], t0: float, t_end: float
+) -> Timetable | None:
+    """The times at which conditions of time alone change in equations; None where there is no condition."""
+    jumps = jumps_of(graph, roots, lambda i: parameters[i], lambda leaf: leaf.kind in "tp")
+    if not jumps:
+        return None
+    sided = with_held_jumps(graph, roots, jumps, len(parameters))
+    names = [f"condition {number}" for number in range(len(sided.jumps))]
+    programs = jumps_as_programs(sided, names, lambda leaf: Input(leaf.kind, leaf.index))
+    return Timetable(programs, np.array(parameters, dtype=np.float64), t0, t_end)
 
 
 def _agree(
@@ -163,4 +419,34 @@ def _agree(
         return (
             bool((np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all()) if told.any() else None
         )
-    return None
+    return _agree_where_it_changes(graph, condition, (first, second), value, values)
+
+
+def _agree_where_it_changes(
+    graph: Graph,
+    condition: int,
+    branches: tuple[int, int],
+    value: Callable[[Leaf], Any],
+    values: dict[Leaf, Vector],
+) -> bool | None:
+    """Whether two branches are equal on lines between random points where the condition changes, or None."""
+    true = graph.numeric([condition], value)[0] != 0.0
+    if true.all() or not true.any():
+        return None
+    leaves = [leaf for leaf in sorted(graph.leaves_of(condition)) if leaf in values]
+    inside = np.array([np.resize(values[leaf][true], BORDER_POINTS) for leaf in leaves])
+    outside = np.array([np.resize(values[leaf][~true], BORDER_POINTS) for leaf in leaves])
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (inside + outside)
+        values.update(zip(leaves, middle, strict=True))
+        true = graph.numeric([condition], value)[0] != 0.0
+        inside, outside = np.where(true, middle, inside), np.where(true, outside, middle)
+    at = []
+    for branch, places in zip(branches, (inside, outside), strict=True):
+        values.update(zip(leaves, places, strict=True))
+        at.append(graph.numeric([branch], value)[0])
+    told = np.isfinite(at[0]) & np.isfinite(at[1])
+    if not told.any():
+        return None
+    size = np.abs(at[0]) + np.abs(at[1]) + np.abs(inside).max(axis=0) + 1.0
+    return bool((np.abs(at[0] - at[1])[told] <= BRANCH_TOLERANCE * size[told]).all())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -22,9 +23,8 @@ from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
-from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
-from dae_sdc.model.jumps import Jump, jumps_of
+from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 from dae_sdc.model.magnitudes import magnitudes
 
 DENSE: Final = 30
@@ -52,14 +52,9 @@ class Form:
         Programs for F and for the entries of dF/du' + c dF/du, row by row or in the order of ``pattern``.
     pattern : csc_matrix or None
         Sparsity pattern of the Jacobian; None for a dense one.
-    borders : Program
-        Program for the functions of time, state and parameters at whose zeros the equations jump.
-    sides : ndarray, shape (J, 2)
-        Value of the comparison on the negative and on the positive side of each of the J borders. The
-        parameters of the programs are those of the model, a flag (1: evaluate the comparisons, 0: use given
-        values), and the J values.
-    border_names : tuple of str
-        The comparisons as text, for messages.
+    jumps : Jumps or None
+        The jumps whose values a step holds. The parameters of the programs are then those of the model, a
+        flag (1: evaluate the jumps, 0: use given values), and these values.
     systems : dict
         Cache of the equations with their derivatives, by time and values of the parameters.
     constant_mass : bool
@@ -74,9 +69,7 @@ class Form:
     residual: Program
     jacobian: Program
     pattern: Any
-    borders: Program | None = None
-    sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
-    border_names: tuple[str, ...] = ()
+    jumps: Jumps | None = None
     systems: dict[Any, Any] = field(default_factory=dict, repr=False)
     constant_mass: bool = False
 
@@ -87,12 +80,6 @@ class Form:
     def compiled(self) -> tuple[Compiled, Compiled]:
         """Residual and Jacobian as C functions."""
         return compile_program(self.residual, "residual"), compile_program(self.jacobian, "jacobian")
-
-    @functools.cached_property
-    def compiled_borders(self) -> Compiled:
-        """The border functions as a C function with the signature of a residual."""
-        assert self.borders is not None
-        return compile_program(self.borders, "residual")
 
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
@@ -141,7 +128,8 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         source = given(leaf)
         return source is not None and source.kind != "du"
 
-    graph, roots, jumps = _sided(model, follows)
+    sided = _sided(model, follows)
+    graph, roots = sided.graph, sided.roots
     rows = [graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined]
     rows += roots
     entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
@@ -153,20 +141,14 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         *model.equation_names,
     )
     form = _form(model, graph, (states, n_diff, given), (rows, names_of_rows), entries, dense)
-    return _with_borders(form, model, graph, jumps, given)
+    return _with_jumps(form, model, sided, given)
 
 
-def _with_borders(
-    form: Form, model: Any, graph: Graph, jumps: Sequence[Jump], given: Callable[[Leaf], Input | None]
-) -> Form:
-    if not jumps:
+def _with_jumps(form: Form, model: Any, sided: Sided, given: Callable[[Leaf], Input | None]) -> Form:
+    if not sided.jumps:
         return form
-    return replace(
-        form,
-        borders=graph.program([jump.border for jump in jumps], given),
-        sides=np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
-        border_names=tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
-    )
+    names = [_comparison(expression) for expression in model.sympy([jump.node for jump in sided.jumps])]
+    return replace(form, jumps=jumps_as_programs(sided, names, given))
 
 
 def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
@@ -184,7 +166,8 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
         Whether the borders of jumps are functions of their own, see :class:`Form`.
     """
     n = len(model.names)
-    graph, roots, jumps = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
+    sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
+    graph, roots = sided.graph, sided.roots
 
     def given(leaf: Leaf) -> Input:
         kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
@@ -198,7 +181,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
     form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
     slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
-    return _with_borders(replace(form, constant_mass=not moving), model, graph, jumps, given)
+    return _with_jumps(replace(form, constant_mass=not moving), model, sided, given)
 
 
 def _form(
@@ -245,24 +228,16 @@ def indices_of_unknowns(
     return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
 
 
-def _sided(
-    model: Any, follows: Callable[[Leaf], bool], unsure: bool = True
-) -> tuple[Graph, list[int], list[Jump]]:
-    """Graph, equations and jumps of a model; its comparisons are made, or have given values.
+def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:
+    """The equations of a model with the values of their jumps as parameters.
 
-    Parameters after those of the model say which of the two.
+    Parameters after the model are those of :func:`dae_sdc.model.jumps.jumps_of`.
     """
     graph, parameters = model.graph, list(model.parameters_by_name.values())
     jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows, unsure)
     if not jumps:
-        return graph, list(model.roots), jumps
-    graph = graph.copy()  # the sides are no parameters of the model
-    free = graph.parameter(len(parameters))  # 1 where no step has fixed the sides
-    sided = {
-        jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
-        for i, jump in enumerate(jumps)
-    }
-    return graph, graph.substitute(model.roots, sided), jumps
+        return Sided(graph, list(model.roots), [], [], [], [], [])
+    return with_held_jumps(graph, model.roots, jumps, len(parameters))
 
 
 def enter_gradient(
@@ -424,49 +399,126 @@ class FormEquations:
 
 
 class SwitchingEquations(FormEquations):
-    """Equations that jump, with the borders of their comparisons as switches.
+    """Equations that jump, with the borders of their jumps as switches.
 
-    Within a step the side of every border is fixed, so that no iteration meets a jump. Runs of one step at a
-    time locate the zeros and continue after them from a consistent state. Before the first step, comparisons
-    are evaluated at the given state.
+    Within a step all jumps have the values of its start, so that no iteration meets one. Runs of one step at
+    a time locate the zeros of borders that depend on the state, and continue after them from a consistent
+    state. Jumps of time alone happen at breakpoints, which are known before. Before the first step, jumps are
+    evaluated at the given state.
 
     Attributes
     ----------
-    in_force : tuple of int or None
-        For each border the side, 1 or -1, that a step has fixed; None before the first one.
+    in_force : tuple of float or None
+        The value of each jump that a step holds; None before the first one.
     """
 
-    in_force: tuple[int, ...] | None = None
+    in_force: tuple[float, ...] | None = None
     held_sides: Any
+    interval: tuple[float, float]
+    _jump_times: Timetable | None = None
 
-    def with_sides(self, numbers: npt.ArrayLike) -> npt.ArrayLike:
-        """Values of the parameters, the flag and the values of comparisons, see :class:`Form`."""
-        sides = self.form.sides
-        if self.in_force is None:
-            return np.concatenate([numbers, [1.0], sides[:, 1]])
-        chosen = (np.array(self.in_force) > 0).astype(np.intp)
-        return np.concatenate([numbers, [0.0], sides[np.arange(len(chosen)), chosen]])
+    def equation_parameters(self) -> npt.ArrayLike:
+        """Values of the parameters of the equations."""
+        raise AssertionError("a subclass knows its parameters")
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Values of the parameters, the flag and the values of the jumps, see :class:`Form`."""
+        return _with_jump_values(self, self.in_force)
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The functions at whose zeros the equations jump, shape (J,)."""
-        out = np.empty(len(self.form.sides))
-        place = self._taken(u)
-        address = self.form.compiled_borders.address
-        machine().residual_at(address, float(t), place, place, self.packed_parameters, out)
-        return tuple(out.tolist())
+        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (W,).
+
+        A condition behind another one may be defined on one side of that alone.
+        """
+        values = _borders(self, u, t, self.packed_parameters)[: len(_jumps(self).watched)].tolist()
+        return tuple(1.0 if math.isnan(value) else value for value in values)
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
-        """For each switch 1 or -1, the sign in force; without a run that locates zeros that of its value."""
+        """For each switch the sign in force; without a run that locates zeros that of its value.
+
+        The sign of a floor is that of its parity.
+        """
         held: tuple[int, ...] | None = self.held_sides
         if held is not None:
             return held
-        return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
+        levels, count = _jumps(self).levels, len(_jumps(self).watched)
+        values = _borders(self, u, t, _with_jump_values(self, None))
+        signs = np.where(values[:count] < 0.0, -1, 1)
+        signs[levels] = 1 - 2 * (np.floor(values[count:]) % 2.0 == 1.0)
+        return tuple(signs.tolist())
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Fix the sides of the borders for a step."""
-        sides = self.sides(u, t)
-        if sides != self.in_force:  # setting it has the parameters of the kernels made anew
-            self.in_force = sides
+        """Fix the values of the jumps for a step."""
+        jumps, sides = _jumps(self), np.array(self.sides(u, t), dtype=np.intp)
+        values = np.zeros(len(jumps.values))
+        if len(jumps.timed):
+            values[jumps.timed] = _timetable(self, t).at(t)
+        values[jumps.watched] = jumps.values[jumps.watched, sides + 1]
+        if len(jumps.levels):
+            _find_levels(self, u, t, sides[jumps.levels], values)
+        in_force = tuple(values.tolist())
+        if in_force != self.in_force:  # setting it has the parameters of the kernels made anew
+            self.in_force = in_force
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times at which a condition changes that depends on time alone."""
+        if not len(_jumps(self).timed):
+            return ()
+        return _timetable(self, t0, t_end).between(t0, t_end)
+
+
+def _jumps(problem: SwitchingEquations) -> Jumps:
+    assert problem.form.jumps is not None
+    return problem.form.jumps
+
+
+def _with_jump_values(problem: SwitchingEquations, in_force: tuple[float, ...] | None) -> Vector:
+    """Parameters of the programs with these values of jumps, or that have the jumps evaluated."""
+    flag, values = (1.0, (0.0,) * len(_jumps(problem).values)) if in_force is None else (0.0, in_force)
+    return np.concatenate([np.asarray(problem.equation_parameters(), dtype=np.float64), [flag], values])
+
+
+def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) -> Vector:
+    """Borders of the watched jumps, and arguments of the floors among them."""
+    jumps = _jumps(problem)
+    out = np.empty(len(jumps.watched) + len(jumps.levels))
+    if out.size:
+        place = problem._taken(u)
+        machine().residual_at(jumps.compiled.address, float(t), place, place, parameters, out)
+    return out
+
+
+def _find_levels(problem: SwitchingEquations, u: MeshDAE, t: float, parities: Any, values: Vector) -> None:
+    """Write the values of floors, outer ones after those in their arguments."""
+    jumps = _jumps(problem)
+    count, places = len(jumps.watched), jumps.watched[jumps.levels]
+    values[places] = np.floor(_borders(problem, u, t, _with_jump_values(problem, None))[count:])
+    for _ in range(len(places)):
+        parameters = _with_jump_values(problem, tuple(values.tolist()))
+        arguments = _borders(problem, u, t, parameters)[count:]
+        levels = np.floor(arguments)
+        # At a border rounding may have put the argument on the side that is left.
+        other = levels + np.where(arguments - levels > 0.5, 1.0, -1.0)
+        levels = np.where((levels % 2.0 == 1.0) == (parities < 0), levels, other)
+        levels = np.where(parities == 0, np.round(arguments), levels)
+        if np.array_equal(values[places], levels):
+            return
+        values[places] = levels
+
+
+def _timetable(problem: SwitchingEquations, t0: float, t_end: float | None = None) -> Timetable:
+    """The times at which jumps of time alone change, between two times, or around the start of a step."""
+    table = problem._jump_times
+    numbers = np.asarray(problem.equation_parameters(), dtype=np.float64)
+    if table is None or not table.covers(t0, t_end) or not np.array_equal(table.parameters, numbers):
+        first, last = (t0, t0) if table is None else (table.t0, table.t_end)
+        if t_end is None:
+            # Twice as long, so that the times of a long run are not found again and again.
+            span = max(problem.interval[1] - problem.interval[0], 2.0 * abs(t0 - first))
+            first, t_end = min(problem.interval[0], first, t0), t0 + span
+        table = Timetable(_jumps(problem), numbers, min(first, t0), max(last, t_end))
+        problem.__dict__["_jump_times"] = table
+    return table
 
 
 class ModelProblem(FormEquations, ProblemDAE):
@@ -564,7 +616,7 @@ class ModelProblem(FormEquations, ProblemDAE):
     def of(model: Any, **settings: Any) -> ModelProblem:
         """The problem of a model: a :class:`SwitchingModelProblem` where its equations jump."""
         form = model.form(settings.get("dense"))
-        return (ModelProblem if form.borders is None else SwitchingModelProblem)(model, **settings)
+        return (ModelProblem if form.jumps is None else SwitchingModelProblem)(model, **settings)
 
     eval_f = FormEquations.eval_f
 
@@ -606,12 +658,12 @@ class SwitchingModelProblem(SwitchingEquations, ModelProblem):
 
     def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model, **settings)
-        self.switch_names = self.form.border_names
+        self.switch_names = _jumps(self).watched_names
         self.in_force = None
 
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters, and those of the comparisons on the sides that are in force."""
-        return self.with_sides(list(self.values.values()))
+    def equation_parameters(self) -> npt.ArrayLike:
+        """Values of the parameters, in the order of the model."""
+        return list(self.values.values())
 
     eval_f = FormEquations.eval_f
 

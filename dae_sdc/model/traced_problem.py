@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE
-from dae_sdc.model.problem import Form, FormEquations, SwitchingEquations
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import MisreadError
+from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
+from dae_sdc.model.symbolic_values import entries_of
 from dae_sdc.model.trace import Traced
+
+JUMP_TOLERANCE = 1e-7
+"""Difference between a function and its equations, relative to their terms, that rounding explains."""
 
 
 class TracedEquations(FormEquations):
@@ -33,16 +37,44 @@ class TracedEquations(FormEquations):
 class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
     """What takes the place of ``eval_f`` where the equations that were read jump."""
 
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters, and those of the comparisons on the sides that are in force."""
-        return self.with_sides(TracedEquations.kernel_parameters(self))
+    untraced: type[ProblemDAE]
+    n_diff: int
 
-    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (J,).
+    def equation_parameters(self) -> npt.ArrayLike:
+        """The values of the attributes that are parameters of the equations."""
+        return TracedEquations.kernel_parameters(self)
 
-        A condition behind another one may be defined on one side of that alone.
+    def confirm_jumps(self, u: MeshDAE, du: Vector, t: float) -> None:
+        """Compare the equations on the sides in force with the function that was read, away from all borders.
+
+        Raises
+        ------
+        MisreadError
+            If they differ by more than rounding of their terms.
         """
-        return tuple(1.0 if math.isnan(value) else value for value in super().switches(u, t))
+        own: Any = self
+        rates = attach(du, self.n_diff)
+        try:
+            with np.errstate(all="ignore"):
+                called = np.array(entries_of(self.untraced.eval_f(own, u, rates, t)), dtype=np.float64)
+        except Exception:  # of a function that is not made for values beside those of the run
+            return
+        read = self.eval_f(u, rates, t)
+        if (np.abs(read - called) <= JUMP_TOLERANCE * (np.abs(read) + np.abs(called))).all():
+            return
+        terms = self.residual_errors(u, rates, t) / ROUNDING
+        wrong = np.flatnonzero(np.abs(read - called) > JUMP_TOLERANCE * terms)
+        if wrong.size:
+            i = wrong[0]
+            raise MisreadError(
+                f"{type(self).__name__}.eval_f was read wrongly: '{own.equation_names[i]}' is "
+                f"{called[i]:.6g} at t={t:.6g}, and {read[i]:.6g} as it was read; solve with trace=False"
+            )
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times at which a condition of time alone changes, and those that the class of the user gives."""
+        own: Any = self
+        return tuple(sorted({*super().breakpoints(t0, t_end), *self.untraced.breakpoints(own, t0, t_end)}))
 
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
@@ -67,10 +99,9 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
         "__qualname__": cls.__qualname__,
         "untraced": cls,
     }
-    jumps = form.borders is not None
-    if jumps:
-        own["switch_names"] = form.border_names
-    base = SwitchingTracedEquations if jumps else TracedEquations
+    if form.jumps is not None:
+        own["switch_names"] = form.jumps.watched_names
+    base = TracedEquations if form.jumps is None else SwitchingTracedEquations
     problem.__dict__.update(form=form, traced=traced, _parameters=None)
     object.__setattr__(problem, "__class__", type(cls.__name__, (base, cls), own))
     problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass

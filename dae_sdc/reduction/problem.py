@@ -13,7 +13,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
 from dae_sdc.expressions.codegen import Compiled
 from dae_sdc.expressions.dag import Leaf
-from dae_sdc.model.jumps import jump_times
+from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.magnitudes import magnitudes
 from dae_sdc.model.problem import ModelProblem, Origin
 from dae_sdc.reduction.assembly import Assembled
@@ -217,10 +217,9 @@ class ReducedProblem(ModelProblem):
         model = self.origin.model
         if model is None:
             return ()
-        numbers = list(self.values.values())
-        times = jump_times(model.graph, model.roots, lambda i: numbers[i])
+        table = timetable_of(model.graph, model.roots, list(self.values.values()), t0, t_end)
         # A stage at the end of a step is to see the limit from the left.
-        before = sorted({float(np.nextafter(t, -np.inf)) for t in times})
+        before = () if table is None else (float(np.nextafter(t, -np.inf)) for t in table.times)
         return tuple(t for t in before if t0 < t < t_end)
 
     # The choice of pivots and dummies

@@ -81,7 +81,7 @@ class Prepared:
         problem, u0 = self.options.problem, self.options.u0
         known = problem if isinstance(problem, ProblemDAE) else None
         form: Form | None = getattr(known, "form", None)
-        programs = () if form is None else (form.residual.digest(), form.border_names)
+        programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
         start = u0.tobytes() if isinstance(u0, np.ndarray) else repr(u0)
         return repr((self.equations, self.remark, getattr(known, "index", None), programs, start))
 

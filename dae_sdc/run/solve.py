@@ -21,7 +21,7 @@ from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import InputError, MisreadError, require_number
 from dae_sdc.launch import launched
 from dae_sdc.options import (
     ConsistentStart,
@@ -110,6 +110,18 @@ def solve(given: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    try:
+        return _solved(given)
+    except MisreadError as error:
+        if given.trace is not None:
+            raise
+        solution = _solved(replace(given, trace=False))
+        said = f"solved with the function called: {str(error).partition(';')[0]}"
+        return replace(solution, message="; ".join(filter(None, (solution.message, said))))
+
+
+def _solved(given: SolveOptions) -> Solution:
+    """The solution by one run."""
     measured = given.parallel == AUTO
     if measured:
         several = given.comm is not None or launched() > 1

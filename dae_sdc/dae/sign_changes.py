@@ -1,0 +1,116 @@
+"""Where a function of time changes, on a whole interval and to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+
+EPS = float(np.finfo(float).eps)
+
+OfTimes = Callable[[Vector], Vector]
+"""A function of times, shape (K,), whose values have shape (K,)."""
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """Settings of the sampling of a function of time."""
+
+    cells: int = 64  # of an interval at first, fewer where it is cut into many parts
+    resolved: float = 0.01  # error of a polynomial of degree 4, relative to the function's size in the cell
+    narrowest: float = 1e-13  # part of the interval below which no cell is divided
+    most: int = 2_000_000  # values after which the function counts as too fast
+
+
+SAMPLING = SamplingOptions()
+
+_PLACES = np.linspace(0.0, 1.0, 9)
+_FINE = np.linspace(0.0, 1.0, 65)
+
+
+def _weights(nodes: Vector, places: Vector) -> Vector:
+    """Matrix that takes values at nodes to those of the interpolating polynomial at places."""
+    degrees = np.arange(len(nodes))
+    weights = np.linalg.solve((nodes[:, None] ** degrees).T, (places[:, None] ** degrees).T).T
+    return np.asarray(weights, dtype=np.float64)
+
+
+_TO_ODD = _weights(_PLACES[::2], _PLACES[1::2])
+_TO_FINE = _weights(_PLACES, _FINE)
+
+
+def samples(function: OfTimes, edges: Vector, what: str) -> Vector:
+    """Times between which a function changes its sign at most once.
+
+    Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
+    through all nine changes its sign no more often than they do.
+
+    Parameters
+    ----------
+    function : callable
+        Smooth inside of the parts of the interval but for kinks.
+    edges : ndarray, shape (K,)
+        Ends of these parts, in ascending order.
+    what : str
+        The function, for messages.
+
+    Raises
+    ------
+    InputError
+        If it changes too fast to be sampled.
+    """
+    per_part = max(1, SAMPLING.cells // max(1, len(edges) - 1))
+    left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()
+    right = np.append(left[1:], edges[-1])
+    narrowest = max(SAMPLING.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
+    resolved, count = [left, right[-1:]], 0
+    while left.size:
+        # The ends belong to other parts, where the function may jump.
+        inner = np.clip(_PLACES, 1e-6, 1.0 - 1e-6)
+        times = left[:, None] + (right - left)[:, None] * inner
+        count += times.size
+        if count > SAMPLING.most:
+            raise InputError(
+                f"{what} changes its sign too often between t={edges[0]:.6g} and t={edges[-1]:.6g} to be "
+                f"located; end the run earlier, or solve with trace=False and a bound dt_max"
+            )
+        values = function(times.ravel()).reshape(times.shape)
+        values = np.where(np.isfinite(values), values, 1.0)
+        size = np.abs(values).max(axis=1)
+        error = np.abs(values[:, ::2] @ _TO_ODD.T - values[:, 1::2]).max(axis=1)
+        seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
+        between = (np.diff(np.sign(values @ _TO_FINE.T), axis=1) != 0.0).sum(axis=1)
+        rests = (values == 0.0).any(axis=1)
+        open_ = ((error > SAMPLING.resolved * size) | (~rests & (between > seen))) & (
+            right - left > narrowest
+        )
+        resolved.append(times[~open_].ravel())
+        middle = 0.5 * (left + right)[open_]
+        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
+    return np.unique(np.concatenate(resolved))
+
+
+def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
+    """The neighbouring floats between which a piecewise constant function changes, shapes (K,) and (K,).
+
+    Parameters
+    ----------
+    function : callable
+        It changes at most once between two of the times.
+    times : ndarray, shape (J,)
+        In ascending order.
+    """
+    values = function(times)
+    at = np.flatnonzero(values[1:] != values[:-1])
+    left, right, before = times[at], times[at + 1], values[at]
+    while left.size:
+        middle = 0.5 * (left + right)
+        if ((middle <= left) | (middle >= right)).all():
+            break
+        same = function(middle) == before
+        left, right = np.where(same, middle, left), np.where(same, right, middle)
+    return left, right
