@@ -28,7 +28,8 @@ class SamplingOptions:
 
 SAMPLING = SamplingOptions()
 
-_PLACES = np.linspace(0.0, 1.0, 9)
+# Places at equal distances would see a fast wave as a slow one.
+_PLACES = np.array([0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0])
 _FINE = np.linspace(0.0, 1.0, 65)
 
 
