@@ -23,6 +23,7 @@ from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.sign_changes import SamplingOptions, is_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.switching import PIECES, consistent_restart
@@ -76,6 +77,9 @@ class EventOptions:
 
 
 EVENTS = EventOptions()
+
+WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
+"""How a function is sampled within a step, in units of the step."""
 
 SAVED = ("_usual", "_without_progress", "_last_switch")
 """Attributes of :class:`LocateEvents` that change from step to step."""
@@ -299,7 +303,7 @@ class _Watch:
 
         for place, within in enumerate(self.within):
             if within is not None and value(within[0]) * value(within[1]) < 0.0:
-                t = self._zero_between(value, *within, EPS * (within[1] - within[0]))
+                t = self.zero_between(value, *within, EPS * (within[1] - within[0]))
                 self.times[place], self.states[place], self.within[place] = t, dense(t), None
 
     def record(self, n: int) -> EventRecord:
@@ -379,14 +383,14 @@ class _Watch:
             return a
         if at_a == 0.0 or at_b == 0.0:
             return _leaves(value, a, b, at_a) if self.may_rest else a if at_a == 0.0 else b
-        return self._zero_between(value, a, b, 0.25 * EPS)
+        return self.zero_between(value, a, b, 0.25 * EPS)
 
-    def _zero_between(self, value: Callable[[float], float], a: float, b: float, xtol: float) -> float:
+    def zero_between(self, value: Callable[[float], float], a: float, b: float, xtol: float) -> float:
         """A zero between two places at which the function had values of different signs."""
         try:
             return float(brentq(value, a, b, xtol=xtol, rtol=4.0 * EPS, maxiter=200))
         except ValueError:
-            if value(a) * value(b) < 0.0:
+            if value(a) == value(a) and value(b) == value(b):
                 raise  # one of the function's own
             raise InputError(
                 f"the function of '{self.name}' gives another sign at the same t and u than it gave before; "
@@ -657,8 +661,8 @@ class LocateEvents(RepeatingControl):
 
         along = [self._along(function, L, curve) for function in functions]
         scans = [
-            watch.scan(value, thetas, values, floor)
-            for watch, value, values in zip(watches, along, table, strict=True)
+            watch.scan(value, *self._resolved(watch, function, curve, thetas, values), floor)
+            for watch, function, value, values in zip(watches, functions, along, table, strict=True)
         ]
         stops: list[tuple[float, _Watch]] = []
         for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
@@ -694,6 +698,33 @@ class LocateEvents(RepeatingControl):
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
+    @staticmethod
+    def _resolved(
+        watch: _Watch,
+        function: Callable[[MeshDAE, float], float],
+        curve: Curve,
+        thetas: tuple[float, ...],
+        values: list[float],
+    ) -> tuple[Sequence[float], Sequence[float]]:
+        """Places and values of a function in a step, more of them where the known ones do not resolve it."""
+        count = len(curve.points)
+        known = np.array(values[:count])
+        if is_resolved(curve.points, known) or not np.isfinite(known).all():
+            return thetas, values
+
+        def many(places: Vector) -> Vector:
+            states = curve.values(tuple(places.tolist()))
+            times = (curve.time + places * curve.dt).tolist()
+            return np.array(
+                [function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)]
+            )
+
+        what = f"'{watch.name}' in the step to t={curve.time + curve.dt:.6g}"
+        more, there = samples(many, np.array([0.0, 1.0]), what, WITHIN)
+        every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
+        places = sorted(every)
+        return places, [every[place] for place in places]
+
     def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
         """A function of the place in the step."""
 
@@ -722,7 +753,7 @@ class LocateEvents(RepeatingControl):
             return None
         if aim.watch.may_rest and 0.0 in (at_one, at_end):
             return _leaves(value, 1.0, end, at_one)
-        return float(brentq(value, 1.0, end, xtol=0.25 * EPS, rtol=4.0 * EPS, maxiter=200))
+        return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
 
     def _stop_at_start(self, L: Any, watches: list[_Watch], scans: list[Any], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -44,8 +45,10 @@ _TO_ODD = _weights(_PLACES[::2], _PLACES[1::2])
 _TO_FINE = _weights(_PLACES, _FINE)
 
 
-def samples(function: OfTimes, edges: Vector, what: str) -> Vector:
-    """Times between which a function changes its sign at most once.
+def samples(
+    function: OfTimes, edges: Vector, what: str, options: SamplingOptions = SAMPLING
+) -> tuple[Vector, Vector]:
+    """Times between which a function changes its sign at most once, and its values there.
 
     Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
     through all nine changes its sign no more often than they do.
@@ -58,27 +61,26 @@ def samples(function: OfTimes, edges: Vector, what: str) -> Vector:
         Ends of these parts, in ascending order.
     what : str
         The function, for messages.
+    options : SamplingOptions
+        Settings.
 
     Raises
     ------
     InputError
         If it changes too fast to be sampled.
     """
-    per_part = max(1, SAMPLING.cells // max(1, len(edges) - 1))
+    per_part = max(1, options.cells // max(1, len(edges) - 1))
     left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()
     right = np.append(left[1:], edges[-1])
-    narrowest = max(SAMPLING.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
-    resolved, count = [left, right[-1:]], 0
+    narrowest = max(options.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
+    # The ends of a cell belong to other parts, where the function may jump.
+    inner, count = np.clip(_PLACES, 1e-6, 1.0 - 1e-6), 0
+    known_times, known_values = [], []
     while left.size:
-        # The ends belong to other parts, where the function may jump.
-        inner = np.clip(_PLACES, 1e-6, 1.0 - 1e-6)
         times = left[:, None] + (right - left)[:, None] * inner
         count += times.size
-        if count > SAMPLING.most:
-            raise InputError(
-                f"{what} changes its sign too often between t={edges[0]:.6g} and t={edges[-1]:.6g} to be "
-                f"located; end the run earlier, or solve with trace=False and a bound dt_max"
-            )
+        if count > options.most:
+            raise InputError(f"{what} changes too often for its zeros to be located; let it vary less")
         values = function(times.ravel()).reshape(times.shape)
         values = np.where(np.isfinite(values), values, 1.0)
         size = np.abs(values).max(axis=1)
@@ -86,13 +88,14 @@ def samples(function: OfTimes, edges: Vector, what: str) -> Vector:
         seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
         between = (np.diff(np.sign(values @ _TO_FINE.T), axis=1) != 0.0).sum(axis=1)
         rests = (values == 0.0).any(axis=1)
-        open_ = ((error > SAMPLING.resolved * size) | (~rests & (between > seen))) & (
-            right - left > narrowest
-        )
-        resolved.append(times[~open_].ravel())
-        middle = 0.5 * (left + right)[open_]
-        left, right = np.concatenate([left[open_], middle]), np.concatenate([middle, right[open_]])
-    return np.unique(np.concatenate(resolved))
+        coarse = (error > options.resolved * size) | (~rests & (between > seen))
+        coarse &= right - left > narrowest
+        known_times.append(times[~coarse].ravel())
+        known_values.append(values[~coarse].ravel())
+        middle = 0.5 * (left + right)[coarse]
+        left, right = np.concatenate([left[coarse], middle]), np.concatenate([middle, right[coarse]])
+    every, places = np.unique(np.concatenate(known_times), return_index=True)
+    return every, np.concatenate(known_values)[places]
 
 
 def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
@@ -115,3 +118,16 @@ def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
         same = function(middle) == before
         left, right = np.where(same, middle, left), np.where(same, right, middle)
     return left, right
+
+
+@lru_cache(maxsize=64)
+def _to_even(places: tuple[float, ...]) -> Vector:
+    """Matrix that takes values at every other place to those at the places between."""
+    nodes = np.array(places)
+    return _weights(nodes[::2], nodes[1::2])
+
+
+def is_resolved(places: tuple[float, ...], values: Vector, options: SamplingOptions = SAMPLING) -> bool:
+    """Whether the polynomial through every other value of a function predicts the values between."""
+    error = np.abs(_to_even(places) @ values[::2] - values[1::2]).max(initial=0.0)
+    return bool(error <= options.resolved * np.abs(values).max(initial=0.0))

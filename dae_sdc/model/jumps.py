@@ -296,7 +296,7 @@ class Timetable:
         """Times between which a jump changes at most once."""
         if not affine:
             function = (lambda times: np.sin(np.pi * border(times))) if is_level else border
-            return self._beside(samples(function, edges, f"'{name}'"))
+            return self._beside(samples(function, edges, f"'{name}'")[0])
         width = np.diff(edges)
         a, b = edges[:-1] + 0.25 * width, edges[:-1] + 0.75 * width
         at_a, at_b = border(a), border(b)
