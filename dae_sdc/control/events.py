@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
 from numbers import Integral, Real
@@ -79,9 +79,12 @@ class EventOptions:
 EVENTS = EventOptions()
 
 WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
-"""How a function is sampled within a step, in units of the step."""
+"""How a function of time alone is sampled within a step, in units of the step."""
 
-SAVED = ("_usual", "_without_progress", "_last_switch")
+ALONG = replace(WITHIN, most=5_000)
+"""How a function of the state is sampled."""
+
+SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values")
 """Attributes of :class:`LocateEvents` that change from step to step."""
 
 
@@ -280,6 +283,7 @@ class _Watch:
 
     def __init__(self, name: str, side: int = 0, may_rest: bool = False) -> None:
         self.name, self.side = name, side
+        self.size = 0.0  # largest in the run
         self.may_rest = may_rest  # at 0 for a while, which is then its side
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
@@ -516,6 +520,9 @@ class LocateEvents(RepeatingControl):
         self.finished = False
         self.events: list[_Watch] = []
         self.switches: list[_Watch] = []
+        self.timed: list[_Watch] = []  # switches whose times are known before
+        self._timed_values: tuple[float, ...] = ()
+        self.doubtful: dict[str, float] = {}  # functions that change too often, and from which time on
         self._aim: _Aim | None = None
         self._switched: list[_Watch] = []
         self._steps: Any = None
@@ -549,25 +556,34 @@ class LocateEvents(RepeatingControl):
         for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
             watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
+        self.timed = [_Watch(name) for name in getattr(P, "timed_switch_names", ())]
+        if self.timed:
+            P.start_step(u0, t0)
+        self._timed_values = getattr(P, "timed_values", ())
         self.events = [_Watch(event.name) for event in self.params.events]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
-        self._usual = L.params.dt
+        self._usual, self.doubtful = L.params.dt, {}
+
+    @property
+    def watches(self) -> list[_Watch]:
+        """Everything whose zeros are recorded."""
+        return [*self.events, *self.switches, *self.timed]
 
     def get_state(self) -> dict[str, Any]:
         """Zeros found, and state on which later steps depend, for a checkpoint between two steps."""
-        watches = [dict(vars(watch)) for watch in (*self.events, *self.switches)]
+        watches = [dict(vars(watch)) for watch in self.watches]
         return {name: getattr(self, name) for name in SAVED} | {"watches": watches}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave."""
-        for watch, known in zip((*self.events, *self.switches), kept["watches"], strict=True):
+        for watch, known in zip(self.watches, kept["watches"], strict=True):
             vars(watch).update(known)
         for name in SAVED:
             setattr(self, name, kept[name])
 
     def pack(self) -> dict[str, Any]:
         """The state within a block of steps, for another rank."""
-        watches, aim = [*self.events, *self.switches], self._aim
+        watches, aim = self.watches, self._aim
         return self.get_state() | {
             "aim": None if aim is None else (watches.index(aim.watch), aim.whole, aim.attempts),
             "switched": [watches.index(watch) for watch in self._switched],
@@ -577,7 +593,7 @@ class LocateEvents(RepeatingControl):
     def unpack(self, packed: Mapping[str, Any]) -> None:
         """Take what :meth:`pack` gave."""
         self.set_state(packed)
-        watches, aim = [*self.events, *self.switches], packed["aim"]
+        watches, aim = self.watches, packed["aim"]
         self._aim = None if aim is None else _Aim(watches[aim[0]], *aim[1:])
         self._switched = [watches[number] for number in packed["switched"]]
         self.finished, self.message, self._told = packed["ended"]
@@ -585,7 +601,7 @@ class LocateEvents(RepeatingControl):
     def news(self) -> list[tuple[str, float]]:
         """Kind, "event" or "switch", and time of the zeros that were found since this was last asked."""
         pairs = [("event", time) for watch in self.events for time in watch.times]
-        pairs += [("switch", time) for watch in self.switches for time in watch.times]
+        pairs += [("switch", time) for watch in (*self.switches, *self.timed) for time in watch.times]
         pairs.sort(key=itemgetter(1))
         new, self._told = pairs[self._told :], len(pairs)
         return new
@@ -698,8 +714,8 @@ class LocateEvents(RepeatingControl):
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
-    @staticmethod
     def _resolved(
+        self,
         watch: _Watch,
         function: Callable[[MeshDAE, float], float],
         curve: Curve,
@@ -707,9 +723,10 @@ class LocateEvents(RepeatingControl):
         values: list[float],
     ) -> tuple[Sequence[float], Sequence[float]]:
         """Places and values of a function in a step, more of them where the known ones do not resolve it."""
-        count = len(curve.points)
-        known = np.array(values[:count])
-        if is_resolved(curve.points, known) or not np.isfinite(known).all():
+        known = np.array(values[: len(curve.points)])
+        size = float(np.abs(known).max())
+        watch.size = max(watch.size, size)
+        if not EVENTS.zero_value * watch.size < size < np.inf or is_resolved(curve.points, known):
             return thetas, values
 
         def many(places: Vector) -> Vector:
@@ -719,11 +736,23 @@ class LocateEvents(RepeatingControl):
                 [function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)]
             )
 
-        what = f"'{watch.name}' in the step to t={curve.time + curve.dt:.6g}"
-        more, there = samples(many, np.array([0.0, 1.0]), what, WITHIN)
+        middle = curve.time + 0.3 * curve.dt
+        start, end = curve.state(0.0), curve.state(1.0)
+        timed = function(start, middle) == function(end, middle)
+        try:
+            more, there = samples(many, np.array([0.0, 1.0]), watch.name, WITHIN if timed else ALONG)
+        except InputError:
+            self.doubtful.setdefault(watch.name, curve.time)
+            return thetas, values
         every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
         places = sorted(every)
         return places, [every[place] for place in places]
+
+    @property
+    def remark(self) -> str:
+        """What is to be said of functions that change too often within a step."""
+        parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
+        return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
 
     def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
         """A function of the place in the step."""
@@ -830,10 +859,19 @@ class LocateEvents(RepeatingControl):
             stopped = False
             # Algebraic unknowns may have jumped across another switch.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
+        self._keep_timed(P, t, u)
         values = [_checked(event)(u, t) for event in self.params.events]
         self._take_jumps(0, self.events, values, t, u)
         self._steps.restart()
         return u
+
+    def _keep_timed(self, P: Any, t: float, u: MeshDAE) -> None:
+        """Record the switches of time alone that have changed."""
+        values = getattr(P, "timed_values", ())
+        for watch, old, new in zip(self.timed, self._timed_values, values, strict=True):
+            if new != old:
+                watch.keep(t, u, 1 if new > old else -1)
+        self._timed_values = values
 
     def _take_jumps(
         self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector

@@ -27,13 +27,15 @@ class FixedSteps(Control):
     count : int
         Number of steps from the start to the end of the run.
     stops : tuple of float
-        Times at which the equations have a kink or a jump; the grid decides whether a step ends there.
+        Times at which the equations have a kink or a jump.
+    meets : bool
+        Whether steps end at these times; otherwise the grid decides.
     """
 
     remark = ""
 
     order = 250  # where AdaptivityDAE runs
-    defaults: ClassVar = {"stops": ()}
+    defaults: ClassVar = {"stops": (), "meets": False}
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
@@ -41,7 +43,14 @@ class FixedSteps(Control):
         self._grid = np.cumsum([t0, *[self.params.dt] * self.params.count]).tolist()
         self._next = 1
         self._given: float | None = None
-        step.levels[0].params.dt = self.params.dt
+        step.levels[0].params.dt = self._stopped(t0, self.params.dt)
+
+    def _stopped(self, now: float, dt: float) -> float:
+        """The size of a step from now that ends at the next stop, if that comes first."""
+        if not self.params.meets:
+            return dt
+        slack = ADAPTIVITY.time_slack * self.params.dt
+        return min((stop - now for stop in self.params.stops if slack < stop - now < dt - slack), default=dt)
 
     @property
     def t_end(self) -> float:
@@ -69,8 +78,9 @@ class FixedSteps(Control):
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        end, meant = L.time + L.dt, self._grid[self._next]
-        return float(meant if abs(end - meant) <= time_slack(L.dt, end) else end)
+        end, slack = L.time + L.dt, time_slack(L.dt, L.time + L.dt)
+        meant = (self._grid[self._next], *(self.params.stops if self.params.meets else ()))
+        return float(next((time for time in meant if abs(end - time) <= slack), end))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""
@@ -93,8 +103,8 @@ class FixedSteps(Control):
         while self._next < last and self._grid[self._next] <= now:
             self._next += 1
         if now == self._grid[self._next - 1]:
-            L.params.dt = self.params.dt
+            L.params.dt = self._stopped(now, self.params.dt)
             return
         if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
             self._next += 1
-        L.params.dt = self._grid[self._next] - now
+        L.params.dt = self._stopped(now, self._grid[self._next] - now)

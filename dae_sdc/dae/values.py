@@ -47,6 +47,10 @@ def undefined(error: Exception) -> bool:
 
 def real_numbers(values: Any) -> Vector:
     """``values`` as an array of doubles; raises TypeError with the reason where they are no real numbers."""
+    if isinstance(values, np.ma.MaskedArray) or (
+        isinstance(values, list | tuple) and any(entry is np.ma.masked for entry in values)
+    ):
+        raise TypeError("masked entries have no value; fill them first")
     try:
         array = np.asarray(values)
     except ValueError:

@@ -460,6 +460,18 @@ class SwitchingEquations(FormEquations):
         if in_force != self.in_force:  # setting it has the parameters of the kernels made anew
             self.in_force = in_force
 
+    @property
+    def timed_switch_names(self) -> tuple[str, ...]:
+        """Names of the jumps that depend on time alone."""
+        return tuple(_jumps(self).names[i] for i in _jumps(self).timed)
+
+    @property
+    def timed_values(self) -> tuple[float, ...]:
+        """The values of these jumps that a step holds."""
+        if self.in_force is None:
+            return (np.nan,) * len(_jumps(self).timed)
+        return tuple(self.in_force[i] for i in _jumps(self).timed)
+
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times at which a condition changes that depends on time alone."""
         if not len(_jumps(self).timed):

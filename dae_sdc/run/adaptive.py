@@ -189,7 +189,7 @@ def locate(
         return False
     controllers = description["convergence_controllers"]
     if fixed is not None:
-        controllers[FixedSteps] = dict(fixed)
+        controllers[FixedSteps] = {**fixed, "meets": bool(getattr(setup.problem, "timed_switch_names", ()))}
     controllers[LocateEvents] = {
         "events": events,
         "span": span,

@@ -46,7 +46,7 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.description import Setup, SolveOptions
-from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
+from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet
 from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
@@ -266,6 +266,8 @@ class Execution:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
                 put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
+            if not self.check_in(GRACE):  # the others wait for what this rank will not send
+                end_job(f"{type(error).__name__}: {error}")
             raise
         return ""
 
@@ -365,7 +367,8 @@ class Execution:
         sizes = sizes if found is None else found.largest
         if located is not None:
             located.settle(between)
-        remarks = "" if located is None else located.message, self.singular, self.sizes, self.started
+        of_events = () if located is None else (located.message, located.remark)
+        remarks = (*of_events, self.singular, self.sizes, self.started)
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -405,7 +408,7 @@ class Execution:
             },
             log=log or {},
             events=() if located is None else located.records(located.events),
-            switches=() if located is None else located.records(located.switches),
+            switches=() if located is None else located.records([*located.switches, *located.timed]),
             dense=between,
             saves_dense=self.given.dense,
             unknowns=self.unknowns,

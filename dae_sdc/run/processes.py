@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -209,8 +210,8 @@ GRACE = 2.0
 FORWARDING = 0.3
 """Time in seconds for the launcher to forward output, before the job is ended."""
 
-RUN_ENDED, FAILED = 32001, 32002
-"""Tags of the messages of :func:`meet`."""
+RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004
+"""Tags of the messages of :func:`meet`, :func:`join` and of a process that ends."""
 
 
 def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
@@ -235,6 +236,39 @@ def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
     return True
 
 
+def join(comm: Any) -> None:
+    """Wait for all ranks of a communicator to begin a run; a rank that ends instead sees who waits for it."""
+    MPI, rank = load_mpi(), comm.Get_rank()
+    others = [other for other in range(comm.Get_size()) if other != rank]
+    here, told = np.ones(1, dtype=np.int8), np.zeros((len(others), 1), dtype=np.int8)
+    requests = [comm.Isend(here, dest=other, tag=BEGINS) for other in others]
+    requests += [comm.Irecv(told[i], source=other, tag=BEGINS) for i, other in enumerate(others)]
+    MPI.Request.Waitall(requests)
+
+
+def _leave() -> None:
+    """Wait at the end of a process for the others; end the job where one waits for it to begin a run."""
+    MPI = sys.modules["mpi4py.MPI"]
+    comm = MPI.COMM_WORLD
+    rank, here, told = comm.Get_rank(), np.ones(1, dtype=np.int8), np.zeros(comm.Get_size(), dtype=np.int8)
+    others = [other for other in range(comm.Get_size()) if other != rank]
+    requests = [comm.Isend(here, dest=other, tag=LEAVES) for other in others]
+    requests += [comm.Irecv(told[other : other + 1], source=other, tag=LEAVES) for other in others]
+    while not MPI.Request.Testall(requests):
+        status = MPI.Status()
+        if comm.Iprobe(MPI.ANY_SOURCE, BEGINS, status):
+            waiting = status.Get_source()
+            print(
+                f"rank {rank} has ended, and rank {waiting} waits for it to begin a run; let all ranks make "
+                f"the same calls",
+                file=sys.stderr,
+                flush=True,
+            )
+            sleep(FORWARDING)
+            comm.Abort(1)
+        sleep(1e-2)
+
+
 def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
     """Report an error once if all ranks have it; otherwise report it for this rank and end the others.
 
@@ -253,14 +287,24 @@ def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
         say(message)
         return
     if comm.Get_size() > 1 and not meet(comm, FAILED, GRACE):
-        say(f"rank {comm.Get_rank()}: {message}")
-        for stream in (sys.stdout, sys.stderr, sys.__stderr__):
-            if stream is not None:
-                stream.flush()
-        sleep(FORWARDING)
-        comm.Abort(code)
+        end_job(message, code, say)
     if comm.Get_rank() == 0:
         say(message)
+
+
+def end_job(message: str, code: int = 1, say: Callable[[str], None] | None = None) -> None:
+    """Report an error of this rank and end all of them."""
+    comm = world()
+    text = f"rank {comm.Get_rank()}: {message}"
+    if say is None:
+        print(text, file=sys.stderr)
+    else:
+        say(text)
+    for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+        if stream is not None:
+            stream.flush()
+    sleep(FORWARDING)
+    comm.Abort(code)
 
 
 def end_job_on_uncaught_errors() -> None:
@@ -269,12 +313,13 @@ def end_job_on_uncaught_errors() -> None:
         return
     show = sys.excepthook
 
-    def end_job(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    def told(kind: type[BaseException], error: BaseException, trace: Any) -> None:
         def say(message: str) -> None:
             show(kind, error, trace)
             print(message, file=sys.stderr, flush=True)
 
         fail_together(f"{kind.__name__}: {error}", 1, say)
 
-    end_job.ends_job = True  # type: ignore[attr-defined]
-    sys.excepthook = end_job
+    told.ends_job = True  # type: ignore[attr-defined]
+    sys.excepthook = told
+    atexit.register(_leave)  # before mpi4py ends MPI, as it was loaded before

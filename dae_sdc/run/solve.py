@@ -15,6 +15,7 @@ import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
 from pySDC.core.hooks import Hooks
 
+from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.events import Event, as_events
 from dae_sdc.control.invariants import Invariants, require_invariants
@@ -46,6 +47,7 @@ from dae_sdc.run.adaptive import (
     locate,
     stops_of,
 )
+from dae_sdc.run.code import code_digest
 from dae_sdc.run.description import (
     Setup,
     SolveOptions,
@@ -62,7 +64,7 @@ from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.execution import CONTROLLER as CONTROLLER, QUIET as QUIET, Execution, number_of_slopes
 from dae_sdc.run.files import partial_name
 from dae_sdc.run.preparation import Prepared, prepare
-from dae_sdc.run.processes import everyone, on_root, ranks
+from dae_sdc.run.processes import everyone, join, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
@@ -176,23 +178,49 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
     """What is solved, the same on all ranks; where they read different equations, they use the functions."""
     if comm is None or comm.Get_size() == 1:
         return prepare(given)
+    join(comm)
     made, failure, digest = None, None, ""
     try:
         made = prepare(given)
         digest = made.digest()
-    except Exception as error:
+    except BaseException as error:  # sys.exit in a function of one rank must end the others too
         failure = error
-    found = comm.allgather((failure is not None, digest))
-    failed = [one for one, _ in found]
+    ends = failure is not None and not isinstance(failure, Exception)
+    found = comm.allgather((failure is not None, digest, ends, _asked(given)))
+    failed = [one for one, *_ in found]
     if all(failed) and failure is not None:
         raise failure
-    if made is not None and len(set(found)) == 1:
+    _require_same_options([asked for *_, asked in found])
+    if made is not None and len({one[:2] for one in found}) == 1:
         return made
-    if given.trace is None:
+    if given.trace is None and not any(ends for *_, ends, _ in found):
         return _prepare_everywhere(replace(given, trace=False), comm)
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
+
+
+def _asked(given: SolveOptions) -> dict[str, str]:
+    """A text of each chosen option on which the numbers of a run depend."""
+    silent = ("comm", "progress", "out", "checkpoint", "every", "resume", "problem", "u0", "guesses", "fixed")
+    asked = given.chosen(without=silent)
+    plain: Any = str | bool | int | float | list | tuple
+    return {
+        name: repr(value) if isinstance(value, plain) else code_digest(value) or repr(value)
+        for name, value in asked.items()
+    }
+
+
+def _require_same_options(asked: Sequence[dict[str, str]]) -> None:
+    """Refuse options that are not the same on all ranks, naming the first that differs."""
+    for name in sorted(set().union(*asked)):
+        first = asked[0].get(name)
+        for rank, options in enumerate(asked):
+            if options.get(name) != first:
+                here, there = (str(text or "nothing")[:MOST_SHOWN] for text in (first, options.get(name)))
+                raise InputError(
+                    f"{name} is {here} on rank 0 and {there} on rank {rank}; give all ranks the same options"
+                )
 
 
 def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -102,7 +103,8 @@ class SwitchedSteps:
     def _take_branch(self, u0: MeshDAE, t: float) -> None:
         """Let the problem compute on the branch of the step again, or where its values at a zero mislead."""
         P = self._problem
-        if self._sides and (P.located or u0.sides is not None):
+        timed = getattr(P, "timed_switch_names", ())
+        if (self._sides and (P.located or u0.sides is not None)) or (timed and not P.located):
             P.hold_sides(self._sides)
             P.start_step(u0, t)
             P.hold_sides(None)
@@ -134,10 +136,10 @@ class SwitchedSteps:
             If a piece cannot be solved, or if switches follow one another without end.
         """
         P = self._problem
-        if not self._sides or P.located:
+        if P.located or not (self._sides or self._timed(t, t + dt)):
             return end
         states = [*(attach(row, P.n_diff) for row in values), end]
-        if not any(
+        if not self._timed(t, t + dt) and not any(
             self._lowest(state, t + at * dt, self._sides) < -SIDE_SLACK
             for state, at in zip(states, (*c.tolist(), 1.0), strict=True)
         ):
@@ -153,26 +155,38 @@ class SwitchedSteps:
         assert found is not None
         return found
 
+    def _timed(self, t: float, t_end: float) -> tuple[float, ...]:
+        """Times in a step at which switches of time alone change."""
+        P: Any = self._problem
+        slack = 4.0 * EPS * max(abs(t), abs(t_end))
+        known = P.breakpoints(t + slack, t_end - slack) if getattr(P, "timed_switch_names", ()) else ()
+        return tuple(known)
+
     def _signed(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> Vector:
         """The switches, positive on the sides that are in force, shape (S,)."""
         return np.asarray(self._problem.switches(u, t), dtype=np.float64) * sides
 
     def _lowest(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> float:
-        return float(self._signed(u, t, sides).min())
+        return float(self._signed(u, t, sides).min(initial=0.0))
 
     def _in_pieces(self, u0: MeshDAE, t0: float, dt: float) -> MeshDAE:
         P, t, t_end, sides, u = self._problem, t0, t0 + dt, self._sides, u0
         for _ in range(PIECES.most_pieces):
             P.hold_sides(sides)
             P.start_step(u, t)
-            stages = self._solved(u, t, t_end - t)
+            stop = min(self._timed(t, t_end), default=t_end)
+            stages = self._solved(u, t, stop - t)
             found = self._first_zero(u, stages, sides)
+            if found is None and stop < t_end:
+                u, t = attach(stages.u[-1].copy(), P.n_diff), stop
+                u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+                continue
             if found is None:
                 end = attach(stages.u[-1].copy(), P.n_diff)
                 end.polynomial, end.sides = EndDerivative(stages.du[-1].copy()), sides
                 return end
             theta, which = found
-            u, t = self._up_to(u, t, theta * (t_end - t), which, sides)
+            u, t = self._up_to(u, t, theta * (stop - t), which, sides)
             sides = tuple(-side if i == which else side for i, side in enumerate(sides))
             P.hold_sides(sides)
             u = consistent_restart(P, u, t, PIECES.restart_step * dt)
