@@ -485,8 +485,24 @@ def _known_of(model: Model, form: Form) -> _Known:
     if index is None or rounded:
         return _Known(form, turns=turns)
     if not found.regular:
-        return _Known(form, index, turns=turns)
+        return _Known(form, index, _of_repaired(model), turns=turns)
     return _Known(form, index, index_of_unknowns(found))
+
+
+def _of_repaired(model: Model) -> tuple[int, ...]:
+    """Index of each unknown of equations whose system Jacobian is singular, by those after a repair."""
+    from dae_sdc.structure.repair import repair
+    from dae_sdc.structure.unknowns import index_of_unknowns
+
+    try:
+        repaired = repair(model)
+    except DAEError:
+        return ()
+    names = repaired.model.names
+    if not repaired.structure.regular or any(name not in names for name in model.names):
+        return ()
+    of_unknowns = index_of_unknowns(repaired.structure)
+    return tuple(of_unknowns[names.index(name)] for name in model.names)
 
 
 def _is_settled(found: Structure) -> bool:

@@ -247,6 +247,10 @@ class Tolerance:
         for name in left_out:
             if name not in problem.names:
                 raise InputError(unknown("name in leave_out", name, problem.names))
+        if left_out and set(problem.names) <= set(left_out):
+            raise InputError(
+                "leave_out has all unknowns, and nothing is left for the error test; leave some in"
+            )
         if given is None:
             return cls(relative, None, tuple(left_out))
         absolute = np.asarray(given)
