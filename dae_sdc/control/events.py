@@ -552,7 +552,8 @@ class LocateEvents(RepeatingControl):
         sides = P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
-        self.switches = [_Watch(name, side, True) for name, side in zip(names, sides, strict=True)]
+        may_rest = getattr(P, "switches_rest", False)
+        self.switches = [_Watch(name, side, may_rest) for name, side in zip(names, sides, strict=True)]
         for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
             watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0

@@ -413,6 +413,7 @@ class SwitchingEquations(FormEquations):
     """
 
     in_force: tuple[float, ...] | None = None
+    switches_rest = True  # a switch that stays at 0 has the side 0
     held_sides: Any
     interval: tuple[float, float]
     _jump_times: Timetable | None = None

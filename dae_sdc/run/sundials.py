@@ -144,8 +144,8 @@ def integrate(given: SundialsOptions) -> Solution:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
         if own.n_diff and set(own.names[: own.n_diff]) <= set(leave_out):
             raise InputError(
-                f"the error test of '{solver}' leaves out unknowns of index 2 and more, and so all differential "
-                f"ones of {type(own).__name__}; use another sweeper, reduce=True, or name those in leave_out"
+                f"the error test of '{solver}' leaves out unknowns of index 2 and more, and so all "
+                f"differential ones of {type(own).__name__}; use another sweeper, or name them in leave_out"
             )
     tolerance = Tolerance.checked(own, given.rtol, given.atol, leave_out)
     if tolerance.atol is None:
