@@ -34,8 +34,8 @@ from dae_sdc.run.starting import (
 from dae_sdc.run.tracing import (
     HIGHEST_INDEX,
     Reading,
-    check_declared_index,
     is_function,
+    is_of_user,
     read,
     reduced_by_arrays,
     with_index,
@@ -197,7 +197,8 @@ def _of_function(options: SolveOptions) -> Prepared:
     by_names = isinstance(options.u0, Mapping) or is_made_consistent(options)
     # The library's own starts are consistent.
     of_library = options.u0 is None and _class_of(found).__module__.startswith("dae_sdc.problems.")
-    if settled and not by_names and (of_library or not has_hidden_constraints(found)):
+    checked = is_of_user(found) and found.index not in (None, 0, 1)
+    if settled and not by_names and not checked and (of_library or not has_hidden_constraints(found)):
         return Prepared(options)
     own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
     given = {**(options.params or {}), **own}
@@ -205,11 +206,10 @@ def _of_function(options: SolveOptions) -> Prepared:
     options = replace(options, u0=_by_place(options.u0, problem))
     near = near_start(problem, options)
     reading = Reading(problem) if settled else read(problem, near, options.trace)
-    as_it_was = settled or (reading.model is None and problem.index is not None)
-    if problem.index is None:
+    searched = problem.index is None or (not reading.proved and is_of_user(found))
+    as_it_was = not searched and reading.model is None
+    if searched:
         reading = with_index(reading, near, options.t0)
-    elif reading.model is None and options.trace is None and is_function(found):
-        check_declared_index(problem, near, options.t0)
     if options.reduce is None and (reading.turns or reading.model is None):
         # Where linear equations turn, all pivots of a separation may pass 0.
         reading = reduced_by_arrays(reading, near, options.t0)

@@ -59,6 +59,8 @@ class Reading:
         method is known to converge for an index above 1.
     remark : str
         What is to be said of the problem.
+    proved : bool
+        Whether the index follows from the structure of the equations.
     """
 
     problem: ProblemDAE
@@ -67,6 +69,7 @@ class Reading:
     systems: dict[Any, ModelJets] = field(default_factory=dict)
     turns: bool = False
     remark: str = ""
+    proved: bool = False
 
     @property
     def needs_reduction(self) -> bool:
@@ -77,12 +80,16 @@ class Reading:
 
 def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     """Whether a problem, or a class, gives ``eval_f`` alone: no kernels, no Jacobian, no parts."""
+    parts = (getattr(problem, name, None) for name in ("residual_kernel", "jacobian", "residual_nodes"))
+    return all(part is None for part in parts) and is_of_user(problem)
+
+
+def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether the ``eval_f`` of a problem, or of a class, is a user's and not the library's."""
     cls = problem if isinstance(problem, type) else type(problem)
-    given = (getattr(problem, name, None) for name in ("residual_kernel", "jacobian", "residual_nodes"))
-    own = next(one for one in cls.__mro__ if "eval_f" in vars(one))
+    own = next(base for base in cls.__mro__ if "eval_f" in vars(base))
     users = ("dae_sdc.model.functions", "dae_sdc.dae.adapter")
-    of_library = own.__module__.startswith("dae_sdc.") and own.__module__ not in users
-    return all(one is None for one in given) and not of_library
+    return not own.__module__.startswith("dae_sdc.") or own.__module__ in users
 
 
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:
@@ -132,7 +139,8 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     use_trace(problem, traced, known.form)
     if known.index is not None and not _declares_variables(problem):
         problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
-    return Reading(problem, "traced", traced.model, known.form.systems, known.turns)
+    proved = known.index is not None
+    return Reading(problem, "traced", traced.model, known.form.systems, known.turns, proved=proved)
 
 
 class ReadEquations(Hooks):  # type: ignore[misc]
@@ -253,7 +261,7 @@ def _of_unknowns(problem: ProblemDAE, u0: Any, index: int) -> tuple[int, ...]:
 
 
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
-    """A problem that declares no index, with the one that its Jacobians near the start tell.
+    """A problem with the index, and that of each unknown, that its Jacobians near the start tell.
 
     Parameters
     ----------
@@ -263,59 +271,43 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
         Start; that of the problem if None.
     t0 : float or None
         Its time; that of the problem if None.
+
+    Raises
+    ------
+    InputError
+        If the problem declares another index than that of its Jacobians.
     """
     from dae_sdc.initial.index import index_of
 
-    problem = reading.problem
+    problem, declared = reading.problem, reading.problem.index
     time = problem.interval[0] if t0 is None else t0
     try:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
     except DAEError:  # told when the run begins
         return reading
+    why = "its index is not found"
     try:
         found = index_of(problem, time, start) if np.isfinite(start).all() else None
     except Exception as error:  # of a function that is not made for values beside the start
-        why = f"its index is not found ({type(error).__name__} beside the start: {shown(str(error))})"
-        return replace(reading, equations=f"{reading.equations}; {why}".lstrip("; "))
+        found = None
+        why = f"{why} ({type(error).__name__} beside the start: {shown(str(error))})"
     if found is None:
-        return replace(reading, equations=f"{reading.equations}; its index is not found".lstrip("; "))
-    problem.index = found.index
+        if declared is not None:  # the run begins with the declaration, which nothing contradicts
+            return reading
+        return replace(reading, equations=f"{reading.equations}; {why}".lstrip("; "))
+    if declared is not None and max(1, found.index) != max(1, declared):
+        raise InputError(
+            f"{type(problem).__name__} declares index {declared}, but its Jacobians near the start have "
+            f"index {found.index}; correct or drop it"
+        )
     if not _declares_variables(problem):
         problem.variable_index = found.of_unknowns
+    turns = reading.turns or found.turns
+    if declared is not None:
+        return replace(reading, turns=turns)
+    problem.index = found.index
     told = f"{reading.equations}; index {found.index} {FROM_JACOBIANS}"
-    return replace(reading, equations=told.lstrip("; "), turns=reading.turns or found.turns)
-
-
-def check_declared_index(problem: ProblemDAE, u0: Any, t0: float | None) -> None:
-    """Compare the index that a problem of functions declares with that of its Jacobians near the start.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem, whose equations were not read.
-    u0 : array_like or None
-        Start; that of the problem if None.
-    t0 : float or None
-        Its time; that of the problem if None.
-
-    Raises
-    ------
-    InputError
-        If both are known and differ.
-    """
-    from dae_sdc.initial.index import index_of
-
-    time, found = problem.interval[0] if t0 is None else t0, None
-    with suppress(
-        Exception
-    ):  # of a start that is missing, or of a function that is not made for values beside it
-        start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
-        found = index_of(problem, time, start) if np.isfinite(start).all() else None
-    if found is not None and max(1, found.index) != max(1, problem.index or 0):
-        raise InputError(
-            f"{type(problem).__name__} declares index {problem.index}, but its Jacobians near the start have "
-            f"index {found.index}; correct or drop it, or solve with trace=False"
-        )
+    return replace(reading, equations=told.lstrip("; "), turns=turns)
 
 
 def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> str:
@@ -372,7 +364,7 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
 
     problem, index = reading.problem, reading.problem.index
     time = problem.interval[0] if t0 is None else t0
-    known = reading.model is not None or (is_function(problem) and not _decides(problem))
+    known = reading.model is not None or (is_of_user(problem) and not _decides(problem))
     if index is None or not (known and reading.needs_reduction):
         return reading
     try:
@@ -519,6 +511,6 @@ def _use_index(problem: ProblemDAE, known: _Known) -> None:
     if problem.index is not None and max(1, problem.index) != max(1, index):
         raise InputError(
             f"{type(problem).__name__} declares index {problem.index}, but its equations have index {index}; "
-            f"correct or drop it, or solve with trace=False"
+            f"correct or drop it"
         )
     problem.index = index
