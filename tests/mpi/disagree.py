@@ -1,0 +1,65 @@
+"""Ranks that ask for different runs, or leave: mpirun -n 2 python disagree.py case [file.json]."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from mpi4py import MPI
+
+import dae_sdc as ds
+
+RANK = MPI.COMM_WORLD.Get_rank()
+
+ASKED = {"dt": 0.1, "nodes": 2, "sweeper": "fully-implicit", "t_end": 1.0}
+
+OTHERS: dict[str, Any] = {
+    "sweeper": "semi-implicit",
+    "dt": 0.05,
+    "nodes": 3,
+    "t_end": 2.0,
+    "restol": 1e-3,
+    "maxiter": 2,
+    "qdelta": "MIN-SR-NS",
+}
+
+
+def equations(t: Any, u: Any, du: Any) -> list[Any]:
+    return [du[0] + u[0] * u[1], u[1] - 1.0 - 0.1 * u[0]]
+
+
+def ends(t: Any, u: Any, du: Any) -> list[Any]:
+    if RANK == 1 and float(t) > 0.5:
+        sys.exit(3)
+    return equations(t, u, du)
+
+
+def run(function: Any = equations, **options: Any) -> Any:
+    """One run on both ranks."""
+    return ds.solve(function, u0=[1.0, 1.1], parallel="nodes", **{**ASKED, **options})
+
+
+def main(case: str, path: str = "") -> None:
+    """What the case says; "options" writes for each option what this program was told."""
+    if case == "options":
+        told = {}
+        for name, other in OTHERS.items():
+            try:
+                run(**({name: other} if RANK else {}))
+            except ds.InputError as error:
+                told[name] = str(error)
+        every = MPI.COMM_WORLD.gather(told)
+        if RANK == 0:
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(every, file)
+    elif case == "exit":
+        run(ends, trace=False)
+    elif case == "leave":
+        run()
+        if RANK == 0:
+            run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
