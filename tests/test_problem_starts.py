@@ -457,7 +457,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "guessed twice": ({"guesses": {"x": 0.6}, "fixed": {"x": 0.6}}, "x is in fixed and in guesses"),
     "no unknown": ({"fixed": {"z": 0.6}}, "z"),
     "no name": ({"u0": {"z": 0.6}}, "unknown name in u0 'z'"),
-    "no solution": ({"fixed": {"x": 2.0}}, "fixed values 'x' of .* contradict"),
+    "no solution": ({"fixed": {"x": 2.0}}, "no values were found from .* hold with the fixed 'x'"),
 }
 
 
@@ -467,3 +467,21 @@ def test_what_does_not_go_together_is_said_in_one_line(name: str) -> None:
     with pytest.raises(ds.InputError, match=message) as caught:
         ds.solve(Swing, rtol=1e-6, t_end=0.1, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_values_that_are_given_by_name_are_kept_whatever_is_guessed() -> None:
+    def tray(t: Any, u: Any, du: Any) -> list[Any]:
+        x, y, temperature = u
+        light = np.exp(20.7936 - 2788.51 / (temperature - 52.36))
+        heavy = np.exp(20.9065 - 3096.52 / (temperature - 53.67))
+        return [du[0] + x - 0.3, y - x * light / 101325.0, x * light + (1 - x) * heavy - 101325.0]
+
+    problem = ds.FunctionProblem(tray, 3, names=("x", "y", "T"))
+    for guesses in (None, {"T": 250.0}, {"T": 1000.0}):
+        solution = ds.solve(problem, u0={"x": 0.5}, guesses=guesses, t_end=1.0)
+        # Vapour pressures of benzene and toluene, whose mean is that of the air at the boiling point.
+        assert solution.u[0, 0] == 0.5 and solution.u[0, 2] == pytest.approx(365.26235205, rel=1e-9)
+    with pytest.raises(
+        ds.InconsistentStateError, match=r"found from y = 0, T = 0 .*; give a guess for 'y', 'T'"
+    ):
+        ds.solve(problem, u0={"x": 0.5}, guesses={"T": 0.0}, t_end=1.0)

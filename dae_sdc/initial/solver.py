@@ -56,6 +56,10 @@ class SearchOptions:
         Number of random starts if the given values do not lead to a solution.
     restart_iterations : int
         Largest number of iterations from a random start.
+    magnitudes : tuple of float
+        Sizes, in units of their nominal ones, from which values that were not given are searched for before.
+    most_named : int
+        Largest number of values without a solution that are named.
     spreads : tuple of float
         Distances of random starts, in units of the sizes of the values.
     vanishing_singular_value : float
@@ -85,6 +89,8 @@ class SearchOptions:
     few_values: int = 60
     rescues: int = 3
     restart_iterations: int = 30
+    magnitudes: tuple[float, ...] = (10.0, 100.0, 1000.0)
+    most_named: int = 5
     spreads: tuple[float, ...] = (0.3, 1.0, 3.0)
     vanishing_singular_value: float = 1e-7
     linear_problems: int = 5
@@ -214,6 +220,12 @@ class Solver:
                 found = self._at_once(given.point, kept, given.weights)
             if found is None:
                 found = self._at_once(given.point, given.fixed, given.weights)
+        known = given.fixed | given.known
+        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
+            start = np.where(known, given.point, magnitude * given.sizes)
+            found = self._by_stages(start, given.fixed, given.weights)
+            if found is not None:
+                break
         for _ in range(min(SEARCH.rescues, self.restarts)):
             if found is not None:
                 break
@@ -370,6 +382,15 @@ class Solver:
         held = [self.system.jet_names[j] for j in np.flatnonzero(entered & self.given.fixed)]
         equations = listed([names[i] for i in clashing])
         left = f"'{names[int(rows[worst])]}' is left with {found.after[worst]:.2g}"
+        free = np.flatnonzero(entered & ~self.given.fixed)
+        if held and not self._is_linear(clashing, free, x):
+            free = free[: SEARCH.most_named]
+            begun = ", ".join(f"{self.system.jet_names[j]} = {self.given.point[j]:.6g}" for j in free)
+            raise InconsistentStateError(
+                f"no values were found from {begun} at which {equations} of {self.system.title} hold with "
+                f"the fixed {listed(held)} at t={self.system.t:.6g}: {left}; give a guess for "
+                f"{listed([self.system.jet_names[j] for j in free])}"
+            )
         if held:
             raise InconsistentStateError(
                 f"the fixed values {listed(held)} of {self.system.title} contradict {equations} at "
@@ -379,6 +400,16 @@ class Solver:
             f"found no values near the given ones at which {equations} of {self.system.title} hold at "
             f"t={self.system.t:.6g}: {left}; give other guesses, or check the equations"
         )
+
+    def _is_linear(self, rows: Sequence[int], free: Any, x: Vector) -> bool:
+        """Whether some equations are linear in free values, so that what is left of them contradicts."""
+        matrices = []
+        for number in range(3):
+            point = x.copy()
+            point[free] += number * (1.0 + np.abs(x[free])) * np.sin(1.0 + (1.0 + number) * free)
+            matrices.append(sparse.csr_matrix(self.system.jacobian(point))[list(rows)][:, free].toarray())
+        size = np.abs(matrices[0]).max(initial=0.0)
+        return all(np.allclose(matrices[0], other, rtol=0.0, atol=1e-9 * size) for other in matrices[1:])
 
     # --- free values ----------------------------------------------------------------------------------------
 

@@ -227,6 +227,14 @@ def traced_before(
     return replace(traced, model=model, start=start)
 
 
+def without_starts(model: Model) -> Model:
+    """The equations of a model without start values of its unknowns."""
+    model = copy.copy(model)
+    model._unknowns = [replace(variable, start={}) for variable in model._unknowns]
+    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
+    return model
+
+
 def _equal(now: Vector | None, then: Vector | None) -> bool:
     if now is None or then is None:
         return now is then

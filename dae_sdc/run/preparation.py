@@ -27,6 +27,7 @@ from dae_sdc.run.starting import (
     checked_start,
     found_start,
     is_made_consistent,
+    keeps_named,
     names_of_function,
     state_of,
     with_given_start,
@@ -370,6 +371,8 @@ class _Wanted:
         given = self._values(states, problem)
         if given is None:
             return None
+        if wanted and keeps_named(options):
+            return found_start(model, found, options.t0, True, Known(given, options.guesses, kept=given))
         if wanted:
             known = Known(options.fixed, {**given, **(options.guesses or {})})
             return found_start(model, found, options.t0, True, known)

@@ -16,7 +16,16 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InconsistentStateError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
-from dae_sdc.run.starting import MOVED, Start, is_made_consistent, listed_changes, nearest, refused, told
+from dae_sdc.run.starting import (
+    MOVED,
+    Start,
+    is_made_consistent,
+    keeps_named,
+    listed_changes,
+    nearest,
+    refused,
+    told,
+)
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
@@ -93,11 +102,14 @@ class Equations:
             Other arguments of :func:`dae_sdc.initial.search.initial_of_problem`.
         """
         from dae_sdc.initial.search import initial_of_model, initial_of_problem
+        from dae_sdc.model.trace import without_starts
 
         problem, model = self.problem, self.model
         if model is None:
             with uncounted(problem):
                 return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+        if not _has_start(problem, search.get("t0")):  # the zeros near which it was read are no start
+            model = without_starts(model)
         back = dict(zip(model.names, problem.names, strict=True))
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
         own |= self.named_in_model(guesses) or {}
@@ -356,6 +368,9 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any
     """
     problem, u0 = equations.problem, options.u0
     search: dict[str, Any] = {"t0": options.t0}
+    if keeps_named(options):
+        found = equations.initial(fixed=u0, guesses=options.guesses, **search)
+        return Start(found.values, told(found, problem.names, kept=u0))
     if is_made_consistent(options):
         guesses = {**(u0 if isinstance(u0, Mapping) else {}), **(options.guesses or {})}
         search |= {"fixed": options.fixed, "guesses": guesses}
@@ -364,9 +379,6 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any
         complete = own or search["u0"] is not None or set(problem.names) <= set(guesses)
         found = nearest(partial(equations.initial, **search), complete)
         return Start(found.values, told(found, problem.names))
-    if isinstance(u0, Mapping):
-        found = equations.initial(fixed=u0, **search)
-        return Start(found.values, told(found, problem.names, kept=u0))
     t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
     try:
         u = np.array(problem.state(problem.u_exact(t) if u0 is None else u0))

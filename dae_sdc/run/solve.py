@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -203,12 +204,21 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
 def _asked(given: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
     silent = ("comm", "progress", "out", "checkpoint", "every", "resume", "problem", "u0", "guesses", "fixed")
-    asked = given.chosen(without=silent)
-    plain: Any = str | bool | int | float | list | tuple
-    return {
-        name: repr(value) if isinstance(value, plain) else code_digest(value) or repr(value)
-        for name, value in asked.items()
-    }
+    return {name: _text(value) for name, value in given.chosen(without=silent).items()}
+
+
+def _text(value: Any) -> str:
+    """A text of an option that is the same in all processes."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, np.ndarray):
+        return f"array of {sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:16]}"
+    if isinstance(value, Event):
+        return _text([value.function, value.terminal, value.direction, value.name])
+    name = value if callable(value) else type(value)
+    return f"{getattr(name, '__qualname__', '')} {code_digest(value)}".strip()
 
 
 def _require_same_options(asked: Sequence[dict[str, str]]) -> None:

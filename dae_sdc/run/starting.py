@@ -319,6 +319,11 @@ def is_made_consistent(options: Any) -> bool:
     return options.start == "consistent" or options.fixed is not None or options.guesses is not None
 
 
+def keeps_named(options: Any) -> bool:
+    """Whether values of u0 by name are kept to the last bit, so that guesses are for the others alone."""
+    return isinstance(options.u0, Mapping) and options.fixed is None and options.start != "consistent"
+
+
 def with_given_start(options: Any) -> Any:
     """The options of a run with a start that was found before by its names, and nothing given twice.
 
