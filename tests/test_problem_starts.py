@@ -485,3 +485,27 @@ def test_values_that_are_given_by_name_are_kept_whatever_is_guessed() -> None:
         ds.InconsistentStateError, match=r"found from y = 0, T = 0 .*; give a guess for 'y', 'T'"
     ):
         ds.solve(problem, u0={"x": 0.5}, guesses={"T": 0.0}, t_end=1.0)
+
+
+def typed_pendulum(t: float, u: Any, du: Any) -> Any:
+    x, y, v, w, m = u
+    return [du[0] - v, du[1] - w, du[2] + m * x, du[3] + m * y + 9.81, x * x + y * y - 1.0]
+
+
+@pytest.mark.parametrize("ways", [{}, {"trace": False}, {"sweeper": "radau-iia-5"}], ids=str)
+@pytest.mark.parametrize("rtol", [1e-6, 1e-8, 1e-9])
+def test_a_start_typed_in_eight_digits_is_moved_onto_the_constraints(
+    ways: dict[str, Any], rtol: float
+) -> None:
+    u0 = np.array([0.76484219, -0.64421769, 0.0, 0.0, 6.3197755])
+    solution = ds.solve(typed_pendulum, u0=u0, t_end=1.0, rtol=rtol, **ways)
+    assert solution.success, solution.message
+    assert re.search(r"start values made consistent: .*u\[0\] by -3\.\de-09", solution.message)
+    x, y, v, w, m = np.array(solution.u).T
+    # The nearest point of the circle, on which the violation 2 d of x^2 + y^2 = 1 is a distance of d.
+    assert np.hypot(x[0] - u0[0], y[0] - u0[1]) == pytest.approx((np.hypot(*u0[:2]) - 1.0), rel=0.2)
+    assert abs(x**2 + y**2 - 1.0).max() <= 100 * rtol
+    energy = (v**2 + w**2) / 2 + 9.81 * y
+    assert abs(energy - energy[0]).max() <= 100 * rtol * (1.0 + abs(energy[0]))
+    follows = v**2 + w**2 - 9.81 * y
+    assert (abs(m - follows) <= 100 * rtol * (1.0 + abs(follows))).all()

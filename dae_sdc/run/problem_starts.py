@@ -54,6 +54,9 @@ class CheckOptions:
         Largest order of derivatives by differences that are accurate enough to refuse a start.
     most_unknowns : int
         Largest number of unknowns for which functions are differentiated for the check.
+    round_off : float
+        Violation, relative to the terms of the constraint, from which on an accepted start is projected: what
+        the first step takes up of it changes velocities by its size over that of the step.
     """
 
     of_run: float = 100.0
@@ -62,6 +65,7 @@ class CheckOptions:
     shortened: float = 0.125
     most_differentiated: int = 2
     most_unknowns: int = 1000
+    round_off: float = 1e-13
 
 
 CHECK = CheckOptions()
@@ -220,8 +224,7 @@ def checked_values(
             found = _looked_at(equations, u, t, tolerance, systems)
     except Exception as error:  # the function may not be defined near the start
         why = f"{type(error).__name__}: {shown(str(error))}"
-        given = dict(zip(problem.names, u.tolist(), strict=True))
-        return Start(given, f"whether u0 satisfies hidden constraints was not found out ({why})")
+        return Start(_by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out ({why})")
     if isinstance(found, InconsistentStateError):
         raise found
     return found
@@ -250,7 +253,7 @@ def _looked_at(
     own = jets[:, 0] < problem.n
     sizes[own] = (np.asarray(problem.nominal, dtype=np.float64) + np.abs(u))[jets[own, 0]]
     if follow(system, x, plain, sizes, tolerance).stage is None:
-        return None
+        return _projected(equations, u, t, system, x, plain, sizes)
     bound = plain.copy()
     bound[plain] = ~equations.algebraic(system)[jets[plain, 0]]
     found = follow(system, x, bound, sizes, tolerance)
@@ -260,7 +263,10 @@ def _looked_at(
         followed = plain & ~bound
         if not _is_confirmed(system, found, x, bound, sizes, tolerance, followed):
             return None
-        return _moved(problem, u, found.x, jets, followed)
+        moved = u.copy()
+        moved[jets[followed, 0]] = found.x[followed]
+        x[plain] = moved[jets[plain, 0]]
+        return _projected(equations, moved, t, system, x, plain, sizes) or _moved(problem, u, moved)
     if not found.certain or not _is_confirmed(system, found, x, bound, sizes, tolerance):
         return None
     weak = [problem.names[j] for j in jets[plain & ~bound, 0].tolist()]
@@ -303,17 +309,41 @@ def _is_confirmed(
     return other.stage is None and alike(change, again)
 
 
-def _moved(problem: ProblemDAE, u: Vector, x: Vector, jets: Any, followed: Any) -> Start | None:
-    """The start with changed algebraic unknowns; None if none changes."""
+def _projected(
+    equations: Equations, u: Vector, t: float, system: Any, x: Vector, known: Any, sizes: Vector
+) -> Start | None:
+    """The start nearest to an accepted one at which constraints hold to round-off; None if they do.
+
+    What differences alone show is a violation if those with shorter steps show the same.
+    """
+    from dae_sdc.initial.contradictions import follow
+
+    left = follow(system, x, known, sizes, CHECK.round_off)
+    if left.stage is None or not _is_confirmed(system, left, x, known, sizes, CHECK.round_off):
+        return None
+    try:
+        looked = equations.initial(u0=u.copy(), t0=t, restarts=0, system=system)
+    except DAEError as error:
+        return Start(_by_name(equations.problem, u), f"u0 was not projected on hidden constraints: {error}")
+    return _moved(equations.problem, u, looked.u)
+
+
+def _by_name(problem: ProblemDAE, u: Vector) -> dict[str, float]:
+    return dict(zip(problem.names, u.tolist(), strict=True))
+
+
+def _moved(problem: ProblemDAE, u: Vector, moved: Vector) -> Start | None:
+    """A start that was moved, with what is told of it; None if no value changes but by round-off."""
     from dae_sdc.initial.consistent import Change
 
-    values, changes = dict(zip(problem.names, u.tolist(), strict=True)), []
-    for j, value in zip(jets[followed, 0].tolist(), x[followed].tolist(), strict=True):
-        name = problem.names[j]
-        if not abs(value - u[j]) <= MOVED * (abs(value) or 1.0):
-            changes.append(Change(name, values[name], value))
-            values[name] = value
-    return Start(values, f"start values made consistent: {listed_changes(changes)}") if changes else None
+    changes = [
+        Change(name, before, after)
+        for name, before, after in zip(problem.names, u.tolist(), moved.tolist(), strict=True)
+        if not abs(after - before) <= MOVED * (abs(before) or 1.0)
+    ]
+    if not changes:
+        return None
+    return Start(_by_name(problem, moved), f"start values made consistent: {listed_changes(changes)}")
 
 
 def _contradiction(
@@ -330,8 +360,7 @@ def _contradiction(
     try:
         looked = equations.initial(u0=u, **search)
     except DAEError as error:
-        given = dict(zip(problem.names, u.tolist(), strict=True))
-        return Start(given, f"whether u0 satisfies hidden constraints was not found out: {error}")
+        return Start(_by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out: {error}")
     if system is not None:
         if not any(one.order for one in looked.violated):
             return None

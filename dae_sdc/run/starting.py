@@ -34,7 +34,7 @@ MOST_CHANGES = 6
 SAME_VALUE = 1e-6
 """Difference of a value at two starts, relative to its size, that is told."""
 
-MOVED = 1e-8
+MOVED = 1e-12
 """Difference of a value from the given one, relative to its size or 1 for 0, with which that one is kept."""
 
 
@@ -260,13 +260,15 @@ def refused(what: str, looked: Initial) -> InconsistentStateError:
 
 def listed_changes(changes: Sequence[Change]) -> str:
     """What was changed from and to, the first ones if there are many; nothing that looks alike."""
-    large = [
-        one
+    sizes = {one.name: abs(one.after - one.before) / (abs(one.before) or 1.0) for one in changes}
+    large = [one for one in changes if sizes[one.name] > SAME_VALUE]
+    changes = large or sorted(changes, key=lambda one: -sizes[one.name])
+    said = [
+        f"{one.name} from {one.before:.6g} to {one.after:.6g}"
+        if f"{one.before:.6g}" != f"{one.after:.6g}"
+        else f"{one.name} by {one.after - one.before:.2g}"
         for one in changes
-        if abs(one.after - one.before) > SAME_VALUE * max(abs(one.before), abs(one.after))
     ]
-    changes = large or changes
-    said = [f"{one.name} from {one.before:.6g} to {one.after:.6g}" for one in changes]
     more = f" and {len(said) - MOST_CHANGES} more" if len(said) > MOST_CHANGES else ""
     return ", ".join(said[:MOST_CHANGES]) + more
 
