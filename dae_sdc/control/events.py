@@ -335,6 +335,8 @@ class _Watch:
                 return [], (self.side, 0.0, EVENTS.zero_value * most)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
+        if 0.0 < largest <= self.tolerance:  # it rests near the zero it has crossed, but for rounding
+            return [], (self.side, self.tolerance, self.noise)
         steepest = _steepest(thetas, values)
         noise = min(max(EVENTS.zero_value * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
@@ -344,7 +346,7 @@ class _Watch:
                 new = 0 if resting[j] else int(np.sign(v))
                 if new != side and not (new and abs(v) <= tolerance):
                     found.append(_Crossing(self._place(value, thetas, values, j), new))
-                    side, tolerance = new, 0.0
+                    side, tolerance = new, 0.0 if new else noise
             elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
             elif (tolerance > 0.0 and abs(v) <= tolerance) or (resting and v == 0.0):
@@ -437,12 +439,18 @@ class _Watch:
         return [theta for theta, _ in every], [v for _, v in every]
 
 
-def _farthest(table: list[list[float]], count: int) -> int | None:
-    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
+def _farthest(table: list[list[float]], known: Sequence[float], count: int) -> int | None:
+    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one.
+
+    ``known`` has the largest value of each function so far: of one that rests near 0 but for rounding, no
+    sample tells the side.
+    """
     inside = np.arange(1, count - 1)
     distances = np.ones(len(inside))
-    for values in table:
+    for values, largest in zip(table, known, strict=True):
         sizes = np.abs(np.array(values)[inside])
+        if 0.0 < sizes.max() <= EVENTS.zero_value * largest:
+            return None
         if sizes.any():  # else it rests at 0
             distances = np.minimum(distances, sizes / sizes.max())
     far = int(np.argmax(distances))
@@ -452,7 +460,7 @@ def _farthest(table: list[list[float]], count: int) -> int | None:
 def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) -> float:
     """Where a function that has another sign at b leaves that which it has at a."""
     sign = np.sign(at_a)
-    while a < (middle := 0.5 * (a + b)) < b:
+    while b - a > 0.25 * EPS and a < (middle := 0.5 * (a + b)) < b:
         if np.sign(value(middle)) == sign:
             a = middle
         else:
@@ -710,7 +718,8 @@ class LocateEvents(RepeatingControl):
         self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
         confirm = getattr(P, "confirm_jumps", None)
         if confirm is not None:
-            far = _farthest(table[len(self.events) :], len(curve.points))
+            known = [watch.size for watch in self.switches]
+            far = _farthest(table[len(self.events) :], known, len(curve.points))
             if far is not None:
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
