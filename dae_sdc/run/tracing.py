@@ -477,7 +477,10 @@ def _known_of(model: Model, form: Form) -> _Known:
     if index is None or rounded:
         return _Known(form, turns=turns)
     if not found.regular:
-        return _Known(form, index, _of_repaired(model), turns=turns)
+        repaired = _of_repaired(model)
+        if max(repaired, default=0) != index:  # the repair has differentiated constraints away
+            repaired = ()
+        return _Known(form, index, repaired, turns=turns)
     return _Known(form, index, index_of_unknowns(found))
 
 
