@@ -55,6 +55,7 @@ from dae_sdc.run.tracing import check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
 from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.tolerance import less_accurate
 
 QUIET = logging.ERROR
 
@@ -368,7 +369,7 @@ class Execution:
         if located is not None:
             located.settle(between)
         of_events = () if located is None else (located.message, located.remark)
-        remarks = (*of_events, self.singular, self.sizes, self.started)
+        remarks = (*of_events, self.singular, self.sizes, self.started, self.less_accurate(t, sizes))
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -419,6 +420,16 @@ class Execution:
         elif self.t_eval is not None:
             solution = solution.at(self.t_eval)
         return _not_empty(solution if self.keeps else replace(solution, dense=None), problem, self.u0, t0)
+
+    def less_accurate(self, t: Vector, sizes: Vector | None) -> str:
+        """Which unknowns are held to less than the tolerance, where hidden constraints are not known."""
+        rtol, on_manifold = self.given.rtol, getattr(self.setup.sweeper_class, "on_manifold", False)
+        if rtol is None or on_manifold or self.count is not None or len(t) < 2:
+            return ""
+        largest = np.ones(self.setup.problem.n) if sizes is None else sizes
+        if self.hidden_constraints(largest) is not None:
+            return ""
+        return less_accurate(self.setup.problem, float(rtol), float(np.median(np.diff(t))))
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""

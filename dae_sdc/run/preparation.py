@@ -211,9 +211,10 @@ def _of_function(options: SolveOptions) -> Prepared:
     as_it_was = not searched and reading.model is None
     if searched:
         reading = with_index(reading, near, options.t0)
-    if options.reduce is None and (reading.turns or reading.model is None):
+    to_tolerance = options.dt is None
+    if options.reduce is None and (reading.turns or reading.model is None or problem.index == HIGHEST_INDEX):
         # Where linear equations turn, all pivots of a separation may pass 0.
-        reading = reduced_by_arrays(reading, near, options.t0)
+        reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
     if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)

@@ -224,7 +224,9 @@ def checked_values(
             found = _looked_at(equations, u, t, tolerance, systems)
     except Exception as error:  # the function may not be defined near the start
         why = f"{type(error).__name__}: {shown(str(error))}"
-        return Start(_by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out ({why})")
+        return Start(
+            _by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out ({why})"
+        )
     if isinstance(found, InconsistentStateError):
         raise found
     return found
@@ -360,7 +362,9 @@ def _contradiction(
     try:
         looked = equations.initial(u0=u, **search)
     except DAEError as error:
-        return Start(_by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out: {error}")
+        return Start(
+            _by_name(problem, u), f"whether u0 satisfies hidden constraints was not found out: {error}"
+        )
     if system is not None:
         if not any(one.order for one in looked.violated):
             return None

@@ -342,8 +342,11 @@ def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> 
     )
 
 
-def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
+def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance: bool) -> Reading:
     """Linear equations of a function with their hidden constraints, from derivatives by differences.
+
+    In a run to a tolerance the highest index that methods solve is reduced too: the errors of its unknowns
+    are let go by two orders.
 
     Parameters
     ----------
@@ -353,6 +356,8 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
         Start; that of the problem if None.
     t0 : float or None
         Its time; that of the problem if None.
+    to_tolerance : bool
+        Whether the run is to a tolerance.
 
     Returns
     -------
@@ -365,7 +370,11 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
     problem, index = reading.problem, reading.problem.index
     time = problem.interval[0] if t0 is None else t0
     known = reading.model is not None or (is_of_user(problem) and not _decides(problem))
-    if index is None or not (known and reading.needs_reduction):
+    if (
+        index is None
+        or not known
+        or not (reading.needs_reduction or (to_tolerance and index == HIGHEST_INDEX))
+    ):
         return reading
     try:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))

@@ -44,9 +44,16 @@ class ToleranceSettings:
         Relative change in a first step, in units of eps, above which it is not by round-off alone.
     changes_in_interval : float
         How many times a solution is assumed to change by its size in the interval before a step is known.
-    time_part, time_part_at_index_4 : float
-        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, up to
-        index 3 and from index 4 on.
+    time_part, time_part_at_index_3, time_part_at_index_4 : float
+        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, at
+        index 2, in equations of index 3 and from index 4 on.
+    share_at_index_2 : float
+        Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
+        their error at the end of a step has the order of the estimate, not that of the method.
+    finest_at_index_2 : float
+        Smallest relative tolerance of unknowns of index 2; below, rounding divided by the step is larger.
+    told_from : float
+        Errors of unknowns of a higher index, in units of rtol, from which on a run tells of them.
     """
 
     smallest_rtol: float = 1e-13
@@ -56,7 +63,11 @@ class ToleranceSettings:
     first_step_change: float = 100.0
     visible_change: float = 10.0
     changes_in_interval: float = 16.0
-    time_part: float = 0.125
+    time_part: float = 0.5
+    time_part_at_index_3: float = 0.125
+    share_at_index_2: float = 0.25
+    finest_at_index_2: float = 1e-10
+    told_from: float = 30.0
     time_part_at_index_4: float = 0.5
 
 
@@ -125,7 +136,8 @@ def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS)
         Relative round-off of the equations, or their noise.
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
-    return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
+    least = 10.0 * round_off * (max(1.0, factor) if index > 1 else 1.0)
+    return max(least / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
 def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
@@ -205,8 +217,8 @@ class Tolerance:
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
     is multiplied by min(1, h / tau)^(k - 1), but after the first step by no less than rtol: its local error
     has k - 1 orders less, and does not accumulate. tau is eight times the time in which the solution changes
-    by its size, and before the first step at most half the interval. Above index 3 tau is a quarter of that,
-    and the factor is multiplied by 2^(k - 3).
+    by its size, and before the first step at most half the interval. In equations of index 2 and for unknowns
+    above index 3 tau is a quarter of that; above index 3 the factor is multiplied by 2^(k - 3).
 
     Parameters
     ----------
@@ -248,9 +260,7 @@ class Tolerance:
             if name not in problem.names:
                 raise InputError(unknown("name in leave_out", name, problem.names))
         if left_out and set(problem.names) <= set(left_out):
-            raise InputError(
-                "leave_out has all unknowns, and nothing is left for the error test; leave some in"
-            )
+            raise InputError("leave_out has all unknowns; leave one of them for the error test")
         if given is None:
             return cls(relative, None, tuple(left_out))
         absolute = np.asarray(given)
@@ -304,10 +314,36 @@ class Tolerance:
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
-        counted = np.ones(size)
+        counted, high = np.ones(size), 1.0
+        if exponents.max(initial=0) == 1:
+            counted[exponents == 1] = min(1.0, self.rtol / SETTINGS.finest_at_index_2)
+            high = max(1.0, SETTINGS.share_at_index_2 * factor)
         if self.left_out:
             counted[[name in self.left_out for name in problem.names[:size]]] = 0.0
-        return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
+        return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, high)
+
+
+def less_accurate(problem: ProblemDAE, rtol: float, h: float) -> str:
+    """Which unknowns a run with steps of size h has held to less than ``rtol``, and to what; empty if none.
+
+    Those of index 3 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`, and those of
+    index 2 below the smallest tolerance that rounding allows these.
+    """
+    indices = np.array(problem.variable_index)
+    highest = int(indices.max(initial=1))
+    if highest == 2:
+        held = SETTINGS.finest_at_index_2
+    else:
+        share = SETTINGS.time_part_at_index_3 * h * problem.run_scales.rate
+        held = min(1.0, rtol * max(1.0, share ** (1 - highest) if share > 0.0 else 1.0))
+    if highest < 2 or held <= SETTINGS.told_from * rtol:
+        return ""
+    names = [problem.names[j] for j in np.flatnonzero(indices == highest).tolist()]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"unknowns of index {highest} ({shown}) are held to {held:.1g} of their size only, not to "
+        f"rtol={rtol:g}; reduce the index for more"
+    )
 
 
 def _places(chosen: Any) -> Any:
@@ -332,10 +368,12 @@ class Weights:
     exponents : ndarray of int, shape (n,)
         k - 1 for an unknown of index k.
     counted : ndarray, shape (n,)
-        1, or 0 for an unknown that is left out.
+        1, or 0 for an unknown that is left out, or less than 1 for one that is held less tightly.
     scales : Scales
         Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
         than the n first ones, which have weights.
+    high : float
+        Factor of the weights of unknowns of index 2 in equations of that index.
 
     Attributes
     ----------
@@ -344,16 +382,17 @@ class Weights:
     """
 
     def __init__(
-        self, atol: Vector | None, rtol: float, exponents: Any, counted: Vector, scales: Scales
+        self, atol: Vector | None, rtol: float, exponents: Any, counted: Vector, scales: Scales, high: float
     ) -> None:
-        self.atol, self.rtol, self.scales = atol, rtol, scales
+        self.atol, self.rtol, self.scales, self.high = atol, rtol, scales, high
         size = len(counted)
         self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
         self._seen = scales.seen[:size]
         self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = _places(exponents == exponents.min())
         self.exponents, self.counted = exponents, counted
-        self._all_count = bool(counted.all())
+        self._highest = int(exponents.max(initial=0))
+        self._all_count = bool((counted == 1.0).all())
         self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
@@ -443,8 +482,12 @@ class Weights:
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
             part, first = SETTINGS.time_part, 1.0
+            if self._highest > 1:
+                part = SETTINGS.time_part_at_index_3
             if k > 2:
                 part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
-            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
+            out[where] *= (
+                self.high * first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
+            )
         if not self._all_count:
             out *= self.counted
