@@ -30,12 +30,14 @@ from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
+from dae_sdc.control.time_limit import KeepTimeLimit
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
     ConvergenceError,
     InputError,
@@ -43,6 +45,7 @@ from dae_sdc.errors import (
     SingularMatrixError,
     SolveError,
     StepSizeError,
+    TimeLimitError,
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.description import Setup, SolveOptions
@@ -176,14 +179,25 @@ class Execution:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
         located = getattr(controller, "events", None)
-        solution = self.solution(record, message, self._work(controller), log, located)
-        check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
-        changed = index_near_end(self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1])
+        with unchecked():  # what has been computed is kept
+            solution = self.solution(record, message, self._work(controller), log, located)
+            check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
+        changed = self._index_near_end(solution)
         if changed:
             solution = replace(solution, message="; ".join(filter(None, (solution.message, changed))))
         if self.out is not None:
             put_down(solution, self.out, solution.success)
         return solution
+
+    def _index_near_end(self, solution: Solution) -> str:
+        """A remark where the index has changed along the run; empty if there is no time left to look."""
+        try:
+            with limited(), under_way("the index at the end was found"):
+                return index_near_end(
+                    self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1]
+                )
+        except TimeLimitError:
+            return ""
 
     def _recorder(self, bar: Any) -> type[StepRecord]:
         """The hook that records the steps."""
@@ -231,6 +245,8 @@ class Execution:
             own_hooks[:0] = self.watching()
             if setup.problem.index not in (0, 1) and not setup.has_coarse_level:
                 own_hooks.append(WatchAmplification)
+        if self.count is not None and current() is not None:
+            description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
         params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
         with told_before():  # the setup has made the problem before, and warned of its parameters
             if self.count is None or self.locates or self.saving is not None:
@@ -251,7 +267,9 @@ class Execution:
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
             adapts = self.setup.adaptive or self.count is None
-            controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end if adapts else self.t_end - 0.5 * self.dt)
+            end = self.t_end if adapts else self.t_end - 0.5 * self.dt
+            with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
+                controller.run(u0=self.u0, t0=self.t0, Tend=end)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
