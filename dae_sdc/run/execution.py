@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, ClassVar
@@ -25,6 +25,7 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
+from dae_sdc.control.impasse import impasse
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way
@@ -40,6 +41,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
     ConvergenceError,
+    DAEError,
     InputError,
     NewtonError,
     SingularMatrixError,
@@ -279,6 +281,8 @@ class Execution:
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
+            if unsolved and not diagnosis and self.team.size == 1:
+                diagnosis = self._impasse(record)
             return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
@@ -287,6 +291,13 @@ class Execution:
             if not self.check_in(GRACE):  # the others wait for what this rank will not send
                 end_job(f"{type(error).__name__}: {error}")
             raise
+        return ""
+
+    def _impasse(self, record: StepRecord) -> str:
+        """Text on a point near the end at which the algebraic unknowns are not determined; empty if none."""
+        t, u, du, *_ = self.at_steps(record)
+        with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
+            return impasse(self.setup.problem, t, u, du)
         return ""
 
     def known_index(self) -> str:
