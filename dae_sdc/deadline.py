@@ -68,7 +68,7 @@ class OutOfTime(BaseException):
 
 _limit: ContextVar[TimeLimit | None] = ContextVar("_limit", default=None)
 _checked: ContextVar[TimeLimit | None] = ContextVar("_checked", default=None)
-_stage: ContextVar[tuple[str, str]] = ContextVar("_stage", default=("it was under way", ""))
+_stage: ContextVar[tuple[str, str]] = ContextVar("_stage", default=("the call was prepared", ""))
 
 
 def current() -> TimeLimit | None:

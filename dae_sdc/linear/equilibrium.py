@@ -512,6 +512,7 @@ def homotopy(rest: Rest, x: Vector) -> Vector:
     return x
 
 
+@under_way("a steady state was sought")
 def steady_state(
     problem: ProblemDAE,
     u0: Vector,

@@ -422,6 +422,7 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
     }
 
 
+@under_way("the differentiation index was found", ", or leave it out with differentiation=False")
 def _differentiate(
     model: ModelWithGraph, found: Structure, wanted: bool | None, start: Start
 ) -> Differentiation | None:
