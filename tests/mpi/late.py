@@ -1,4 +1,4 @@
-"""Time limits of ranks: mpirun -n 2 python late.py case; every rank is told, or has the same steps."""
+"""Time limits of ranks: mpirun -n 2 python late.py CASE ...; every rank is told, or has the same steps."""
 
 from __future__ import annotations
 
@@ -59,4 +59,5 @@ def main(case: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for case in sys.argv[1:]:
+        main(case)
