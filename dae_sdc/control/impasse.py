@@ -24,9 +24,12 @@ class ImpasseOptions:
     looks : int
         Number of steps along the run that are looked at besides the last.
     drop : float
-        Smallest singular value at the end, relative to the largest one at these steps, below which the
+        Smallest singular value at the end, relative to the largest at these steps, below which the
         algebraic part counts as singular. At a fold it falls with the square root of the time left, and
         steps end at round-off of the time.
+    regular : float
+        Singular value relative to the largest from which on the algebraic part was regular before; at a
+        higher index it never is.
     rank : float
         Relative singular value of dF/du' that counts as 0.
     most_unknowns : int
@@ -39,6 +42,7 @@ class ImpasseOptions:
 
     looks: int = 6
     drop: float = 1e-3
+    regular: float = 1e-9
     rank: float = 1e-12
     most_unknowns: int = 500
     named: float = 0.3
@@ -83,7 +87,7 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
         known = [_weakest(problem, t[k], u[k], du[k], sizes) for k in marks.tolist()]
     before = max((value for value, _ in known), default=0.0)
     value, direction = last
-    if not 0.0 <= value <= IMPASSE.drop * before:
+    if not (IMPASSE.regular <= before < np.inf and value <= IMPASSE.drop * before):
         return ""
     return (
         f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
@@ -93,7 +97,7 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
 
 
 def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector) -> tuple[float, Vector]:
-    """Smallest singular value of the scaled algebraic part, and its direction; infinite if there is none."""
+    """Relative smallest singular value of the scaled algebraic part, infinite without one; its direction."""
     none = np.inf, np.zeros(problem.n)
     if not np.isfinite(du).all():
         return none
@@ -111,7 +115,8 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
         return none
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
     _, found, directions = np.linalg.svd(algebraic)
-    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
+    value = float(found[-1] / found[0]) if found[0] > 0.0 else 0.0
+    return value, np.asarray(directions[-1] @ right[rank:])
 
 
 def _dense(matrix: Any) -> Vector:

@@ -281,7 +281,8 @@ class Execution:
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
-            if unsolved and not diagnosis and self.team.size == 1:
+            low = self.setup.problem.index in (None, 0, 1)
+            if unsolved and low and not diagnosis and self.team.size == 1:
                 diagnosis = self._impasse(record)
             return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
         except BaseException as error:
