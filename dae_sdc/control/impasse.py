@@ -28,8 +28,8 @@ class ImpasseOptions:
         algebraic part counts as singular. At a fold it falls with the square root of the time left, and
         steps end at round-off of the time.
     regular : float
-        Singular value relative to the largest from which on the algebraic part was regular before; at a
-        higher index it never is.
+        Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at
+        a higher index it never is.
     rank : float
         Relative singular value of dF/du' that counts as 0.
     most_unknowns : int
@@ -97,7 +97,7 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
 
 
 def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector) -> tuple[float, Vector]:
-    """Relative smallest singular value of the scaled algebraic part, infinite without one; its direction."""
+    """Smallest singular value of the scaled algebraic part, infinite without one, and its direction."""
     none = np.inf, np.zeros(problem.n)
     if not np.isfinite(du).all():
         return none
@@ -115,8 +115,7 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
         return none
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
     _, found, directions = np.linalg.svd(algebraic)
-    value = float(found[-1] / found[0]) if found[0] > 0.0 else 0.0
-    return value, np.asarray(directions[-1] @ right[rank:])
+    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
 
 
 def _dense(matrix: Any) -> Vector:
