@@ -91,8 +91,8 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
         return ""
     return (
         f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
-        f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; the "
-        f"solution ends, folds back or branches there"
+        f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
+        f"solution ends or folds back there, or passes with an infinite slope"
     )
 
 
