@@ -137,10 +137,6 @@ def test_a_run_that_has_come_to_its_end_is_not_late(monkeypatch: pytest.MonkeyPa
 def test_a_call_that_was_ended_leaves_its_model_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     from dae_sdc import deadline
 
-    def rows(model: ds.Model) -> tuple[Any, ...]:
-        found = ds.reduce(model)
-        return found.problem.n, found.structure.index if hasattr(found, "structure") else None
-
     def made() -> ds.Model:
         m = ds.Model("pendulum")
         x, y, force = m.variable("x", 0.6), m.variable("y", -0.8), m.variable("force")
@@ -229,7 +225,7 @@ def test_a_fold_is_named_and_a_pole_is_not(trace: bool | None) -> None:
     def pole(t: Any, u: Any, du: Any) -> list[Any]:
         return [du[0] - u[0] ** 2, u[1] - u[0]]
 
-    names = dict(rtol=1e-6, t_end=2.0, trace=trace)
+    names: dict[str, Any] = {"rtol": 1e-6, "t_end": 2.0, "trace": trace}
     folded, blown = ds.solve(fold, u0={"x": 1.0, "z": 1.0}, **names), ds.solve(pole, u0=[1.0, 1.0], **names)
     assert "near t=1 the equations no longer determine 'z': the smallest singular value" in folded.message
     assert not blown.success and "no longer determine" not in blown.message
