@@ -75,6 +75,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         ResultFileError as ResultFileError,
         SingularMatrixError as SingularMatrixError,
         SolveError as SolveError,
+        TimeLimitError as TimeLimitError,
     )
     from dae_sdc.frames.frame import Frame as Frame
     from dae_sdc.frames.response import (

@@ -213,7 +213,17 @@ class StepSizeError(SolveError, pysdc.ConvergenceError):  # type: ignore[misc]
 
 
 class TimeLimitError(SolveError):
-    """A run took longer than it may."""
+    """A call took longer than its ``time_limit``; a run that has begun returns its steps instead.
+
+    Examples
+    --------
+    >>> try:
+    ...     ds.structure("pendulum", time_limit=1e-9)
+    ... except ds.TimeLimitError as error:
+    ...     print(error)
+    ...
+    the time limit of 1e-09 s ran out while the structure was analysed; raise time_limit
+    """
 
 
 class ConvergenceError(SolveError, pysdc.ConvergenceError):  # type: ignore[misc]

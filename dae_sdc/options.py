@@ -429,7 +429,21 @@ class End(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps(End):
+class Limit(Group):
+    """How long a call may take."""
+
+    time_limit: float | None = option(
+        None,
+        "seconds after which a call is given up (none)",
+        "It covers all of a call; the message tells what was under way. A run that has begun keeps its "
+        "steps.",
+        check=_positive,
+        metavar="SECONDS",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(Limit, End):
     """Sizes of steps and what they are chosen by."""
 
     dt: float | None = option(
@@ -459,9 +473,6 @@ class Steps(End):
         "it is not given, as its error estimates need not fall with the step.",
     )
     dt_max: float | None = option(None, "largest step, with rtol", check=_positive)
-    time_limit: float | None = option(
-        None, "seconds after which the run is given up, with rtol", check=_positive, metavar="SECONDS"
-    )
     max_order: int | None = option(
         None, "highest order, of the sweepers ida and cvode (5)", check=highest_order
     )

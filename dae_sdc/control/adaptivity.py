@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,8 @@ from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
-from dae_sdc.errors import InputError, SolveError, StepSizeError, TimeLimitError
+from dae_sdc.deadline import TimeLimit, current
+from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
@@ -220,7 +220,7 @@ class AdaptivityDAE(RepeatingControl):
     dt_first : float or None
         First step.
     time_limit : float
-        Seconds after which the run is given up.
+        Seconds after which the run is given up; as long as the call around it may take, if not given.
 
     Attributes
     ----------
@@ -248,6 +248,7 @@ class AdaptivityDAE(RepeatingControl):
         self._targets = [*(self.params.stops or ()), self.params.t_end]
         self._meets_target = self._halved = False
         self.remark, self.come_to = "", -np.inf
+        self._limit: TimeLimit | None = None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup(
@@ -311,19 +312,9 @@ class AdaptivityDAE(RepeatingControl):
             not accepted or (self._driver or controller).events is None
         ):  # with events, switches may shorten steps
             self._check_progress(L, outcome, accepted)
-        if self._is_late(L):
-            raise TimeLimitError(
-                f"the time limit of {self.params.time_limit:g} s ran out at t={L.time:.6g}; raise time_limit "
-                f"or rtol"
-            )
-
-    def _is_late(self, L: Any) -> bool:
-        """Whether the time limit has passed, for all ranks that share the step alike."""
-        if self.params.time_limit == np.inf:
-            return False
-        passed = perf_counter() - self._began
-        nodes = getattr(L.sweep, "nodes", None)
-        return bool((passed if nodes is None else nodes.from_last(passed)) > self.params.time_limit)
+        if self._limit is not None:
+            nodes = getattr(L.sweep, "nodes", None)
+            self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
 
     def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
         rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
@@ -371,7 +362,9 @@ class AdaptivityDAE(RepeatingControl):
         self._given: float | None = None
         self._restarts = False
         self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
-        self._began = perf_counter()
+        self._limit = current()
+        if self.params.time_limit < np.inf:
+            self._limit = TimeLimit.from_now(self.params.time_limit)
         span = self.params.t_end - t0
         # An absolute tolerance of the user may ask for any step.
         self._shortest = ADAPTIVITY.shortest_step * span if tolerance.atol is None else 0.0

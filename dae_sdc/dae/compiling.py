@@ -14,7 +14,7 @@ from typing import Any, Final
 import llvmlite
 import numba
 from numba import njit
-from numba.core import config, typeinfer
+from numba.core import config, event, typeinfer
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
@@ -22,6 +22,7 @@ from numba.core.errors import NumbaWarning
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
+from dae_sdc.deadline import check
 from dae_sdc.sharing import filtering, is_safe, read_kept, write_kept
 
 MOST_VERSIONS: Final = 4
@@ -30,6 +31,19 @@ MOST_VERSIONS: Final = 4
 
 COMPILED_ROOMS: Final = ("dae", "compiled", "sweepers", "constrained")
 """Rooms whose functions become machine code."""
+
+
+class _BetweenPasses(event.Listener):  # type: ignore[misc]
+    """Looks at the time before each pass of numba's compiler, of which a function has some dozens."""
+
+    def on_start(self, event: Any) -> None:
+        check()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:run_pass", _BetweenPasses())
 
 
 class _Files:

@@ -15,6 +15,7 @@ from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import undefined
+from dae_sdc.deadline import check
 from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
@@ -365,6 +366,7 @@ def _difference(
     changes = np.zeros((len(groups), n))
     for k, group in enumerate(groups):
         for distance, weight in _FORMULAS[order]:
+            check()
             point[group] = values[group] + distance * steps[group]
             shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
             if order == 1:

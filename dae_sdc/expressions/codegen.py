@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions import llvm, tape
 from dae_sdc.expressions.instructions import SUBTRACT, declarations, integer_power, literal, operation
@@ -128,6 +129,7 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         return found
 
 
+@under_way("equations were compiled")
 def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     size = len(program.code) + len(program.outputs)
     content = llvm.assembled(

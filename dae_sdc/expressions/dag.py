@@ -8,6 +8,7 @@ from fractions import Fraction
 from numbers import Rational
 from typing import Final, NamedTuple
 
+from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.residues import of_fraction, random_residue
@@ -20,6 +21,9 @@ TIME, UNKNOWN, PARAMETER, IRRATIONAL = 1, 2, 4, 8
 
 MOVING = TIME | UNKNOWN
 """Marks of nodes that may change in time."""
+
+NODES_BETWEEN_CHECKS: Final = 256
+"""New nodes of a graph between two looks at the time."""
 
 _KIND_MARKS: Final = {"t": TIME, "u": UNKNOWN, "p": PARAMETER, "c": PARAMETER, "d": PARAMETER}
 
@@ -93,6 +97,8 @@ class Nodes:
         known = self._known.get(value)
         if known is not None:
             return known
+        if not len(self.op) % NODES_BETWEEN_CHECKS:
+            check()
         node = self._known[value] = len(self.op)
         if roots:
             self._factors[node] = roots

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import check
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.structure.linear_rows import LinearRows
 
@@ -212,6 +213,7 @@ def project(
         size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
+            check()
             # Near the given point the first step already leads to the nearest solution.
             beside = np.linalg.norm(offset) <= PROJECTION.near * (1.0 + np.linalg.norm(weight * x[free]))
             exact = bool(iteration) and not np.any(np.abs(h) > error * size)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
@@ -279,6 +280,7 @@ def jets_of(model: Any, t0: float | None) -> ModelJets:
     return jets
 
 
+@under_way("consistent initial values were sought", ", or give guesses near them")
 def initial_of_model(
     model: Any,
     *,
@@ -423,6 +425,7 @@ def sets_of_model(
     return solution_sets(system, known, seed, workers)
 
 
+@under_way("consistent initial values were sought", ", or give guesses near them")
 def initial_of_problem(
     problem: ProblemDAE,
     *,

@@ -18,6 +18,7 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.paths import PATH, follow
@@ -267,6 +268,7 @@ class Rest:
 
     def with_rates(self, u: Vector, du: Vector, t: float) -> Vector:
         """The equations and invariants at a state and derivative."""
+        check()
         problem: Any = self.problem
         first, place = problem.n_diff, self.problem.n_diff
         with np.errstate(all="ignore"):
@@ -510,6 +512,7 @@ def homotopy(rest: Rest, x: Vector) -> Vector:
     return x
 
 
+@under_way("a steady state was sought")
 def steady_state(
     problem: ProblemDAE,
     u0: Vector,
@@ -588,7 +591,8 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
             done.append(f"{name}: for as many equations as unknowns")
             continue
         try:
-            x = accepted(method(), name)
+            with under_way(f"a steady state was sought by {name}", ", or give a guess near it"):
+                x = accepted(method(), name)
             if x is not None:
                 return *_lawful(rest, x), tuple(done)
         except (EvaluationError, ConvergenceError, SingularMatrixError, np.linalg.LinAlgError) as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import check
 from dae_sdc.errors import ConvergenceError, DAEError
 
 
@@ -103,6 +104,7 @@ def follow(
     for _ in range(PATH.most_points):
         found = None
         while found is None and length >= PATH.smallest_step:
+            check()
             try:
                 found, easy = _next(residual, jacobian, point, length, sizes, within)
             except (DAEError, np.linalg.LinAlgError):

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
 
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.symbols import Unknown
@@ -20,6 +21,7 @@ from dae_sdc.registry import unknown as unknown_name
 _NOWHERE: Final = -1
 
 
+@under_way("trivial equations were removed")
 def simplify(
     model: Model, *, level: Level = "linear", derivatives: bool = True, fold: bool = False
 ) -> Simplified:

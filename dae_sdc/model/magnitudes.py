@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.deadline import check
 from dae_sdc.expressions.derivatives import TIMES_SLOPE
 from dae_sdc.expressions.operations import Op, integer_power
 from dae_sdc.expressions.program import Program
@@ -49,6 +50,7 @@ def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float6
     ----------
     N. J. Higham: Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
     """
+    check()
     given = np.asarray(values, dtype=np.float64)
     slots: list[Any] = [*given, *program.constants]
     sizes: list[Any] = [np.abs(slot) for slot in slots]

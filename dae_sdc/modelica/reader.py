@@ -11,6 +11,7 @@ from typing import Any, Final
 import sympy
 
 from dae_sdc.arguments import checked
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.flat import Flat, flatten
@@ -29,6 +30,7 @@ _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberO
 
 
 @checked()
+@under_way("the model was read")
 def read_modelica(
     source: str | Path, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
 ) -> Model:
@@ -86,6 +88,7 @@ def read_modelica(
 
 
 @checked()
+@under_way("the model was read")
 def read_modelica_text(
     text: str,
     *,

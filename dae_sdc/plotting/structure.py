@@ -15,8 +15,9 @@ from time import perf_counter
 
 import numpy as np
 
+from dae_sdc.deadline import limited
 from dae_sdc.errors import InputError
-from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options
+from dae_sdc.options import Limit, Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.progress import each
 from dae_sdc.run.models import add_models, models_of
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repair", nargs="?", const="auto", choices=METHODS, help="repair a singular structure (auto)"
     )
     parser.add_argument("--plot", metavar="FILE", help="picture of the blocked signature matrix")
-    add_options(parser, StructureOptions, only=("differentiation",))
+    add_options(parser, StructureOptions, only=("differentiation", "time_limit"))
     add_options(parser, Simplification)
     add_options(parser, Parameters)
     add_options(parser, Output, only=("progress",))
@@ -44,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc structure``."""
+    with limited(Limit(**given_options(args, Limit)).time_limit):
+        return _shown(args)
+
+
+def _shown(args: argparse.Namespace) -> int:
+    """What the verb shows, and its exit code."""
     names, alone = models_of(args)
     params = given_options(args, Parameters).get("params")
     if alone:

@@ -8,17 +8,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from dae_sdc.errors import DAEError, InputError, RemoteError, require_count
+from dae_sdc.deadline import check, limited
+from dae_sdc.errors import DAEError, InputError, RemoteError, TimeLimitError, require_count
 from dae_sdc.sharing import python, surroundings
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _WORKER = "from dae_sdc.polynomials.pool import serve; serve()"
+
+BETWEEN_CHECKS = 0.2
+"""Seconds between two looks at the time while other processes work."""
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -71,6 +75,7 @@ def run_jobs(
         return _by_workers(function, jobs, min(workers, len(jobs)), arrived)
     results = []
     for number, job in enumerate(jobs):
+        check()
         results.append(function(job))
         arrived(number, results[-1])
     return results
@@ -80,16 +85,20 @@ def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any)
     error: Exception | None = None
     mine: list[tuple[int, Result]] = []
     try:
-        mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
+        with limited():
+            mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
     except Exception as raised:  # the other ranks wait, and must be told
         error = raised
-    gathered = comm.allgather((mine, None if error is None else _told(error)))
+    late = isinstance(error, TimeLimitError)
+    gathered = comm.allgather((mine, None if error is None else _told(error), late))
     if error is not None:
         raise error
-    for rank, (_, failure) in enumerate(gathered):
+    for rank, (_, failure, late) in enumerate(gathered):
+        if late:
+            raise TimeLimitError(failure)
         if failure is not None:
             raise RemoteError(f"rank {rank} of {comm.size}: {failure}")
-    done = dict(pair for part, _ in gathered for pair in part)
+    done = dict(pair for part, *_ in gathered for pair in part)
     return [done[number] for number in range(len(jobs))]
 
 
@@ -139,7 +148,12 @@ def _by_workers(
     try:
         with ThreadPoolExecutor(workers) as threads:
             try:
-                for done in [threads.submit(feed, process) for process in processes]:
+                fed = [threads.submit(feed, process) for process in processes]
+                while wait(fed, timeout=BETWEEN_CHECKS, return_when=FIRST_EXCEPTION).not_done:
+                    if any(one.done() and one.exception() for one in fed):
+                        break
+                    check()
+                for done in fed:
                     done.result()
             finally:  # this also ends the threads that still wait for an answer
                 for process in processes:

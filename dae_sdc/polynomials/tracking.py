@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import check, under_way
 from dae_sdc.polynomials.equations import Homotopy, norms
 from dae_sdc.polynomials.path_options import INFINITE, UNKNOWN, Care, TrackerOptions
 from dae_sdc.polynomials.polynomials import Complexes, Integers
@@ -20,6 +22,9 @@ Booleans = npt.NDArray[np.bool_]
 
 PATHS_PER_JOB = 128
 """Number of paths in one job of a process."""
+
+LONGEST_PART = 0.05
+"""Seconds that paths followed at one go may take if the next ones are to be more."""
 
 
 FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
@@ -122,6 +127,7 @@ def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
     return np.concatenate(doubtful) if doubtful else simple[:0]
 
 
+@under_way("paths of a homotopy were followed")
 def follow(
     homotopy: Homotopy,
     starts: Complexes,
@@ -200,17 +206,19 @@ def _follow(batch: _Batch) -> Ends:
     shape = batch.starts.shape
     ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    arguments = (
-        homotopy.equations,
-        np.ascontiguousarray(batch.starts),
-        np.asarray(batch.which, dtype=np.int64),
-        batch.care,
-        ends,
-        remainders,
-        state,
-        regular,
-    )
-    steps = compiled_lightly(follow_paths, *arguments)(*arguments)
+    starts, which = np.ascontiguousarray(batch.starts), np.asarray(batch.which, dtype=np.int64)
+
+    def arguments(part: slice) -> tuple[Any, ...]:
+        own = ends[part], remainders[part], state[part], regular[part]
+        return homotopy.equations, starts[part], which[part], batch.care, *own
+
+    run = compiled_lightly(follow_paths, *arguments(slice(0, 0)))
+    steps, first, size = 0, 0, 1
+    while first < count:  # in parts, between which the time can be looked at
+        check()
+        began = perf_counter()
+        steps += run(*arguments(slice(first, first + size)))
+        first, size = first + size, size * (2 if perf_counter() - began < LONGEST_PART else 1)
     found, smallest = state != UNKNOWN, np.zeros(count)
     ends[found] /= norms(ends[found])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])

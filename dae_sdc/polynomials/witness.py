@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.deadline import limited, under_way
+from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.polynomials.equations import Homotopy
 from dae_sdc.polynomials.homotopy import ROOTS, combined
 from dae_sdc.polynomials.monodromy import irreducible
@@ -272,7 +273,9 @@ def _intersection(forms: Complexes) -> Complexes:
 
 
 @checked()
-def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> Decomposition:
+def decompose(
+    system: PolynomialSystem, *, seed: int = 0, workers: int = 1, time_limit: float | None = None
+) -> Decomposition:
     """Numerical irreducible decomposition of the solutions of polynomials.
 
     A regenerative cascade finds the points in which random linear spaces meet the components of each
@@ -288,6 +291,8 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
         Seed of all random numbers. The result holds with probability 1.
     workers : int
         Number of processes that share long lists of paths. The result does not depend on it.
+    time_limit : float, optional
+        Seconds after which the call is given up.
 
     Returns
     -------
@@ -296,6 +301,8 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
 
     Raises
     ------
+    TimeLimitError
+        If the time is over.
     InputError
         If there are too many paths.
     RemoteError
@@ -317,6 +324,14 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     [(1, 1), (1, 1)]
     """
     require_count("workers", workers)
+    if time_limit is not None and not require_number("time_limit", time_limit) > 0.0:
+        raise InputError(f"time_limit must be positive; got {time_limit!r}")
+    with limited(time_limit), under_way("solution sets were decomposed", ", or decompose fewer equations"):
+        return _decomposed(system, seed, workers)
+
+
+def _decomposed(system: PolynomialSystem, seed: int, workers: int) -> Decomposition:
+    """The components, see :func:`decompose`."""
     n, random = system.variables, np.random.default_rng(seed)
     kept = (system.coefficients != 0.0).any(axis=1)
     if not kept.any():

@@ -548,7 +548,11 @@ class WSCC9BusSystem(ReferencedProblem):
     3 in each.
 
     The system starts in equilibrium at the solution of its power flow. From ``t_fault`` on, the admittance
-    matrix Y is that without the branch ``outage``. Bus numbers are those of MATPOWER's case9: generators at
+    matrix Y is that without the branch ``outage``. Without 8-2, the transformer of generator 2, that machine
+    loses synchronism at once, and its angle grows by 30 rad/s; the other two cannot feed loads of constant
+    power for long. Voltages fall until, at t = 4.411 s, the equations of the network have no solution any
+    more: dF/dz of the algebraic unknowns z is singular there, and every run ends. Without 5-6, which leaves
+    all machines connected, the system settles. Bus numbers are those of MATPOWER's case9: generators at
     1, 2 and 3 behind transformers to 4, 8 and 6, loads at 5, 7 and 9.
 
     Attributes

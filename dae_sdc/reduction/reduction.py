@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
@@ -357,6 +358,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return f"{shown}, ..." if len(names) > most else shown or "none"
 
 
+@under_way("the index was reduced")
 def reduce_index(
     model: Model,
     method: Method = "auto",

@@ -111,7 +111,7 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
     tolerance : Tolerance
         Accuracy asked of every step.
     sizes : Steps
-        First and largest step size, and the time limit of the run.
+        First and largest step size.
     t_end : float
         End of the run.
     stops : sequence of float
@@ -137,7 +137,7 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
     else:
         # The residual of the level is in units of the tolerance.
         description["level_params"]["restol"] = 1.0
-    named = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max, "time_limit": sizes.time_limit}
+    named = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max}
     given = {name: value for name, value in named.items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
 

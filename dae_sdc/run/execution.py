@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, ClassVar
@@ -25,24 +25,29 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
+from dae_sdc.control.impasse import impasse
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
+from dae_sdc.control.time_limit import KeepTimeLimit
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
     ConvergenceError,
+    DAEError,
     InputError,
     NewtonError,
     SingularMatrixError,
     SolveError,
     StepSizeError,
+    TimeLimitError,
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.description import Setup, SolveOptions
@@ -177,14 +182,25 @@ class Execution:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
         located = getattr(controller, "events", None)
-        solution = self.solution(record, message, self._work(controller), log, located)
-        check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
-        changed = index_near_end(self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1])
+        with unchecked():  # what has been computed is kept
+            solution = self.solution(record, message, self._work(controller), log, located)
+            check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
+        changed = self._index_near_end(solution)
         if changed:
             solution = replace(solution, message="; ".join(filter(None, (solution.message, changed))))
         if self.out is not None:
             put_down(solution, self.out, solution.success)
         return solution
+
+    def _index_near_end(self, solution: Solution) -> str:
+        """A remark where the index has changed along the run; empty if there is no time left to look."""
+        try:
+            with limited(), under_way("the index at the end was found"):
+                return index_near_end(
+                    self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1]
+                )
+        except TimeLimitError:
+            return ""
 
     def _recorder(self, bar: Any) -> type[StepRecord]:
         """The hook that records the steps."""
@@ -232,6 +248,8 @@ class Execution:
             own_hooks[:0] = self.watching()
             if setup.problem.index not in (0, 1) and not setup.has_coarse_level:
                 own_hooks.append(WatchAmplification)
+        if self.count is not None and current() is not None:
+            description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
         params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
         with told_before():  # the setup has made the problem before, and warned of its parameters
             if self.count is None or self.locates or self.saving is not None:
@@ -252,7 +270,9 @@ class Execution:
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
             adapts = self.setup.adaptive or self.count is None
-            controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end if adapts else self.t_end - 0.5 * self.dt)
+            end = self.t_end if adapts else self.t_end - 0.5 * self.dt
+            with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
+                controller.run(u0=self.u0, t0=self.t0, Tend=end)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
@@ -262,6 +282,9 @@ class Execution:
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
+            low = self.setup.problem.index in (None, 0, 1)
+            if unsolved and low and not diagnosis and self.team.size == 1:
+                diagnosis = self._impasse(record)
             return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
@@ -270,6 +293,13 @@ class Execution:
             if not self.check_in(GRACE):  # the others wait for what this rank will not send
                 end_job(f"{type(error).__name__}: {error}")
             raise
+        return ""
+
+    def _impasse(self, record: StepRecord) -> str:
+        """Text on a point near the end at which the algebraic unknowns are not determined; empty if none."""
+        t, u, du, *_ = self.at_steps(record)
+        with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
+            return impasse(self.setup.problem, t, u, du)
         return ""
 
     def known_index(self) -> str:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
     Guesses,
+    Limit,
     Output,
     Parameters,
     Ranks,
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(Parameters):
+class SearchOptions(Limit, Parameters):
     """How starts are looked for."""
 
     t0: float | None = redeclared(Start, "t0", None)
@@ -103,6 +105,7 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
 
 
 @takes(InitialOptions)
+@limits_call
 @one_at_a_time
 def initial(given: InitialOptions) -> Initial:
     r"""Values at which the equations of a DAE hold, and all that follows from them by differentiation.
@@ -152,7 +155,8 @@ def initial(given: InitialOptions) -> Initial:
     """
     if given.out is not None:
         check_target(given.out)
-    with metering(lambda total, unit: bar_of(total, unit, given.progress)):
+    several = given.comm is not None and given.comm.Get_size() > 1  # which share paths, and end together
+    with unchecked(several), metering(lambda total, unit: bar_of(total, unit, given.progress)):
         found = _found(given)
     if given.out is not None:
         start_result(found).save(given.out)
@@ -196,6 +200,7 @@ def _found(given: InitialOptions) -> Initial:
 
 
 @takes(SetsOptions)
+@limits_call
 @one_at_a_time
 def solution_sets(given: SetsOptions) -> tuple[SolutionSet, ...]:
     r"""The curves and surfaces that the equations of a model allow at one time, and their singular points.
@@ -290,6 +295,12 @@ def _simplified(model: str, params: Mapping[str, Any] | None, given: Iterable[st
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc initial``."""
+    with limited(Limit(**given_options(args, Limit)).time_limit):
+        return _shown(args)
+
+
+def _shown(args: argparse.Namespace) -> int:
+    """What the verb shows, and its exit code."""
     given = given_options(args, InitialOptions)
     if args.simplify:
         named = [*given.get("fixed", ()), *given.get("guesses", ())]

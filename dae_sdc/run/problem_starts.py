@@ -14,6 +14,7 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.run.starting import (
@@ -377,6 +378,7 @@ def _contradiction(
 # --- requested starts ---------------------------------------------------------------------------------------
 
 
+@under_way("the start was checked")
 def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any]) -> Start | None:
     """The start of the run of a problem.
 

@@ -23,7 +23,8 @@ from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError, MisreadError, require_number
+from dae_sdc.deadline import limited, limits_call, unchecked
+from dae_sdc.errors import InputError, MisreadError, TimeLimitError, require_number
 from dae_sdc.launch import launched
 from dae_sdc.options import (
     ConsistentStart,
@@ -87,6 +88,7 @@ MOST_TAGGED = 99
 
 
 @takes(SolveOptions)
+@limits_call
 def solve(given: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
@@ -130,7 +132,14 @@ def _solved(given: SolveOptions) -> Solution:
         several = given.comm is not None or launched() > 1
         given = replace(given, parallel="nodes" if several else None)
     # What is wrong on one rank alone must end the others too.
-    made = _prepare_everywhere(given, everyone(given.parallel, given.comm))
+    comm = everyone(given.parallel, given.comm)
+    made = _prepare_everywhere(given, comm)
+    with unchecked(comm is not None and comm.Get_size() > 1):  # from here on ranks end together
+        return _run(made, measured)
+
+
+def _run(made: Prepared, measured: bool) -> Solution:
+    """The solution of what is prepared."""
     given = made.options
     if isinstance(given.sweeper, str) and given.sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS
@@ -182,11 +191,12 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
     join(comm)
     made, failure, digest = None, None, ""
     try:
-        made = prepare(given)
+        with limited():
+            made = prepare(given)
         digest = made.digest()
     except BaseException as error:  # sys.exit in a function of one rank must end the others too
         failure = error
-    ends = failure is not None and not isinstance(failure, Exception)
+    ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
     found = comm.allgather((failure is not None, digest, ends, _asked(given)))
     failed = [one for one, *_ in found]
     if all(failed) and failure is not None:
@@ -264,7 +274,7 @@ def _with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str
         sweeper, chosen = _by_type(given)
         given = given if sweeper is None else replace(given, sweeper=sweeper)
     if given.rtol is None:
-        bounds = [name for name in ("atol", "leave_out", "dt_max", "time_limit") if name in given.chosen()]
+        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in given.chosen()]
         if bounds:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
         return given, chosen

@@ -14,6 +14,7 @@ import numpy as np
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InconsistentStateError, InputError, ResultFileError, require_number
 from dae_sdc.expressions.names import name_and_order
 from dae_sdc.options import names_in, pairs
@@ -158,6 +159,7 @@ def found_start(
     return Start(moved.values, remark)
 
 
+@under_way("the start was checked")
 def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float], t0: float | None) -> Start:
     """A state that the user gives: refused if it contradicts hidden constraints.
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.deadline import limits_call
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
 from dae_sdc.linear.equilibrium import Steady, steady_state as find_steady
 from dae_sdc.options import (
+    Limit,
     Output,
     Parameters,
     Start,
@@ -34,7 +36,7 @@ from dae_sdc.sharing import metering, one_at_a_time
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteadyOptions(Parameters):
+class SteadyOptions(Limit, Parameters):
     """Options of :func:`steady_state`."""
 
     problem: Any = field(
@@ -84,6 +86,7 @@ class BranchOptions(Output, SteadyOptions):
 
 
 @takes(SteadyOptions)
+@limits_call
 @one_at_a_time
 def steady_state(given: SteadyOptions) -> Steady:
     r"""A state at which a DAE rests: its equations and hidden constraints hold with derivatives of 0.
@@ -146,6 +149,7 @@ def rest_of(target: Target, given: SteadyOptions) -> Steady:
 
 
 @takes(BranchOptions)
+@limits_call
 @one_at_a_time
 def steady_branch(given: BranchOptions) -> Branch:
     """Steady states over a parameter, followed around folds, with their stability.

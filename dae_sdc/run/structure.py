@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.options import Parameters, about, option, takes
+from dae_sdc.deadline import limits_call
+from dae_sdc.options import Limit, Parameters, about, option, takes
 from dae_sdc.run.models import ModelLike, ModelOptions, make_model
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, structure as analyse
@@ -18,7 +19,7 @@ from dae_sdc.structure.signature import Signature
 
 
 @dataclass(frozen=True, kw_only=True)
-class StructureOptions(Parameters):
+class StructureOptions(Limit, Parameters):
     """Options of :func:`structure`."""
 
     model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]] = field(
@@ -46,6 +47,7 @@ class StructureOptions(Parameters):
 
 
 @takes(StructureOptions)
+@limits_call
 @one_at_a_time
 def structure(given: StructureOptions) -> Structure:
     """Index, degrees of freedom, blocks, stages and ranks of a DAE, see :class:`Structure`.

@@ -71,6 +71,8 @@ class SweepOptions(
 ):
     """Options of :func:`sweep`."""
 
+    time_limit: float | None = redeclared(Steps, "time_limit", None, "It is that of each run.")
+
     problem: ProblemLike = field(
         kw_only=False,
         metadata=about(

@@ -16,6 +16,7 @@ from dae_sdc.arguments import shown
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, MisreadError
 from dae_sdc.expressions.dag import MOVING
 from dae_sdc.sharing import one_at_a_time
@@ -92,6 +93,7 @@ def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     return not own.__module__.startswith("dae_sdc.") or own.__module__ in users
 
 
+@under_way("the function was read as equations", ", or give trace=False")
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:
     """Read the equations of a problem from its ``eval_f`` and let it run with them.
 
@@ -260,6 +262,7 @@ def _of_unknowns(problem: ProblemDAE, u0: Any, index: int) -> tuple[int, ...]:
     return found.of_unknowns
 
 
+@under_way("the index was found")
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
     """A problem with the index, and that of each unknown, that its Jacobians near the start tell.
 
@@ -342,6 +345,7 @@ def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> 
     )
 
 
+@under_way("hidden constraints were found from derivatives by differences", ", or give reduce=False")
 def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance: bool) -> Reading:
     """Linear equations of a function with their hidden constraints, from derivatives by differences.
 

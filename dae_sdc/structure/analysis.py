@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.expressions.names import name_of
@@ -288,6 +289,7 @@ def _more(total: int, what: str) -> list[str]:
     return [f"... and {total - _MOST_LINES} more {what}"] if total > _MOST_LINES else []
 
 
+@under_way("the structure was analysed")
 def structure(
     model: StructuralModel | Signature | npt.ArrayLike,
     *,
@@ -420,6 +422,7 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
     }
 
 
+@under_way("the differentiation index was found", ", or leave it out with differentiation=False")
 def _differentiate(
     model: ModelWithGraph, found: Structure, wanted: bool | None, start: Start
 ) -> Differentiation | None:

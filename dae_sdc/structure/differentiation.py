@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.consistent import Start, find_points, prolonged
@@ -222,6 +223,7 @@ MOST_ROWS_WITH_DIGITS = 300
 
 
 def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
+    check()
     if not matrix.any():
         return 0
     for _ in range(3):

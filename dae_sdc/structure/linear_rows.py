@@ -9,6 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.linear import superlu
+from dae_sdc.deadline import check
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,6 +62,7 @@ class LinearRows:
             self._factors = superlu(sparse.csc_matrix(sparse.bmat(blocks)))
         else:
             self.rows = matrix / self.sizes[:, None]
+            check()
             left, values, right = np.linalg.svd(self.rows, full_matrices=False)
             rank = int((values > dependent * values.max(initial=0.0)).sum())
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]

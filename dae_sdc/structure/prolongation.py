@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.structure.curves import Tape
 from dae_sdc.structure.linear_rows import LinearRows
@@ -237,6 +238,7 @@ class _Curves:
 
     def coefficients(self, point: Point, x: Floats) -> Floats | None:
         """Coefficients of the series in doubles, shape (order + 1, nodes); None where one has no value."""
+        check()
         if self._tape.is_wide:
             found = self._tape.coefficients(self._leaves(point, x))
             return None if np.isnan(found).any() else found

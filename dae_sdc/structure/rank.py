@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.blocks import Block
@@ -84,6 +85,7 @@ class Echelon:
 
     def add(self, row: dict[int, int], down_to: int = 0) -> int | None:
         """Reduce a row and keep it; returns its leading column, or None for a dependent row."""
+        check()
         lead = self.reduce(row, down_to)
         if lead is not None:
             scale = pow(row[lead], -1, PRIME)

@@ -1,0 +1,130 @@
+"""Points at which the algebraic part of equations becomes singular, found from the steps of a failed run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+
+
+@dataclass(frozen=True)
+class ImpasseOptions:
+    """Settings of :func:`impasse`.
+
+    Parameters
+    ----------
+    looks : int
+        Number of steps along the run that are looked at besides the last.
+    drop : float
+        Smallest singular value at the end, relative to the largest at these steps, below which the
+        algebraic part counts as singular. At a fold it falls with the square root of the time left, and
+        steps end at round-off of the time.
+    regular : float
+        Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at
+        a higher index it never is.
+    rank : float
+        Relative singular value of dF/du' that counts as 0.
+    most_unknowns : int
+        Unknowns up to which singular values are computed.
+    named : float
+        Entry of the singular vector, relative to the largest, from which on an unknown is named.
+    most_named : int
+        Largest number of unknowns that are named.
+    """
+
+    looks: int = 6
+    drop: float = 1e-3
+    regular: float = 1e-9
+    rank: float = 1e-12
+    most_unknowns: int = 500
+    named: float = 0.3
+    most_named: int = 4
+
+
+IMPASSE = ImpasseOptions()
+
+
+def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
+    r"""What to say of a run whose steps end where its algebraic unknowns are no longer determined.
+
+    With bases V and W of the null spaces of :math:`F_{u'}` and its transpose, equations of index 1 have a
+    regular matrix :math:`W^T F_u V`. Where it becomes singular along a solution, algebraic unknowns change
+    infinitely fast, and a solution goes on at most by a jump: voltages collapse, a surface folds back.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    t : ndarray, shape (K,)
+        Ends of the accepted steps.
+    u, du : ndarray, shape (K, n)
+        States and derivatives there.
+
+    Returns
+    -------
+    str
+        A clause with time and unknowns; empty where the matrix stays regular.
+
+    References
+    ----------
+    P. J. Rabier, W. C. Rheinboldt: On impasse points of quasilinear differential-algebraic equations, J.
+    Math. Anal. Appl. 181 (1994).
+    """
+    if len(t) < 3 or problem.n > IMPASSE.most_unknowns:
+        return ""
+    sizes = np.maximum(np.abs(u).max(axis=0), np.finfo(float).tiny)
+    marks = np.unique(np.linspace(1, len(t) - 2, IMPASSE.looks).astype(int))
+    with uncounted(problem):
+        last = _weakest(problem, t[-1], u[-1], du[-1], sizes)
+        known = [_weakest(problem, t[k], u[k], du[k], sizes) for k in marks.tolist()]
+    before = max((value for value, _ in known), default=0.0)
+    value, direction = last
+    if not (IMPASSE.regular <= before < np.inf and value <= IMPASSE.drop * before):
+        return ""
+    return (
+        f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
+        f"smallest singular value of their algebraic part has fallen from {before:.1g} to {value:.1g}; a "
+        f"solution ends or folds back there, or passes with an infinite slope"
+    )
+
+
+def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector) -> tuple[float, Vector]:
+    """Smallest singular value of the scaled algebraic part, infinite without one, and its direction."""
+    none = np.inf, np.zeros(problem.n)
+    if not np.isfinite(du).all():
+        return none
+    first = problem.n_diff
+    parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
+    mass, stiffness = (_dense(half) for half in (parts.mass, parts.stiffness))
+    if not (np.isfinite(mass).all() and np.isfinite(stiffness).all()):
+        return none
+    stiffness, mass = stiffness * sizes, mass * sizes
+    rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)
+    rows[rows == 0.0] = 1.0
+    left, values, right = np.linalg.svd(mass / rows[:, None])
+    rank = int((values > IMPASSE.rank * values.max(initial=0.0)).sum())
+    if rank == problem.n:
+        return none
+    algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
+    _, found, directions = np.linalg.svd(algebraic)
+    return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
+
+
+def _dense(matrix: Any) -> Vector:
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
+def _named(names: Sequence[str], direction: Vector) -> str:
+    """The unknowns that change most along a direction, in units of their sizes."""
+    size = np.abs(direction)
+    order = np.argsort(-size, kind="stable")
+    chosen = [f"'{names[j]}'" for j in order[: IMPASSE.most_named] if size[j] >= IMPASSE.named * size.max()]
+    return ", ".join(chosen)
