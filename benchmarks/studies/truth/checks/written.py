@@ -1,0 +1,78 @@
+"""DAEs as engineers write them: square waves, circuits, mechanisms, held to the tolerance in every unknown.
+
+A family makes a function F(t, u, u'), a start and a reference; the function is solved with defaults, read as
+equations or called as it is. An answer is right within 100 rtol (1 + |u|) for every unknown at every time,
+without a discount for its index.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import BAD, DONE, Finding
+from benchmarks.studies.truth.checks.plain import READINGS
+from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.solves import PATIENCE
+from benchmarks.studies.truth.written import WRITTEN, Written, ended, held
+from dae_sdc.errors import InputError
+
+
+@lru_cache(maxsize=4)
+def written(family: str, seed: int, variant: str) -> Written:
+    """The DAE of a family, a seed and a variant."""
+    known = WRITTEN[family]
+    if variant not in known.variants:
+        raise InputError(f"unknown variant '{variant}' of '{family}'; there are {', '.join(known.variants)}")
+    return known.make(seed, variant)
+
+
+def run(family: str, seed: int, variant: str, reading: str, size: str) -> Finding:
+    """One run with defaults."""
+    dae, rtol = written(family, seed, variant), float(size.removeprefix("rtol="))
+    options: dict[str, Any] = {"rtol": rtol, "trace": READINGS[reading], "time_limit": PATIENCE}
+    equations: Any = dae.function
+    solution = ds.solve(equations, u0=dae.start, t_end=dae.end, **options)
+    early = ended(solution, dae.end)
+    if early is not None:
+        return early
+    slack = 0.0 if dae.slack is None else dae.slack(solution.t)
+    return held(solution, dae.reference(solution.t), rtol, slack=slack)
+
+
+def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
+    """Lines of all runs."""
+    for family in families:
+        known = WRITTEN[family]
+        times = 1 if quick else known.per_seed
+        for seed in range(seeds.start * times, seeds.stop * times):
+            for variant in known.variants:
+                for reading in READINGS:
+                    for rtol in known.tolerances[1:2] if quick else known.tolerances:
+                        yield f"{family}:{seed}:written:{variant}:{reading}:rtol={rtol:g}"
+
+
+def summary(rows: Any) -> list[str]:
+    """What was done of each family, and in which variants and readings something was not."""
+    lines = []
+    for family in sorted(set(rows["family"].tolist())):
+        own = rows[rows["family"] == family]
+        for reading in READINGS:
+            part = [row for row in own if f":{reading}:" in str(row["line"])]
+            if not part:
+                continue
+            done = sum(row["outcome"] == DONE for row in part)
+            bad = sum(row["outcome"] in BAD for row in part)
+            lost = Counter(str(row["line"]).split(":")[3] for row in part if row["outcome"] != DONE)
+            most = ", ".join(f"{name} {number}" for name, number in lost.most_common(8))
+            told = f"; not done: {most}" if lost else ""
+            lines.append(
+                f"{family}, {reading}: {done} of {len(part)} done ({done / len(part):.1%}), {bad} bad{told}"
+            )
+    return ["", *lines] if lines else []
+
+
+KINDS.add("written", Kind(run, plan, summary, WRITTEN))
