@@ -191,6 +191,37 @@ def test_circuits_without_diodes_have_the_solution_of_their_pencil(variant: str)
             assert np.abs(u - exact).max() < 1e-8 * (1.0 + np.abs(exact).max())
 
 
+@pytest.mark.parametrize("variant", [one for one in WRITTEN["typed-starts"].variants if one.endswith("/8")])
+def test_references_of_mechanisms_satisfy_the_equations_that_are_solved(variant: str) -> None:
+    dae = WRITTEN["typed-starts"].make(3, variant)
+    times, h = np.linspace(0.1, 0.9, 5) * dae.end, 1e-3
+    near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
+    slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
+    for t, u, du in zip(times, dae.reference(times), slopes, strict=True):
+        assert np.abs(np.asarray(dae.function(t, u, du))).max() < 1e-6
+    begin, open_ = dae.reference(np.zeros(1))[0], dae.slack
+    assert 0.0 < np.abs(begin - list(dae.start.values())).max() < 1e-5
+    assert open_ is not None and 0.0 < open_(times).max() < 1e-4
+
+
+def test_jacobians_of_users_are_those_of_their_equations_in_any_units() -> None:
+    for family in ("mixed-rows", "mechanics-index-3"):
+        given = plain.scrambled(FAMILIES[family](2))
+        told = plain.told_of(given, "both+jacobian+units")
+        problem = plain.WithJacobian(told)
+        assert problem.index == given.index and problem.variable_index == given.variable_index
+        t, c, scale = 0.3 * told.units.time, 2.0 * told.units.time, told.units.unknowns
+        u, du = told.exact(np.array([t]))[0], given.slope(0.3) * scale / told.units.time
+        assert np.abs(told.residual(t, u, du)).max() < 1e-9
+
+        def moved(v: Any) -> Any:
+            shift = np.asarray(v) * scale  # noqa: B023
+            return told.residual(t, u + shift, du + shift / c)  # noqa: B023
+
+        slopes = differences(moved, np.zeros(given.n)) / scale * c
+        assert np.abs((problem.jacobian(u, du, t, c) - slopes) * scale / c).max() < 1e-7
+
+
 # --- what is bad is seen
 
 
@@ -334,6 +365,11 @@ SHORT = (
     "square-waves-time:0:written:floor-equal:traced:rtol=1e-06",
     "square-waves-time:0:written:match:untraced:rtol=1e-06",
     "square-waves-state:0:written:parity-equal:traced:rtol=1e-06",
+    "typed-starts:0:written:pendulum/index-2/8:traced:rtol=1e-08",
+    "mixed-rows:0:plain:both+jacobian:untraced:rtol=1e-06",
+    "pencil-2:0:plain:index:traced:rtol=1e-06",
+    "pencil-1:0:plain:wrong:untraced:rtol=1e-06",
+    "hessenberg-1:0:plain:function+units:untraced:rtol=1e-06",
     "circuits:0:written:linear-loop:traced:rtol=1e-06",
     "circuits:0:written:linear-cutset:untraced:rtol=1e-06",
     "circuits:0:written:bridge-smooth-loop:traced:rtol=1e-06",

@@ -98,7 +98,7 @@ def held(
     i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
     first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
     said = (
-        f"{solution.names[j]} is off by {error[i, j]:.2g} at t={solution.t[i]:.4g}, {worst:.2g} times what "
+        f"{solution.names[j]} is off by {error[i, j]:.2g} at t={solution.t[i]:.4g}, {worst:.3g} times what "
         f"is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
     )
     told = f"; message: {solution.message}" if solution.message else ""

@@ -174,7 +174,7 @@ def _circuit(seed: int, variant: str) -> Written:
     elements, reduced = netlist(seed, variant)
     rng = np.random.default_rng([seed, 3, 9, *variant.encode()])
     size = reduced.N.shape[1]
-    w0: Vector = np.zeros(size) if "exponential" in variant else rng.uniform(-1.0, 1.0, size)
+    w0 = np.zeros((size,)) if "exponential" in variant else rng.uniform(-1.0, 1.0, (size,))
     names = unknowns(elements)
     solution = reduced.solution(w0, END)
     units: Vector = np.ones(len(names))
