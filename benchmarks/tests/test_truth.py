@@ -18,7 +18,7 @@ from benchmarks.measuring.workers import carry_out
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
-from benchmarks.studies.truth.families.circuits import END, netlist
+from benchmarks.studies.truth.families.circuits import END, netlists
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
 from benchmarks.studies.truth.generated import FAMILIES, Units
@@ -162,7 +162,7 @@ def test_references_of_circuits_satisfy_the_equations_that_are_solved(variant: s
 def test_circuits_without_diodes_have_the_solution_of_their_pencil(variant: str) -> None:
     """Phasors, and the exponential of the regular part of the pencil, share nothing with the reduction."""
     for seed in range(3):
-        elements, _ = netlist(seed, variant)
+        elements, _ = next(netlists(seed, variant))
         w = {k: 0.7 + 0.1 * k for k, one in enumerate(elements) if one.kind in "VI"}
         waves = [
             replace(one, law=lambda t, w=w[k]: np.sin(w * t), slope=lambda t, w=w[k]: w * np.cos(w * t))

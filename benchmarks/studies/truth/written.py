@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,15 @@ from dae_sdc.registry import Registry
 
 Reference = Callable[[Vector], Vector]
 """Values of all unknowns, shape (K, n), at times of shape (K,)."""
+
+
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "traced": {},
+    "untraced": {"trace": False},
+    "nodes-3": {"nodes": 3},
+    "ida": {"sweeper": "ida"},
+}
+"""What ``ds.solve`` is told besides: nothing, so that it reads the function; to call it; another method."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +66,15 @@ class WrittenFamily:
         Seeds of the family for each of the study's.
     tolerances : tuple of float
         Tolerances that each DAE is solved to.
+    ways : tuple of str
+        Ways in which each DAE is solved.
     """
 
     make: Callable[[int, str], Written]
     variants: tuple[str, ...]
     per_seed: int = 1
     tolerances: tuple[float, ...] = (1e-4, 1e-6, 1e-8)
+    ways: tuple[str, ...] = tuple(WAYS)
 
 
 WRITTEN: Registry[WrittenFamily] = Registry("family", "benchmarks.studies.truth.families")

@@ -167,16 +167,16 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
     def function(t: Any, u: Any, du: Any) -> Any:
         return told.residual(t, u, du)
 
-    found_index = ""
+    found_index, mistaken = "", False
     if form.partition("+")[0] in UNDECLARED:
         plain = FunctionProblem(function, given.n, given.names) if called else cls(told)
         looked = read(plain, values, trace)
         known = looked.problem.index
         if known is None:
             known = with_index(looked, values, start).problem.index
-        if known not in (None, given.index):
-            return Finding(WRONG, f"{INDEX} {known} found, not {given.index}")
-        found_index = NOT_SURE if known is None else RIGHT
+        mistaken = known not in (None, given.index)
+        right_or_not = f"{INDEX} {known} found, not {given.index}" if mistaken else RIGHT
+        found_index = NOT_SURE if known is None else right_or_not
 
     def solve() -> Finding:
         equations: Any = function if called else cls(told)
@@ -187,6 +187,8 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
         return early or held(solution, told.exact(solution.t), rtol, scale=told.units.unknowns)
 
     found = outcome_of(solve)
+    if mistaken and found.outcome not in BAD:
+        found = replace(found, outcome=WRONG, message=f"the run is {found.outcome}: {found.message}")
     return replace(found, message="; ".join(filter(None, [found_index, found.message])))
 
 
@@ -219,6 +221,11 @@ def summary(rows: Any) -> list[str]:
             f"nothing declared, {reading}: {done} of {len(own)} done ({done / len(own):.1%}); index right in "
             f"{right} ({right / len(own):.1%}), not sure in {not_sure}, wrong in {told - right - not_sure}"
         )
+    expected = [row for part, row in parts if not part[3].startswith("wrong")]
+    if expected:
+        done = sum(row["outcome"] == DONE for row in expected)
+        share = f"{done} of {len(expected)} done ({done / len(expected):.1%})"
+        lines.append(f"plain, nothing wrong declared: {share}")
     for form in (*FORMS, *IN_UNITS):
         told_so = [row for part, row in parts if part[3] == form]
         if told_so:
