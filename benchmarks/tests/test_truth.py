@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from benchmarks.studies.truth.generated import FAMILIES, Units
 from benchmarks.studies.truth.netlists import ReducedCircuit
 from benchmarks.studies.truth.random_parts import signal
 from benchmarks.studies.truth.signals import Trig
-from benchmarks.studies.truth.written import WRITTEN, held
+from benchmarks.studies.truth.written import WRITTEN, held, solved
 from dae_sdc.errors import InputError, NewtonError
 from dae_sdc.run.results import load
 
@@ -272,6 +273,30 @@ def test_written_daes_are_held_to_the_tolerance_in_every_unknown_whatever_its_in
             assert held(told, exact, 1e-6, slack=1e-5).outcome == DONE
             assert held(told, exact, 1e-6, scale=np.full(3, 1e-9)).outcome == WRONG
     assert held(Told(given, t, np.nan), exact, 1e-6).outcome == WRONG
+
+
+def test_a_wrong_number_that_comes_with_a_warning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = FAMILIES["hessenberg-3"](1)
+    t = np.linspace(0.0, 2.0, 21)
+
+    def solve(*_: Any, **options: Any) -> Told:
+        if options["warned"]:
+            warnings.warn("rtol is taken as 1e-2", ds.DAEWarning, stacklevel=2)
+        return Told(given, t, options["error"])
+
+    def exact(times: Any) -> Any:
+        return np.array([given.solution(s) for s in times])
+
+    monkeypatch.setattr(ds, "solve", solve)
+    for warned, error, outcome in (
+        (False, 1e-2, WRONG),
+        (True, 1e-2, REFUSED),
+        (True, 1e-7, DONE),
+        (False, 1e-7, DONE),
+    ):
+        found = solved(None, exact, end=2.0, rtol=1e-6, warned=warned, error=error)
+        assert found.outcome == outcome and ("is taken as" in found.message) == (outcome == REFUSED)
+    assert solved(None, exact, end=3.0, rtol=1e-6, warned=False, error=0.0).outcome == WRONG
 
 
 def test_the_first_and_the_last_step_do_not_count_as_smallest() -> None:

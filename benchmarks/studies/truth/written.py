@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.solves import MARGIN
+from benchmarks.studies.truth.solves import MARGIN, PATIENCE
+from dae_sdc.errors import DAEWarning
 from dae_sdc.registry import Registry
 
 Reference = Callable[[Vector], Vector]
 """Values of all unknowns, shape (K, n), at times of shape (K,)."""
 
 
-WAYS: Mapping[str, Mapping[str, Any]] = {
-    "traced": {},
-    "untraced": {"trace": False},
-    "nodes-3": {"nodes": 3},
-    "ida": {"sweeper": "ida"},
-}
-"""What ``ds.solve`` is told besides: nothing, so that it reads the function; to call it; another method."""
+OUTPUTS = 131
+"""Times of output between steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +50,19 @@ class Written:
     slack: Reference | None = None
 
 
+WAYS: Mapping[str, Callable[[Written], Mapping[str, Any]]] = {
+    "traced": lambda dae: {},
+    "untraced": lambda dae: {"trace": False},
+    "between": lambda dae: {"t_eval": np.linspace(0.0, dae.end, OUTPUTS)},
+    "nodes-3": lambda dae: {"nodes": 3},
+    "ida": lambda dae: {"sweeper": "ida"},
+}
+"""What ``ds.solve`` is told besides: nothing, so that it reads it; to call it; times of output; a method."""
+
+BY_DEFAULT = ("traced", "untraced", "between")
+"""The ways by the default method."""
+
+
 @dataclass(frozen=True)
 class WrittenFamily:
     """A family of written DAEs.
@@ -74,7 +85,7 @@ class WrittenFamily:
     variants: tuple[str, ...]
     per_seed: int = 1
     tolerances: tuple[float, ...] = (1e-4, 1e-6, 1e-8)
-    ways: tuple[str, ...] = tuple(WAYS)
+    ways: tuple[str, ...] = BY_DEFAULT
 
 
 WRITTEN: Registry[WrittenFamily] = Registry("family", "benchmarks.studies.truth.families")
@@ -117,11 +128,50 @@ def held(
     return Finding(WRONG, said + told, worst, steps, 1)
 
 
-def ended(solution: Any, end: float) -> Finding | None:
-    """What is to be said of a run that did not come to its end, None of one that did."""
+def solved(
+    equations: Any,
+    reference: Reference,
+    *,
+    end: float,
+    rtol: float,
+    scale: Vector | float = 1.0,
+    slack: Reference | None = None,
+    **options: Any,
+) -> Finding:
+    """What comes of a run to a tolerance.
+
+    Parameters
+    ----------
+    equations : object
+        Function or problem.
+    reference : callable
+        Its solution.
+    end, rtol : float
+        End and tolerance of the run.
+    scale, slack : ndarray or float, callable
+        As in :func:`held`, and of :class:`Written`.
+    **options
+        Further arguments of ``ds.solve``.
+
+    Returns
+    -------
+    Finding
+        A wrong number that comes with a warning of dae_sdc is refused: its user was told.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solution = ds.solve(equations, t_end=end, rtol=rtol, time_limit=PATIENCE, **options)
+    doubts = [str(one.message) for one in caught if issubclass(one.category, DAEWarning)]
+    for one in caught:
+        if not issubclass(one.category, DAEWarning):
+            warnings.warn(one.message, stacklevel=2)
     steps = int(solution.stats["steps"])
     if not solution.success:
         return Finding(FAILED, solution.message, steps=steps, solves=1)
     if abs(solution.t[-1] - end) > 1e-12 * abs(end):
         return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
-    return None
+    open_ = 0.0 if slack is None else slack(solution.t)
+    found = held(solution, reference(solution.t), rtol, scale=scale, slack=open_)
+    if found.outcome == WRONG and doubts:
+        return replace(found, outcome=REFUSED, message=f"warned, {'; '.join(doubts)}; {found.message}")
+    return found

@@ -21,8 +21,8 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import BAD, DONE, WRONG, Finding, outcome_of
 from benchmarks.studies.truth.generated import Generated, Units, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import PATIENCE, generate
-from benchmarks.studies.truth.written import ended, held
+from benchmarks.studies.truth.solves import generate
+from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
 from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.tracing import read, with_index
@@ -180,11 +180,8 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
 
     def solve() -> Finding:
         equations: Any = function if called else cls(told)
-        solution = ds.solve(
-            equations, u0=u0, t0=start, t_end=end, rtol=rtol, trace=trace, time_limit=PATIENCE
-        )
-        early = ended(solution, end)
-        return early or held(solution, told.exact(solution.t), rtol, scale=told.units.unknowns)
+        options: dict[str, Any] = {"u0": u0, "t0": start, "trace": trace, "rtol": rtol}
+        return solved(equations, told.exact, end=end, scale=told.units.unknowns, **options)
 
     found = outcome_of(solve)
     if mistaken and found.outcome not in BAD:

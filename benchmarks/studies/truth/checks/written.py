@@ -12,11 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-import dae_sdc as ds
 from benchmarks.measuring.outcomes import BAD, DONE, Finding
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import PATIENCE
-from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, ended, held
+from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, solved
 from dae_sdc.errors import InputError
 
 
@@ -34,14 +32,8 @@ def run(family: str, seed: int, variant: str, way: str, size: str) -> Finding:
     if way not in WAYS:
         raise InputError(f"unknown way '{way}' of '{family}'; there are {', '.join(WAYS)}")
     dae, rtol = written(family, seed, variant), float(size.removeprefix("rtol="))
-    options: dict[str, Any] = {"rtol": rtol, "time_limit": PATIENCE, **WAYS[way]}
-    equations: Any = dae.function
-    solution = ds.solve(equations, u0=dae.start, t_end=dae.end, **options)
-    early = ended(solution, dae.end)
-    if early is not None:
-        return early
-    slack = 0.0 if dae.slack is None else dae.slack(solution.t)
-    return held(solution, dae.reference(solution.t), rtol, slack=slack)
+    options: dict[str, Any] = {"rtol": rtol, "slack": dae.slack, **WAYS[way](dae)}
+    return solved(dae.function, dae.reference, end=dae.end, u0=dae.start, **options)
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:

@@ -286,6 +286,5 @@ for _name, _of_state in (("square-waves-time", False), ("square-waves-state", Tr
             tuple(IDIOMS),
             per_seed=2,
             tolerances=(1e-4, 1e-6, 1e-9),
-            ways=("traced", "untraced"),
         ),
     )
