@@ -25,7 +25,7 @@ COLUMNS = [
     ("line", "U96"),
     ("family", "U24"),
     ("kind", "U12"),
-    ("way", "U24"),
+    ("way", "U64"),
     ("method", "U32"),
     ("outcome", "U8"),
     ("error", "f8"),
