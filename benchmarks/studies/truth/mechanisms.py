@@ -60,14 +60,14 @@ class Mechanism:
 
     def _ends(self) -> list[tuple[list[int], list[int] | None, list[float], float]]:
         """Of each bar the coordinates of its points, the fixed place, and its squared length."""
-        d, found = self.places.shape[1], []
+        d, ends = self.places.shape[1], []
         for i, j in self.bars:
             own = [d * i + k for k in range(d)]
             other = None if isinstance(j, tuple) else [d * j + k for k in range(d)]
             fixed = list(j) if isinstance(j, tuple) else [0.0] * d
             far = self.places[i] - (fixed if other is None else self.places[j])
-            found.append((own, other, fixed, float(far @ far)))
-        return found
+            ends.append((own, other, fixed, float(far @ far)))
+        return ends
 
     def function(self, formulation: str) -> Callable[[Any, Any, Any], list[Any]]:
         """F(t, u, u') of the unknowns q, v, lambda, and mu with GGL."""

@@ -77,32 +77,32 @@ def equations(elements: Sequence[Element]) -> Callable[[Any, Any, Any], list[Any
     Its unknowns are the potentials of nodes 1, 2, ... and the currents of inductors and voltage sources in
     the order of the elements.
     """
-    nodes = max(max(one.a, one.b) for one in elements)
+    nodes = max(max(element.a, element.b) for element in elements)
 
     def function(t: Any, u: Any, du: Any) -> list[Any]:
         out: list[Any] = [0.0] * (nodes + 1)
         rows, at = [], nodes
-        for one in elements:
-            v = (u[one.a - 1] if one.a else 0.0) - (u[one.b - 1] if one.b else 0.0)
-            dv = (du[one.a - 1] if one.a else 0.0) - (du[one.b - 1] if one.b else 0.0)
-            if one.kind == "R":
-                current = v / one.value
-            elif one.kind == "C":
-                current = one.value * dv
-            elif one.kind == "L":
+        for element in elements:
+            v = (u[element.a - 1] if element.a else 0.0) - (u[element.b - 1] if element.b else 0.0)
+            dv = (du[element.a - 1] if element.a else 0.0) - (du[element.b - 1] if element.b else 0.0)
+            if element.kind == "R":
+                current = v / element.value
+            elif element.kind == "C":
+                current = element.value * dv
+            elif element.kind == "L":
                 current = u[at]
-                rows.append(one.value * du[at] - v)
+                rows.append(element.value * du[at] - v)
                 at += 1
-            elif one.kind == "V":
+            elif element.kind == "V":
                 current = u[at]
-                rows.append(v - one.value * one.law(t))  # type: ignore[misc]
+                rows.append(v - element.value * element.law(t))  # type: ignore[misc]
                 at += 1
-            elif one.kind == "I":
-                current = one.value * one.law(t)  # type: ignore[misc]
+            elif element.kind == "I":
+                current = element.value * element.law(t)  # type: ignore[misc]
             else:
-                current = one.law(v)  # type: ignore[misc]
-            out[one.a] = out[one.a] + current
-            out[one.b] = out[one.b] - current
+                current = element.law(v)  # type: ignore[misc]
+            out[element.a] = out[element.a] + current
+            out[element.b] = out[element.b] - current
         return [*out[1:], *rows]
 
     return function
@@ -110,8 +110,8 @@ def equations(elements: Sequence[Element]) -> Callable[[Any, Any, Any], list[Any
 
 def unknowns(elements: Sequence[Element]) -> list[str]:
     """Names of the unknowns of a circuit."""
-    nodes = max(max(one.a, one.b) for one in elements)
-    branches = [f"i_{one.kind}{k}" for k, one in enumerate(elements) if one.kind in "LV"]
+    nodes = max(max(element.a, element.b) for element in elements)
+    branches = [f"i_{element.kind}{k}" for k, element in enumerate(elements) if element.kind in "LV"]
     return [f"e{node}" for node in range(1, nodes + 1)] + branches
 
 
@@ -134,31 +134,31 @@ class ReducedCircuit:
     """
 
     def __init__(self, elements: Sequence[Element]) -> None:
-        self.nodes = max(max(one.a, one.b) for one in elements)
-        self.diodes = [one for one in elements if one.kind == "D"]
-        self.sources = [one for one in elements if one.kind in "VI"]
+        self.nodes = max(max(element.a, element.b) for element in elements)
+        self.diodes = [element for element in elements if element.kind == "D"]
+        self.sources = [element for element in elements if element.kind in "VI"]
         n = len(unknowns(elements))
         self.E, self.G = np.zeros((n, n)), np.zeros((n, n))
         self.D, self.S = np.zeros((n, len(self.diodes))), np.zeros((n, len(self.sources)))
         at = self.nodes
-        for one in elements:
-            between = self._between(one, n)
-            if one.kind == "C":
-                self.E += one.value * np.outer(between, between)
-            elif one.kind == "R":
-                self.G += np.outer(between, between) / one.value
-            elif one.kind in "LV":
+        for element in elements:
+            between = self._between(element, n)
+            if element.kind == "C":
+                self.E += element.value * np.outer(between, between)
+            elif element.kind == "R":
+                self.G += np.outer(between, between) / element.value
+            elif element.kind in "LV":
                 self.G[:, at] += between
-                self.G[at] -= between if one.kind == "L" else -between
-                if one.kind == "L":
-                    self.E[at, at] = one.value
+                self.G[at] -= between if element.kind == "L" else -between
+                if element.kind == "L":
+                    self.E[at, at] = element.value
                 else:
-                    self.S[at, self.sources.index(one)] = one.value
+                    self.S[at, self.sources.index(element)] = element.value
                 at += 1
-            elif one.kind == "I":
-                self.S[:, self.sources.index(one)] = -one.value * between
+            elif element.kind == "I":
+                self.S[:, self.sources.index(element)] = -element.value * between
             else:
-                self.D[:, self.diodes.index(one)] = between
+                self.D[:, self.diodes.index(element)] = between
         self.Y, self.Z = _spaces(self.E)
         H = self.Z.T @ (self.G + self.D @ self.D.T) @ self.Z
         self.complement, self.W = _spaces(H.T)
@@ -168,12 +168,12 @@ class ReducedCircuit:
         self._guess = np.zeros(self.N.shape[1] + self.Z.shape[1])
 
     @staticmethod
-    def _between(one: Element, n: int) -> Vector:
+    def _between(element: Element, n: int) -> Vector:
         between = np.zeros(n)
-        if one.a:
-            between[one.a - 1] += 1.0
-        if one.b:
-            between[one.b - 1] -= 1.0
+        if element.a:
+            between[element.a - 1] += 1.0
+        if element.b:
+            between[element.b - 1] -= 1.0
         return between
 
     @property
@@ -204,8 +204,8 @@ class ReducedCircuit:
 
     def solved(self, t: float, w: Vector) -> tuple[Vector, Vector]:
         """w' and x at a time and w, by Newton's method that halves its steps."""
-        law = [float(one.law(t)) for one in self.sources]  # type: ignore[misc]
-        slope = [float(one.slope(t)) for one in self.sources]  # type: ignore[misc]
+        law = [float(element.law(t)) for element in self.sources]  # type: ignore[misc]
+        slope = [float(element.slope(t)) for element in self.sources]  # type: ignore[misc]
         bound = self.right @ (self.W.T @ self.Z.T @ self.S)
         fixed = self.Y @ (bound @ law + self.N @ w)
         moving = self._left @ (self.E @ self.Y @ (bound @ slope) - self.S @ law)
@@ -213,7 +213,7 @@ class ReducedCircuit:
 
         def rest(point: Vector) -> tuple[Vector, Vector, Vector]:
             x = fixed + self.Z @ point[states:]
-            pairs = [one.tangent(v) for one, v in zip(self.diodes, self.D.T @ x, strict=True)]
+            pairs = [element.tangent(v) for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
             current, slopes = np.array(pairs).reshape(-1, 2).T
             residual = self._left @ (
                 self.E @ self.Y @ self.N @ point[:states] + self.G @ x + self.D @ current

@@ -161,17 +161,17 @@ def solved(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = ds.solve(equations, t_end=end, rtol=rtol, time_limit=PATIENCE, **options)
-    doubts = [str(one.message) for one in caught if issubclass(one.category, DAEWarning)]
-    for one in caught:
-        if not issubclass(one.category, DAEWarning):
-            warnings.warn(one.message, stacklevel=2)
+    doubts = [str(warning.message) for warning in caught if issubclass(warning.category, DAEWarning)]
+    for warning in caught:
+        if not issubclass(warning.category, DAEWarning):
+            warnings.warn(warning.message, stacklevel=2)
     steps = int(solution.stats["steps"])
     if not solution.success:
         return Finding(FAILED, solution.message, steps=steps, solves=1)
     if abs(solution.t[-1] - end) > 1e-12 * abs(end):
         return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
-    open_ = 0.0 if slack is None else slack(solution.t)
-    found = held(solution, reference(solution.t), rtol, scale=scale, slack=open_)
-    if found.outcome == WRONG and doubts:
-        return replace(found, outcome=REFUSED, message=f"warned, {'; '.join(doubts)}; {found.message}")
-    return found
+    allowance = 0.0 if slack is None else slack(solution.t)
+    finding = held(solution, reference(solution.t), rtol, scale=scale, slack=allowance)
+    if finding.outcome == WRONG and doubts:
+        return replace(finding, outcome=REFUSED, message=f"warned, {'; '.join(doubts)}; {finding.message}")
+    return finding

@@ -110,7 +110,7 @@ def _random(rng: Generator, variant: str) -> list[Element]:
     for _ in range(int(rng.integers(1, nodes + 2))):
         a, b = rng.choice(nodes + 1, 2, replace=False)
         elements.append(between(int(a), int(b)))
-    if "linear" not in variant and not any(one.kind == "D" for one in elements):
+    if "linear" not in variant and not any(element.kind == "D" for element in elements):
         elements.append(_diode(rng, gentle, nodes, int(rng.integers(0, nodes))))
     return elements
 
@@ -130,7 +130,7 @@ def _bridge(rng: Generator, variant: str) -> list[Element]:
 
 
 def _with_loop(rng: Generator, elements: list[Element], nodes: int) -> list[Element]:
-    source = next(one for one in elements if one.kind == "V")
+    source = next(element for element in elements if element.kind == "V")
     if rng.random() < 0.5:
         return [*elements, _passive(rng, "C", source.a, source.b)]
     between = nodes + 1
@@ -154,7 +154,7 @@ def netlists(seed: int, variant: str) -> Iterator[tuple[list[Element], ReducedCi
         elements = _bridge(rng, variant) if "bridge" in variant else _random(rng, variant)
         for kind, added in (("loop", _with_loop), ("cutset", _with_cut_set)):
             if kind in variant:
-                elements = added(rng, elements, max(max(one.a, one.b) for one in elements))
+                elements = added(rng, elements, max(max(element.a, element.b) for element in elements))
         reduced = ReducedCircuit(elements)
         wanted = 2 if "loop" in variant or "cutset" in variant else 1
         if reduced.sound and reduced.index == wanted and reduced.N.shape[1]:
@@ -164,13 +164,16 @@ def netlists(seed: int, variant: str) -> Iterator[tuple[list[Element], ReducedCi
 def in_si(elements: list[Element]) -> list[Element]:
     """The same circuit in V, A and s."""
 
-    def law(one: Element) -> Callable[[Any], Any] | None:
-        inner = one.law
+    def law(element: Element) -> Callable[[Any], Any] | None:
+        inner = element.law
         if inner is None:
             return None
-        return (lambda v: 1e-3 * inner(v)) if one.kind == "D" else (lambda t: inner(1e3 * t))
+        return (lambda v: 1e-3 * inner(v)) if element.kind == "D" else (lambda t: inner(1e3 * t))
 
-    return [replace(one, value=one.value * SMALL.get(one.kind, 1.0), law=law(one)) for one in elements]
+    return [
+        replace(element, value=element.value * SMALL.get(element.kind, 1.0), law=law(element))
+        for element in elements
+    ]
 
 
 def _circuit(seed: int, variant: str) -> Written:

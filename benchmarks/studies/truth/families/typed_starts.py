@@ -105,7 +105,7 @@ def _sensitivity(
 
     def values(times: Vector) -> Vector:
         base = middle(times)
-        return np.asarray(sum(np.abs(one(times) - base) for one in moved) / MOVED)
+        return np.asarray(sum(np.abs(path(times) - base) for path in moved) / MOVED)
 
     return values
 
