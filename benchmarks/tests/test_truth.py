@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from obedient import obey
 
 import dae_sdc as ds
@@ -16,10 +19,14 @@ from benchmarks.measuring.workers import carry_out
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
+from benchmarks.studies.truth.families.circuits import END, netlists
 from benchmarks.studies.truth.families.hessenberg import differences
+from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
 from benchmarks.studies.truth.generated import FAMILIES, Units
+from benchmarks.studies.truth.netlists import ReducedCircuit
 from benchmarks.studies.truth.random_parts import signal
 from benchmarks.studies.truth.signals import Trig
+from benchmarks.studies.truth.written import WRITTEN, held, solved
 from dae_sdc.errors import InputError, NewtonError
 from dae_sdc.run.results import load
 
@@ -117,6 +124,105 @@ def test_disguises_change_no_solution_and_dependent_equations_leave_some_out() -
     assert np.abs(problem.eval_f(state, problem.state([rates[n] for n in problem.names]), t)).max() < 1e-12
 
 
+# --- written DAEs and their references
+
+
+@pytest.mark.parametrize("name", IDIOMS)
+def test_square_waves_are_1_in_their_intervals_and_0_elsewhere(name: str) -> None:
+    rng = np.random.default_rng(5)
+    for k in (1, 2, 3):
+        pulses = Pulses(0.7, 0.3, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), 6.0)
+        wave, on = IDIOMS[name].wave(pulses), IDIOMS[name].on(pulses)
+        for s in rng.uniform(0.0, 6.0, 300):
+            inside = any(first < s < last for first, last in on)
+            assert float(wave(s)) == pytest.approx(float(inside), abs=1e-15), s
+        times = np.linspace(0.0, 6.0, 11)
+        x, h = response(on, 1.3, 0.4, times + 1e-3), 1e-5
+        slope = (response(on, 1.3, 0.4, times + 1e-3 + h) - response(on, 1.3, 0.4, times + 1e-3 - h)) / (
+            2 * h
+        )
+        values = np.array([float(wave(t + 1e-3)) for t in times])
+        assert np.abs(slope + 1.3 * x - values).max() < 1e-6 and response(on, 1.3, 0.4, np.zeros(1))[0] == 0.4
+
+
+@pytest.mark.parametrize("variant", WRITTEN["circuits"].variants)
+def test_references_of_circuits_satisfy_the_equations_that_are_solved(variant: str) -> None:
+    """The derivative of the reference by differences, F from the elements as users write it."""
+    for seed in (0, 1):
+        dae = WRITTEN["circuits"].make(seed, variant)
+        times, h = np.linspace(0.07, 0.93, 9) * dae.end, 1e-5 * dae.end
+        near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
+        slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
+        for t, u, du in zip(times, dae.reference(times), slopes, strict=True):
+            assert np.abs(np.asarray(dae.function(t, u, du))).max() < 1e-6
+        still = dict(zip(dae.start, dae.reference(np.zeros(1))[0], strict=True))
+        assert all(abs(still[name] - value) < 1e-9 for name, value in dae.start.items())
+
+
+@pytest.mark.parametrize("variant", [one for one in WRITTEN["circuits"].variants if "linear" in one])
+def test_circuits_without_diodes_have_the_solution_of_their_pencil(variant: str) -> None:
+    """Phasors, and the exponential of the regular part of the pencil, share nothing with the reduction."""
+    for seed in range(3):
+        elements, _ = next(netlists(seed, variant))
+        w = {k: 0.7 + 0.1 * k for k, one in enumerate(elements) if one.kind in "VI"}
+        waves = [
+            replace(one, law=lambda t, w=w[k]: np.sin(w * t), slope=lambda t, w=w[k]: w * np.cos(w * t))
+            if k in w
+            else one
+            for k, one in enumerate(elements)
+        ]
+        circuit = ReducedCircuit(waves)
+        times = np.linspace(0.0, END, 7)
+        found = circuit.solution(np.linspace(-1.0, 1.0, circuit.N.shape[1]), END)(times)
+        E, G, S = circuit.E, circuit.G, circuit.S
+        phasors = [np.linalg.solve(1j * rate * E + G, -1j * S[:, j]) for j, rate in enumerate(w.values())]
+
+        def forced(t: float) -> Any:
+            pairs = zip(w.values(), phasors, strict=True)  # noqa: B023
+            return sum(np.real(phasor * np.exp(1j * rate * t)) for rate, phasor in pairs)
+
+        # (1.7 E + G)^-1 E has the eigenvalue 1 / (1.7 - lambda) for a mode exp(lambda t), else 0.
+        shifted = np.linalg.solve(1.7 * E + G, E).astype(complex)
+        T, Q, finite = scipy.linalg.schur(shifted, output="complex", sort=lambda value: abs(value) > 1e-5)
+        assert finite == circuit.N.shape[1]
+        modes, rates = Q[:, :finite], 1.7 * np.eye(finite) - np.linalg.inv(T[:finite, :finite])
+        begin, *_ = np.linalg.lstsq(modes, (found[0] - forced(0.0)).astype(complex), rcond=None)
+        for t, u in zip(times, found, strict=True):
+            exact = forced(t) + np.real(modes @ scipy.linalg.expm(rates * t) @ begin)
+            assert np.abs(u - exact).max() < 1e-8 * (1.0 + np.abs(exact).max())
+
+
+@pytest.mark.parametrize("variant", [one for one in WRITTEN["typed-starts"].variants if one.endswith("/8")])
+def test_references_of_mechanisms_satisfy_the_equations_that_are_solved(variant: str) -> None:
+    dae = WRITTEN["typed-starts"].make(3, variant)
+    times, h = np.linspace(0.1, 0.9, 5) * dae.end, 1e-3
+    near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
+    slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
+    for t, u, du in zip(times, dae.reference(times), slopes, strict=True):
+        assert np.abs(np.asarray(dae.function(t, u, du))).max() < 1e-6
+    begin, open_ = dae.reference(np.zeros(1))[0], dae.slack
+    assert 0.0 < np.abs(begin - list(dae.start.values())).max() < 1e-5
+    assert open_ is not None and 0.0 < open_(times).max() < 1e-4
+
+
+def test_jacobians_of_users_are_those_of_their_equations_in_any_units() -> None:
+    for family in ("mixed-rows", "mechanics-index-3"):
+        given = plain.scrambled(FAMILIES[family](2))
+        told = plain.told_of(given, "both+jacobian+units")
+        problem = plain.WithJacobian(told)
+        assert problem.index == given.index and problem.variable_index == given.variable_index
+        t, c, scale = 0.3 * told.units.time, 2.0 * told.units.time, told.units.unknowns
+        u, du = told.exact(np.array([t]))[0], given.slope(0.3) * scale / told.units.time
+        assert np.abs(told.residual(t, u, du)).max() < 1e-9
+
+        def moved(v: Any) -> Any:
+            shift = np.asarray(v) * scale  # noqa: B023
+            return told.residual(t, u + shift, du + shift / c)  # noqa: B023
+
+        slopes = differences(moved, np.zeros(given.n)) / scale * c
+        assert np.abs((problem.jacobian(u, du, t, c) - slopes) * scale / c).max() < 1e-7
+
+
 # --- what is bad is seen
 
 
@@ -128,7 +234,7 @@ class Told:
     def __init__(self, given: Any, t: Any, error: Any) -> None:
         self.given, self.t = given, np.asarray(t)
         self.u = np.array([given.solution(s) for s in t]) + error
-        self.stats = {"steps": len(t) - 1}
+        self.stats, self.names = {"steps": len(t) - 1}, given.names
 
     def values(self, name: str) -> Any:
         return self.u[:, self.given.names.index(name)]
@@ -152,6 +258,45 @@ def test_errors_are_held_against_the_tolerance_and_the_index_of_the_unknown() ->
     assert solves.judge(given, Told(given, t[:-1], error[:-1]), 1e-6).message.startswith(
         "success, but the run ended"
     )
+
+
+def test_written_daes_are_held_to_the_tolerance_in_every_unknown_whatever_its_index() -> None:
+    given = FAMILIES["hessenberg-3"](1)
+    t = np.linspace(0.0, 2.0, 21)
+    exact = np.array([given.solution(s) for s in t])
+    for j in range(3):
+        for factor, outcome in ((0.98, DONE), (1.02, WRONG)):
+            error = np.zeros((len(t), 3))
+            error[3, j] = factor * 100.0 * 1e-6 * (1.0 + np.abs(exact[3, j]))
+            told = Told(given, t, error)
+            assert held(told, exact, 1e-6).outcome == outcome
+            assert held(told, exact, 1e-6, slack=1e-5).outcome == DONE
+            assert held(told, exact, 1e-6, scale=np.full(3, 1e-9)).outcome == WRONG
+    assert held(Told(given, t, np.nan), exact, 1e-6).outcome == WRONG
+
+
+def test_a_wrong_number_that_comes_with_a_warning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = FAMILIES["hessenberg-3"](1)
+    t = np.linspace(0.0, 2.0, 21)
+
+    def solve(*_: Any, **options: Any) -> Told:
+        if options["warned"]:
+            warnings.warn("rtol is taken as 1e-2", ds.DAEWarning, stacklevel=2)
+        return Told(given, t, options["error"])
+
+    def exact(times: Any) -> Any:
+        return np.array([given.solution(s) for s in times])
+
+    monkeypatch.setattr(ds, "solve", solve)
+    for warned, error, outcome in (
+        (False, 1e-2, WRONG),
+        (True, 1e-2, REFUSED),
+        (True, 1e-7, DONE),
+        (False, 1e-7, DONE),
+    ):
+        found = solved(None, exact, end=2.0, rtol=1e-6, warned=warned, error=error)
+        assert found.outcome == outcome and ("is taken as" in found.message) == (outcome == REFUSED)
+    assert solved(None, exact, end=3.0, rtol=1e-6, warned=False, error=0.0).outcome == WRONG
 
 
 def test_the_first_and_the_last_step_do_not_count_as_smallest() -> None:
@@ -242,6 +387,17 @@ SHORT = (
     "hessenberg-3:1:declared:semi-implicit:rtol=1e-10",
     "hessenberg-1:0:events:pair:default:rtol=1e-07",
     "hessenberg-2:0:events:terminal:radau-iia-5:rtol=1e-07",
+    "square-waves-time:0:written:floor-equal:traced:rtol=1e-06",
+    "square-waves-time:0:written:match:untraced:rtol=1e-06",
+    "square-waves-state:0:written:parity-equal:traced:rtol=1e-06",
+    "typed-starts:0:written:pendulum/index-2/8:traced:rtol=1e-08",
+    "mixed-rows:0:plain:both+jacobian:untraced:rtol=1e-06",
+    "pencil-2:0:plain:index:traced:rtol=1e-06",
+    "pencil-1:0:plain:wrong:untraced:rtol=1e-06",
+    "hessenberg-1:0:plain:function+units:untraced:rtol=1e-06",
+    "circuits:0:written:linear-loop:traced:rtol=1e-06",
+    "circuits:0:written:linear-cutset:untraced:rtol=1e-06",
+    "circuits:0:written:bridge-smooth-loop:traced:rtol=1e-06",
 )
 
 
@@ -260,14 +416,16 @@ def test_nothing_wrong_comes_back_as_if_it_were_right(tmp_path: Path) -> None:
 
 def test_every_planned_run_has_its_own_line_and_is_understood() -> None:
     for quick in (True, False):
-        lines = study.planned(["pencil-1", "quasi-daeq1"], range(2), ["solve", *study.KINDS], quick)
+        lines = study.planned(
+            ["pencil-1", "quasi-daeq1", "circuits"], range(2), ["solve", *study.KINDS], quick
+        )
         assert len(set(lines)) == len(lines)
         assert all(len(line) <= 96 for line in lines)
         kinds = {study.kind_of(line) for line in lines}
         assert kinds == {"solve", *study.KINDS}
         methods = {line.split(":")[3] for line in lines if study.kind_of(line) == "solve"}
         assert quick or set(ds.SWEEPERS) <= methods
-    every = study.planned(list(FAMILIES), range(2), ["solve", *study.KINDS], False)
+    every = study.planned([*FAMILIES, *WRITTEN], range(2), ["solve", *study.KINDS], False)
     counts = {
         kind: sum(study.kind_of(line) == kind for line in every)
         for kind in ("structure", "initial", "events")

@@ -14,8 +14,18 @@ CRASHED    an exception that is none of dae_sdc, raw text of a library under it,
 
 Refused and failed runs are counted by the class of their message.
 
-Runs to a tolerance
--------------------
+DAEs as users write them
+------------------------
+The kinds ``plain`` (generated DAEs with what a user declares, with Jacobians, in any units) and ``written``
+(square waves, circuits, mechanisms with typed starts, whose references are exact or of a second method) hold
+every unknown of any index at all times given to
+
+.. math:: |u_h(t) - u(t)| \le 100\, r\, (1 + |u(t)|), \qquad r = \mathrm{rtol},
+
+in the units that the DAE was generated in. What a start with few digits leaves open is allowed besides.
+
+Other runs to a tolerance
+-------------------------
 With h the smallest regular accepted step (the first one and the last, which the end cuts short, do not
 count) and tau the time scale of the solution, an unknown of index k is right where at all times given
 

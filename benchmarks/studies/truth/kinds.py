@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measuring.outcomes import Finding
+from benchmarks.studies.truth.generated import FAMILIES
 from dae_sdc.registry import Registry
 
 
@@ -27,11 +28,14 @@ class Kind:
         plan(families, seeds, quick) -> lines.
     summary : callable
         summary(rows) -> lines of the report.
+    families : Registry
+        The families that it takes.
     """
 
     run: Callable[..., Finding]
     plan: Callable[[list[str], range, bool], Iterable[str]]
     summary: Callable[[Any], list[str]] = nothing
+    families: Registry[Any] = FAMILIES
 
 
 KINDS: Registry[Kind] = Registry("kind", "benchmarks.studies.truth.checks")

@@ -15,15 +15,17 @@ from benchmarks.measuring.runs import Runs
 from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
+from benchmarks.studies.truth.written import WRITTEN
 from benchmarks.study import Benchmark, Option, check_names, register
 from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
 
 COLUMNS = [
     ("line", "U96"),
     ("family", "U24"),
     ("kind", "U12"),
-    ("way", "U24"),
+    ("way", "U64"),
     ("method", "U32"),
     ("outcome", "U8"),
     ("error", "f8"),
@@ -98,10 +100,11 @@ def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: 
     """The lines of all runs, those about one DAE together."""
     lines: list[str] = []
     if "solve" in kinds:
-        lines += solves.plan(list(families), seeds, quick)
+        lines += solves.plan([name for name in families if name in FAMILIES], seeds, quick)
     for name in KINDS:
         if name in kinds:
-            lines += KINDS[name].plan(list(families), seeds, quick)
+            own = [family for family in families if family in KINDS[name].families]
+            lines += KINDS[name].plan(own, seeds, quick)
     return lines
 
 
@@ -115,13 +118,14 @@ def _chosen(
     chosen: Sequence[str] | None = None,
 ) -> tuple[list[str], dict[str, Any]]:
     """The lines that the arguments of :func:`truth` ask for, and the parameters of its result."""
-    known, every = list(FAMILIES), ["solve", *KINDS]
+    known, every = [*FAMILIES, *WRITTEN], ["solve", *KINDS]
     for name in families or ():
-        FAMILIES[name]
+        if name not in known:
+            raise InputError(unknown("family", name, known))
     check_names("kind of run", every if kinds is None else kinds, every)
     if only is not None and families is None and only.count(":") >= 2:
         head = only.split(":")
-        families = [head[0]] if head[0] in FAMILIES else None
+        families = [head[0]] if head[0] in known else None
         if head[1].isdigit():
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2

@@ -1,33 +1,56 @@
-"""DAEs as users write them who know nothing of them: a plain function or ``eval_f``, and nothing declared.
+"""DAEs as users write them, with nothing declared, or something, or something that is wrong.
 
-No index, no indices of unknowns, no parts of differential and algebraic unknowns, no Jacobian; unknowns and
-equations in random order. They are solved to a tolerance as ``ds.solve`` takes them, read as equations or
-called as they are, and held against the contract of solves. Besides, the index that is found must be the true
-one, or none.
+No parts of differential and algebraic unknowns, unknowns and equations in random order. A form names what is
+given: ``function`` and ``problem`` tell nothing of the index, ``index``, ``indices`` and ``both`` give that
+of the DAE, those of the unknowns, or both; ``wrong`` gives others than the true ones. ``+jacobian`` adds a
+Jacobian of the user's, ``+units`` tells unknowns and time in units of 1e-12 to 1e12. They are solved to a
+tolerance as ``ds.solve`` takes them, read as equations or called as they are. An answer is right within
+100 rtol (1 + |u|) for every unknown, in the units of the DAE as generated, without a discount for its index.
+Besides, the index that is found where nothing is declared must be the true one, or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, WRONG, Finding, outcome_of
-from benchmarks.studies.truth.generated import Generated
+from benchmarks.measuring.outcomes import BAD, DONE, WRONG, Finding, outcome_of
+from benchmarks.studies.truth.generated import Generated, Units, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import PATIENCE, exact_values, generate, judge
+from benchmarks.studies.truth.solves import generate
+from benchmarks.studies.truth.written import solved
+from dae_sdc.errors import InputError
 from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.tracing import read, with_index
 
 TOLERANCES = tuple(10.0**-k for k in range(4, 10))
 
-FORMS = ("function", "problem")
+UNDECLARED = ("function", "problem")
+
+DECLARED = ("index", "indices", "both", "wrong")
+
+JACOBIAN, UNITS = "+jacobian", "+units"
+
+FORMS = (
+    *UNDECLARED,
+    *DECLARED,
+    f"problem{JACOBIAN}",
+    *(f"{name}{JACOBIAN}" for name in DECLARED),
+)
+
+IN_UNITS = (f"function{UNITS}", f"problem{UNITS}", f"both{JACOBIAN}{UNITS}", f"indices{UNITS}")
+
+LARGEST = 12
+"""Units are 1e-12 to 1e12."""
 
 READINGS = {"traced": None, "untraced": False}
 """Whether equations are read, as ``ds.solve`` is told by its ``trace``."""
+
+PER_SEED = 3
 
 INDEX = "index"
 """With which messages begin that tell what was found of the index."""
@@ -35,75 +58,156 @@ INDEX = "index"
 RIGHT, NOT_SURE = f"{INDEX} right", f"{INDEX} not sure"
 
 
-class PlainProblem(ds.ProblemDAE):
-    """A generated DAE as a class with ``eval_f`` and names of its unknowns alone."""
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A generated DAE and what its user tells of it.
 
-    def __init__(self, given: Generated, **settings: Any) -> None:
-        super().__init__(given.n, 0, **settings)
-        self.given = given
-        self.names = given.names
+    Parameters
+    ----------
+    given : Generated
+        The DAE.
+    units : Units
+        Units of unknowns and time.
+    index : int, optional
+        Declared index.
+    indices : tuple of int, optional
+        Declared index of each unknown.
+    """
+
+    given: Generated
+    units: Units
+    index: int | None = None
+    indices: tuple[int, ...] | None = None
+
+    def residual(self, t: Any, u: Any, du: Any) -> Any:
+        """F(t, u, u') in these units."""
+        second, scale = self.units.time, self.units.unknowns
+        return self.given.residual(u / scale, du * (second / scale), t / second)
+
+    def exact(self, times: Vector) -> Vector:
+        """The solution at times of shape (K,), shape (K, n)."""
+        return np.array([self.given.solution(t / self.units.time) for t in times]) * self.units.unknowns
+
+
+class PlainProblem(ds.ProblemDAE):
+    """A generated DAE as a class with ``eval_f``, names of its unknowns, and what is declared."""
+
+    def __init__(self, told: Told, **settings: Any) -> None:
+        super().__init__(told.given.n, 0, **settings)
+        self.told, self.names = told, told.given.names
+        if told.index is not None:
+            self.index = told.index
+        if told.indices is not None:
+            self.variable_index = told.indices
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
         """The residual."""
-        return self.given.residual(u, du, t)
+        return self.told.residual(t, u, du)
+
+
+class WithJacobian(PlainProblem):
+    """The same with a Jacobian."""
+
+    def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+        """dF/du' + c dF/du by complex steps, as exact as a formula."""
+        u, du = np.array(u, dtype=complex), np.array(du, dtype=complex)
+        columns = []
+        for direction in np.eye(u.size):
+            small = 1e-40j * direction
+            columns.append(np.imag(self.told.residual(t, u + c * small, du + small)) / 1e-40)
+        return np.array(columns).T
 
 
 def scrambled(given: Generated) -> Generated:
     """The same DAE with its unknowns and its equations in random order."""
     rng = np.random.default_rng([given.seed, 17, *given.family.encode()])
-    rows = rng.permutation(given.n)
+    rows, inner = rng.permutation(given.n), given.mix
     mixed = given.reordered(rng.permutation(given.n).tolist())
-    return mixed.with_rows(lambda found, u, t, functions: found[rows], given.family)
+    if inner is None:
+        return mixed.with_rows(lambda found, u, t, functions: found[rows], given.family)
+    known: Any = mixed.mix
+    return mixed.with_rows(lambda found, u, t, functions: known(found, u, t, functions)[rows], given.family)
+
+
+def told_of(given: Generated, form: str) -> Told:
+    """What a form tells of a DAE."""
+    rng = np.random.default_rng([given.seed, 18, *form.encode()])
+    name, n = form.partition("+")[0], given.n
+    units = Units(np.ones(n))
+    if form.endswith(UNITS):
+        powers = (
+            rng.integers(-LARGEST, LARGEST + 1, n) if rng.random() < 0.5 else rng.choice((-LARGEST, LARGEST))
+        )
+        units = Units(np.full(n, 10.0**powers), 10.0 ** float(rng.choice((-LARGEST, -6, 0, 6, LARGEST))))
+    index: int | None = given.index if name in ("index", "both") else None
+    indices = given.variable_index if name in ("indices", "both") else None
+    if name == "wrong":
+        others = [k for k in (0, 1, 2, 3, 4) if k != given.index]
+        guesses = [k for k in ((1,) * n, (2,) * n, tuple(rng.permutation(given.variable_index).tolist()))]
+        false = [k for k in guesses if k != given.variable_index]
+        which = int(rng.integers(3))
+        index = int(rng.choice(others)) if which != 1 else None
+        indices = false[int(rng.integers(len(false)))] if which != 0 else None
+    return Told(given, units, index, indices)
 
 
 def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
-    """One run with nothing declared."""
+    """One run of a form."""
+    if form not in (*FORMS, *IN_UNITS):
+        raise InputError(f"unknown form '{form}'; there are {', '.join((*FORMS, *IN_UNITS))}")
     given = scrambled(generate(family, seed))
-    start, end = given.interval
-    u0, trace, rtol = exact_values(given), READINGS[reading], float(size.removeprefix("rtol="))
+    told, trace, rtol = told_of(given, form), READINGS[reading], float(size.removeprefix("rtol="))
+    start, end = (t * told.units.time for t in given.interval)
+    values = told.exact(np.array([start]))[0]
+    u0 = dict(zip(given.names, values.tolist(), strict=True))
     given.residual(given.solution(start), given.slope(start), start)  # makes matrices of numbers once
+    cls = WithJacobian if JACOBIAN in form else PlainProblem
+    called = form.startswith("function")
 
     def function(t: Any, u: Any, du: Any) -> Any:
-        return given.residual(u, du, t)
+        return told.residual(t, u, du)
 
-    def made() -> ds.ProblemDAE:
-        return PlainProblem(given) if form == "problem" else FunctionProblem(function, given.n, given.names)
-
-    values = given.solution(start)
-    looked = read(made(), values, trace)
-    known = looked.problem.index
-    if known is None:
-        known = with_index(looked, values, start).problem.index
-    if known not in (None, given.index):
-        return Finding(WRONG, f"{INDEX} {known} found, not {given.index}")
+    found_index, mistaken = "", False
+    if form.partition("+")[0] in UNDECLARED:
+        plain = FunctionProblem(function, given.n, given.names) if called else cls(told)
+        looked = read(plain, values, trace)
+        known = looked.problem.index
+        if known is None:
+            known = with_index(looked, values, start).problem.index
+        mistaken = known not in (None, given.index)
+        right_or_not = f"{INDEX} {known} found, not {given.index}" if mistaken else RIGHT
+        found_index = NOT_SURE if known is None else right_or_not
 
     def solve() -> Finding:
-        equations: Any = function if form == "function" else made()
-        found = ds.solve(equations, u0=u0, t_end=end, rtol=rtol, trace=trace, time_limit=PATIENCE)
-        return judge(given, found, rtol)
+        equations: Any = function if called else cls(told)
+        options: dict[str, Any] = {"u0": u0, "t0": start, "trace": trace, "rtol": rtol}
+        return solved(equations, told.exact, end=end, scale=told.units.unknowns, **options)
 
     found = outcome_of(solve)
-    told = NOT_SURE if known is None else RIGHT
-    return replace(found, message="; ".join(filter(None, [told, found.message])))
+    if mistaken and found.outcome not in BAD:
+        found = replace(found, outcome=WRONG, message=f"the run is {found.outcome}: {found.message}")
+    return replace(found, message="; ".join(filter(None, [found_index, found.message])))
 
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
     for family in families:
-        for seed in seeds:
+        for seed in seeds if quick else range(seeds.start * PER_SEED, seeds.stop * PER_SEED):
             if generate(family, seed).problem_class is not None:
                 continue
             rng = np.random.default_rng([seed, 17, *family.encode()])
             for reading in READINGS:
-                for rtol in rng.choice(TOLERANCES, 1) if quick else TOLERANCES:
-                    yield f"{family}:{seed}:plain:{rng.choice(FORMS)}:{reading}:rtol={rtol:g}"
+                forms = rng.choice((*FORMS, *IN_UNITS), 2, replace=False) if quick else (*FORMS, *IN_UNITS)
+                for form in forms:
+                    yield f"{family}:{seed}:plain:{form}:{reading}:rtol={rng.choice(TOLERANCES):g}"
 
 
 def summary(rows: Any) -> list[str]:
     """Shares of what was done, and of what was found of the index."""
     lines = []
+    parts = [(str(row["line"]).split(":"), row) for row in rows]
     for reading in READINGS:
-        own = [row for row in rows if f":{reading}:" in str(row["line"])]
+        own = [row for part, row in parts if part[4] == reading and part[3] in UNDECLARED]
         if not own:
             continue
         done = sum(row["outcome"] == DONE for row in own)
@@ -114,6 +218,18 @@ def summary(rows: Any) -> list[str]:
             f"nothing declared, {reading}: {done} of {len(own)} done ({done / len(own):.1%}); index right in "
             f"{right} ({right / len(own):.1%}), not sure in {not_sure}, wrong in {told - right - not_sure}"
         )
+    expected = [row for part, row in parts if not part[3].startswith("wrong")]
+    if expected:
+        done = sum(row["outcome"] == DONE for row in expected)
+        share = f"{done} of {len(expected)} done ({done / len(expected):.1%})"
+        lines.append(f"plain, nothing wrong declared: {share}")
+    for form in (*FORMS, *IN_UNITS):
+        told_so = [row for part, row in parts if part[3] == form]
+        if told_so:
+            done, bad = (sum(row["outcome"] in which for row in told_so) for which in ((DONE,), BAD))
+            lines.append(
+                f"plain {form}: {done} of {len(told_so)} done ({done / len(told_so):.1%}), {bad} bad"
+            )
     return ["", *lines] if lines else []
 
 

@@ -1,0 +1,251 @@
+"""Circuits as lists of elements: their equations by nodal analysis, and a reduction for references.
+
+Nodal analysis, modified for inductors and voltage sources, has the form E x' + G x + D g(D^T x) = S s(t) with
+a symmetric E. With Z its null space and Y the rest, x = Y y + Z z, and with W the left null space of
+Z^T (G + D D^T) Z, which is that of loops of capacitors and voltage sources and of cut sets of inductors and
+current sources (Estevez Schwarz, Tischendorf 2000), the constraints W^T Z^T (G Y y - S s) = 0 are linear. So
+y = B^+ r(t) + N w, and w' and z follow from the equations that are left: an ordinary differential equation
+for w, that has nothing in common with what the package does.
+
+References
+----------
+D. Estevez Schwarz, C. Tischendorf: Structural analysis of electric circuits and consequences for MNA,
+International Journal of Circuit Theory and Applications 28 (2000) 131-162.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+from benchmarks.studies.truth.generated import Vector
+
+TIGHT = 1e-11
+"""Relative tolerance of references."""
+
+MOST_ITERATIONS = 500
+"""Largest number of Newton iterations at a time and state."""
+
+RANK = 1e-9
+"""Singular values below this part of the largest are zero."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """A resistor R, capacitor C, inductor L, voltage source V, current source I or diode D.
+
+    Parameters
+    ----------
+    kind : str
+        Its letter.
+    a, b : int
+        Nodes from which and to which its current flows; 0 is ground.
+    value : float
+        Resistance, capacitance, inductance or amplitude.
+    law : callable, optional
+        Of a source its signal(t), of a diode its current(v); both work on numbers of any kind.
+    slope : callable, optional
+        The derivative of ``law`` in its argument.
+    top : float
+        Voltage of a diode, above all that it takes in the solution, from which on Newton's method of the
+        reference goes along a straight line.
+    """
+
+    kind: str
+    a: int
+    b: int
+    value: float = 1.0
+    law: Callable[[Any], Any] | None = None
+    slope: Callable[[Any], Any] | None = None
+    top: float = np.inf
+
+    def tangent(self, v: float) -> tuple[float, float]:
+        """Current of a diode at a voltage, and its derivative."""
+        low = min(v, self.top)
+        slope = float(self.slope(low))  # type: ignore[misc]
+        return float(self.law(low)) + slope * (v - low), slope  # type: ignore[misc]
+
+
+def equations(elements: Sequence[Element]) -> Callable[[Any, Any, Any], list[Any]]:
+    """F(t, u, u') of modified nodal analysis: laws of Kirchhoff at nodes, then inductors and voltage sources.
+
+    Its unknowns are the potentials of nodes 1, 2, ... and the currents of inductors and voltage sources in
+    the order of the elements.
+    """
+    nodes = max(max(element.a, element.b) for element in elements)
+
+    def function(t: Any, u: Any, du: Any) -> list[Any]:
+        out: list[Any] = [0.0] * (nodes + 1)
+        rows, at = [], nodes
+        for element in elements:
+            v = (u[element.a - 1] if element.a else 0.0) - (u[element.b - 1] if element.b else 0.0)
+            dv = (du[element.a - 1] if element.a else 0.0) - (du[element.b - 1] if element.b else 0.0)
+            if element.kind == "R":
+                current = v / element.value
+            elif element.kind == "C":
+                current = element.value * dv
+            elif element.kind == "L":
+                current = u[at]
+                rows.append(element.value * du[at] - v)
+                at += 1
+            elif element.kind == "V":
+                current = u[at]
+                rows.append(v - element.value * element.law(t))  # type: ignore[misc]
+                at += 1
+            elif element.kind == "I":
+                current = element.value * element.law(t)  # type: ignore[misc]
+            else:
+                current = element.law(v)  # type: ignore[misc]
+            out[element.a] = out[element.a] + current
+            out[element.b] = out[element.b] - current
+        return [*out[1:], *rows]
+
+    return function
+
+
+def unknowns(elements: Sequence[Element]) -> list[str]:
+    """Names of the unknowns of a circuit."""
+    nodes = max(max(element.a, element.b) for element in elements)
+    branches = [f"i_{element.kind}{k}" for k, element in enumerate(elements) if element.kind in "LV"]
+    return [f"e{node}" for node in range(1, nodes + 1)] + branches
+
+
+def _spaces(matrix: Vector) -> tuple[Vector, Vector]:
+    """Orthonormal bases of what a matrix's rows span and of its null space, as columns."""
+    if not matrix.shape[0]:
+        return np.zeros((matrix.shape[1], 0)), np.eye(matrix.shape[1])
+    _, values, right = np.linalg.svd(matrix)
+    rank = int((values > RANK * max(values.max(initial=0.0), 1e-300)).sum())
+    return right[:rank].T, right[rank:].T
+
+
+class ReducedCircuit:
+    """A circuit reduced to an ordinary differential equation w' = phi(t, w), and its unknowns x(t, w).
+
+    Parameters
+    ----------
+    elements : sequence of Element
+        The circuit, in units in which its values are near 1.
+    """
+
+    def __init__(self, elements: Sequence[Element]) -> None:
+        self.nodes = max(max(element.a, element.b) for element in elements)
+        self.diodes = [element for element in elements if element.kind == "D"]
+        self.sources = [element for element in elements if element.kind in "VI"]
+        n = len(unknowns(elements))
+        self.E, self.G = np.zeros((n, n)), np.zeros((n, n))
+        self.D, self.S = np.zeros((n, len(self.diodes))), np.zeros((n, len(self.sources)))
+        at = self.nodes
+        for element in elements:
+            between = self._between(element, n)
+            if element.kind == "C":
+                self.E += element.value * np.outer(between, between)
+            elif element.kind == "R":
+                self.G += np.outer(between, between) / element.value
+            elif element.kind in "LV":
+                self.G[:, at] += between
+                self.G[at] -= between if element.kind == "L" else -between
+                if element.kind == "L":
+                    self.E[at, at] = element.value
+                else:
+                    self.S[at, self.sources.index(element)] = element.value
+                at += 1
+            elif element.kind == "I":
+                self.S[:, self.sources.index(element)] = -element.value * between
+            else:
+                self.D[:, self.diodes.index(element)] = between
+        self.Y, self.Z = _spaces(self.E)
+        H = self.Z.T @ (self.G + self.D @ self.D.T) @ self.Z
+        self.complement, self.W = _spaces(H.T)
+        self.B = self.W.T @ self.Z.T @ self.G @ self.Y
+        _, self.N = _spaces(self.B)
+        self.right = np.linalg.pinv(self.B)
+        self._guess = np.zeros(self.N.shape[1] + self.Z.shape[1])
+
+    @staticmethod
+    def _between(element: Element, n: int) -> Vector:
+        between = np.zeros(n)
+        if element.a:
+            between[element.a - 1] += 1.0
+        if element.b:
+            between[element.b - 1] -= 1.0
+        return between
+
+    @property
+    def index(self) -> int:
+        """Index of the circuit."""
+        return 2 if self.W.shape[1] else 1 if self.Z.shape[1] else 0
+
+    @property
+    def sound(self) -> bool:
+        """Whether the reduction goes through, by far: the circuit determines its unknowns."""
+        if self.W.shape[1] and np.abs(self.W.T @ self.Z.T @ self.D).max(initial=0.0) > 1e-9:
+            return False
+        for conductance in (1e-3, 1.0):
+            values = np.linalg.svd(self._matrix(np.full(len(self.diodes), conductance)), compute_uv=False)
+            if values.min(initial=1.0) < 1e-5 * values.max(initial=1.0):
+                return False
+        return True
+
+    @cached_property
+    def _left(self) -> Vector:
+        """What the equations that are left are combined with."""
+        return np.vstack([self.Y.T, self.complement.T @ self.Z.T])
+
+    def _matrix(self, slopes: Vector) -> Vector:
+        """Derivative of the equations that are left in w' and z."""
+        linear = self.G + (self.D * slopes) @ self.D.T
+        return np.hstack([self._left @ self.E @ self.Y @ self.N, self._left @ linear @ self.Z])
+
+    def solved(self, t: float, w: Vector) -> tuple[Vector, Vector]:
+        """w' and x at a time and w, by Newton's method that halves its steps."""
+        law = [float(element.law(t)) for element in self.sources]  # type: ignore[misc]
+        slope = [float(element.slope(t)) for element in self.sources]  # type: ignore[misc]
+        bound = self.right @ (self.W.T @ self.Z.T @ self.S)
+        fixed = self.Y @ (bound @ law + self.N @ w)
+        moving = self._left @ (self.E @ self.Y @ (bound @ slope) - self.S @ law)
+        size, states = self._guess.size, self.N.shape[1]
+
+        def rest(point: Vector) -> tuple[Vector, Vector, Vector]:
+            x = fixed + self.Z @ point[states:]
+            pairs = [element.tangent(v) for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
+            current, slopes = np.array(pairs).reshape(-1, 2).T
+            residual = self._left @ (
+                self.E @ self.Y @ self.N @ point[:states] + self.G @ x + self.D @ current
+            )
+            return residual + moving, x, slopes
+
+        point = self._guess
+        residual, x, slopes = rest(point)
+        for _ in range(MOST_ITERATIONS if size else 0):
+            step = np.linalg.solve(self._matrix(slopes), -residual)
+            part, before = 1.0, np.abs(residual).max()
+            residual, x, slopes = rest(point + step)
+            while np.abs(residual).max() > before + 1e-13 and part > 1e-9:
+                part *= 0.5
+                residual, x, slopes = rest(point + part * step)
+            point = point + part * step
+            if not self.diodes or np.abs(step).max() <= 1e-10 * (1.0 + np.abs(point).max()):
+                break
+        else:
+            if size:
+                raise ArithmeticError(f"Newton's method of the reference of a circuit stops at t={t:g}")
+        self._guess = point
+        return point[:states], x
+
+    def solution(self, w0: Vector, end: float) -> Callable[[Vector], Vector]:
+        """x at times of shape (K,), shape (K, n), by LSODA at a tight tolerance."""
+        if not self.N.shape[1]:
+            return lambda times: np.array([self.solved(float(t), w0)[1] for t in times])
+        run = solve_ivp(
+            lambda t, w: self.solved(t, w)[0], (0.0, end), w0, method="LSODA", rtol=TIGHT, atol=1e-2 * TIGHT,
+            dense_output=True,
+        )  # fmt: skip
+        if not run.success:
+            raise ArithmeticError(f"the reference of a circuit was not computed: {run.message}")
+        return lambda times: np.array([self.solved(float(t), run.sol(t))[1] for t in times])

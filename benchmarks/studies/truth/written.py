@@ -1,0 +1,177 @@
+"""DAEs as engineers write them, a function and a start, with a reference for its solution, and its judge."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
+from benchmarks.studies.truth.generated import Vector
+from benchmarks.studies.truth.solves import MARGIN, PATIENCE
+from dae_sdc.errors import DAEWarning
+from dae_sdc.registry import Registry
+
+Reference = Callable[[Vector], Vector]
+"""Values of all unknowns, shape (K, n), at times of shape (K,)."""
+
+
+OUTPUTS = 131
+"""Times of output between steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """Equations F(t, u, u') = 0 of a function, and the solution that they have.
+
+    Parameters
+    ----------
+    function : callable
+        F(t, u, du).
+    start : dict
+        Values of all unknowns by name, as they are given to ``ds.solve``.
+    end : float
+        Time at which the run ends; it starts at 0.
+    reference : callable
+        The solution, exact or of a second method.
+    slack : callable, optional
+        What the start leaves open of the solution, shape (K, n) at times of shape (K,): added to what the
+        tolerance allows.
+    """
+
+    function: Callable[[Any, Any, Any], Any]
+    start: dict[str, float]
+    end: float
+    reference: Reference
+    slack: Reference | None = None
+
+
+WAYS: Mapping[str, Callable[[Written], Mapping[str, Any]]] = {
+    "traced": lambda dae: {},
+    "untraced": lambda dae: {"trace": False},
+    "between": lambda dae: {"t_eval": np.linspace(0.0, dae.end, OUTPUTS)},
+    "nodes-3": lambda dae: {"nodes": 3},
+    "ida": lambda dae: {"sweeper": "ida"},
+}
+"""What ``ds.solve`` is told besides: nothing, so that it reads it; to call it; times of output; a method."""
+
+BY_DEFAULT = ("traced", "untraced", "between")
+"""The ways by the default method."""
+
+
+@dataclass(frozen=True)
+class WrittenFamily:
+    """A family of written DAEs.
+
+    Parameters
+    ----------
+    make : callable
+        make(seed, variant) -> Written.
+    variants : tuple of str
+        What each seed makes one DAE of.
+    per_seed : int
+        Seeds of the family for each of the study's.
+    tolerances : tuple of float
+        Tolerances that each DAE is solved to.
+    ways : tuple of str
+        Ways in which each DAE is solved.
+    """
+
+    make: Callable[[int, str], Written]
+    variants: tuple[str, ...]
+    per_seed: int = 1
+    tolerances: tuple[float, ...] = (1e-4, 1e-6, 1e-8)
+    ways: tuple[str, ...] = BY_DEFAULT
+
+
+WRITTEN: Registry[WrittenFamily] = Registry("family", "benchmarks.studies.truth.families")
+"""Every family of written DAEs by its name."""
+
+
+def held(
+    solution: Any, exact: Vector, rtol: float, *, scale: Vector | float = 1.0, slack: Vector | float = 0.0
+) -> Finding:
+    """Hold a solution against 100 rtol (1 + |u|) in every unknown at every time, whatever its index.
+
+    Parameters
+    ----------
+    solution : Solution
+        What came back.
+    exact : ndarray, shape (K, n)
+        What is right at its times.
+    rtol : float
+        The tolerance of the run.
+    scale : ndarray, shape (n,), or float
+        Size that counts as 1, of each unknown.
+    slack : ndarray, shape (K, n), or float
+        What is allowed besides.
+    """
+    steps = int(solution.stats["steps"])
+    error = np.abs(solution.u - exact)
+    allowed = MARGIN * rtol * (scale + np.abs(exact)) + slack
+    ratio = error / allowed
+    ratio = np.where(np.isfinite(ratio), ratio, np.inf)
+    worst = float(ratio.max(initial=0.0))
+    if worst <= 1.0:
+        return Finding(DONE, "", worst, steps, 1)
+    i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
+    first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
+    said = (
+        f"{solution.names[j]} is off by {error[i, j]:.2g} at t={solution.t[i]:.4g}, {worst:.3g} times what "
+        f"is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
+    )
+    told = f"; message: {solution.message}" if solution.message else ""
+    return Finding(WRONG, said + told, worst, steps, 1)
+
+
+def solved(
+    equations: Any,
+    reference: Reference,
+    *,
+    end: float,
+    rtol: float,
+    scale: Vector | float = 1.0,
+    slack: Reference | None = None,
+    **options: Any,
+) -> Finding:
+    """What comes of a run to a tolerance.
+
+    Parameters
+    ----------
+    equations : object
+        Function or problem.
+    reference : callable
+        Its solution.
+    end, rtol : float
+        End and tolerance of the run.
+    scale, slack : ndarray or float, callable
+        As in :func:`held`, and of :class:`Written`.
+    **options
+        Further arguments of ``ds.solve``.
+
+    Returns
+    -------
+    Finding
+        A wrong number that comes with a warning of dae_sdc is refused: its user was told.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        solution = ds.solve(equations, t_end=end, rtol=rtol, time_limit=PATIENCE, **options)
+    doubts = [str(warning.message) for warning in caught if issubclass(warning.category, DAEWarning)]
+    for warning in caught:
+        if not issubclass(warning.category, DAEWarning):
+            warnings.warn(warning.message, stacklevel=2)
+    steps = int(solution.stats["steps"])
+    if not solution.success:
+        return Finding(FAILED, solution.message, steps=steps, solves=1)
+    if abs(solution.t[-1] - end) > 1e-12 * abs(end):
+        return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
+    allowance = 0.0 if slack is None else slack(solution.t)
+    finding = held(solution, reference(solution.t), rtol, scale=scale, slack=allowance)
+    if finding.outcome == WRONG and doubts:
+        return replace(finding, outcome=REFUSED, message=f"warned, {'; '.join(doubts)}; {finding.message}")
+    return finding
