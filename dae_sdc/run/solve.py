@@ -49,7 +49,6 @@ from dae_sdc.run.adaptive import (
     locate,
     stops_of,
 )
-from dae_sdc.run.code import code_digest
 from dae_sdc.run.description import (
     Setup,
     SolveOptions,
@@ -228,6 +227,8 @@ def _text(value: Any) -> str:
     if isinstance(value, Event):
         return _text([value.function, value.terminal, value.direction, value.name])
     name = value if callable(value) else type(value)
+    from dae_sdc.run.code import code_digest
+
     return f"{getattr(name, '__qualname__', '')} {code_digest(value)}".strip()
 
 
