@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from functools import cache, reduce
 from itertools import pairwise
 from math import comb, factorial
@@ -10,6 +11,7 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import names_given
@@ -58,6 +60,15 @@ DIFFERENCES = (
 POINTS_OF_PATTERN = 3
 """Number of points near the given one at which entries of the Jacobian are sought."""
 
+LARGEST_DENSE = 100
+"""Number of unknowns above which points where F = 0 are not sought, and no matrix is dense."""
+
+MOST_CORRECTIONS = 12
+"""Steps of Newton's method to a point at which F = 0."""
+
+HELD = 1e-9
+"""Distance from such a point, in sizes of the unknowns, that counts as none."""
+
 NEGLIGIBLE_ENTRY = 1e-13
 """Entry, relative to the largest of its equation, up to which it counts as 0."""
 
@@ -93,6 +104,58 @@ def beside(problem: ProblemDAE, u: Vector, number: int) -> Vector:
     return found
 
 
+def dense(matrix: npt.ArrayLike) -> Vector:
+    """A matrix as an array."""
+    found: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
+    return found
+
+
+def where_they_hold(
+    problem: ProblemDAE, t: float, u: Vector, du: Vector, distances: Any = None
+) -> tuple[Vector, Vector]:
+    """States and rates on a curve near u(t + s) = u + s u' along which F = 0, for the distances s.
+
+    Elsewhere Jacobians of equations with factors that depend on u hold the derivatives of these times F, and
+    what equations in other combinations would not show. The curve is a polynomial with a coefficient more
+    than distances, the nearest by Newton's method; the given line where that finds none, or n is large.
+
+    Returns
+    -------
+    u, du : ndarray, shape (K, n)
+        States and rates; of shape (n,) without ``distances``.
+    """
+    n, first = problem.n, problem.n_diff
+    places = np.zeros(1) if distances is None else distances
+    unit = float(np.abs(places).max()) or 1.0
+    powers = np.arange(len(places) + 1)
+    values = (places[:, None] / unit) ** powers
+    rates = powers * (places[:, None] / unit) ** np.maximum(powers - 1, 0) / unit
+    size = np.asarray(problem.nominal, dtype=np.float64) + np.abs(u)
+    x = np.zeros((len(powers), n))
+    x[0], x[1] = u, unit * du
+    line = x.copy()
+    for _ in range(MOST_CORRECTIONS if n * len(places) <= LARGEST_DENSE else 0):
+        rows, left = [], []
+        for at, rate, s in zip(values, rates, places.tolist(), strict=True):
+            state, slope = attach(at @ x, first), attach(rate @ x, first)
+            halves = linearize(problem, state, slope, t + s, accurate=True)
+            stiffness, mass = dense(halves.stiffness) * size, dense(halves.mass) * size
+            own = np.concatenate([a * stiffness + r * mass for a, r in zip(at, rate, strict=True)], axis=1)
+            norms = np.maximum(np.linalg.norm(own, axis=1), np.finfo(float).tiny)
+            rows.append(own / norms[:, None])
+            left.append(np.array(problem.evaluate(state, slope, t + s)) / norms)
+        defect = np.concatenate(left)
+        if not np.isfinite(defect).all() or not np.isfinite(rows).all():
+            break
+        if np.abs(defect).max() <= HELD:
+            line = x
+            break
+        change = np.linalg.lstsq(np.concatenate(rows), defect, rcond=TERM_ROUND_OFF)[0]
+        x = x - size * change.reshape(x.shape)
+    found = values @ line, rates @ line
+    return found if distances is not None else (found[0][0], found[1][0])
+
+
 def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
     """Entries of dF/du' and dF/du near a state and time, relative to the largest of each equation.
 
@@ -110,7 +173,7 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
     mass, stiffness : csr_matrix, shape (n, n)
         Entries that are not 0 at one of the points.
     here : tuple of csr_matrix
-        Both matrices at the given time, where entries that matter for derivatives may vanish.
+        Both matrices at the given time where F = 0, where entries that matter for derivatives may vanish.
 
     Raises
     ------
@@ -137,7 +200,13 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
     pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
-    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in found[0])
+    held = found[0]
+    with suppress(DAEError):
+        slope = np.sin(1.0 + 3.0 * np.arange(n))
+        place, slope = where_they_hold(problem, t, u + beside(problem, u, 0), slope)
+        halves = linearize(problem, attach(place, first), attach(slope, first), t, accurate=True)
+        held = (sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness))
+    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in held)
     return pair[0], pair[1], (here[0], here[1])
 
 

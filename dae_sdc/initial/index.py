@@ -11,7 +11,15 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, require_number
-from dae_sdc.initial.differentiated import DIFFERENCES, beside, offsets_of, patterns_near
+from dae_sdc.initial.differentiated import (
+    DIFFERENCES,
+    LARGEST_DENSE,
+    beside,
+    dense,
+    offsets_of,
+    patterns_near,
+    where_they_hold,
+)
 from dae_sdc.initial.jets import Integers
 
 
@@ -35,7 +43,7 @@ class IndexSearch:
     """
 
     points: int = 3
-    largest_dense: int = 100
+    largest_dense: int = LARGEST_DENSE
     dependent: float = 1e-7
     constant: float = 1e-9
     reached: float = 1e-5
@@ -178,10 +186,12 @@ def _pencil(
     place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
     near = t if at_start else t + 0.1 * number * require_number("dt", problem.dt)
     try:
+        if not at_start:
+            place, slope = where_they_hold(problem, near, place, slope)
         halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
     except DAEError:
         return None
-    mass, stiffness = (_dense(half) for half in (halves.mass, halves.stiffness))
+    mass, stiffness = (dense(half) for half in (halves.mass, halves.stiffness))
     rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=1)[:, None]
     return (mass / rows, stiffness / rows) if (rows > 0.0).all() else None
 
@@ -228,14 +238,15 @@ def _known_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> npt.ND
     slope = np.sin(1.0 + 3.0 * np.arange(n))
     distances = 0.1 * difference.step * np.arange(-difference.pairs, difference.pairs + 1)
     halves = []
-    for s in distances.tolist():
-        state, rate = attach(u + beside(problem, u, 0) + s * slope, first), attach(slope, first)
-        try:
-            halves.append(linearize(problem, state, rate, t + s, accurate=True))
-        except DAEError:
-            return np.zeros(n, dtype=bool)
-    mass = np.array([_dense(half.mass) for half in halves])
-    stiffness = np.array([_dense(half.stiffness) for half in halves])
+    try:
+        states, rates = where_they_hold(problem, t, u + beside(problem, u, 0), slope, distances)
+        for s, state, rate in zip(distances.tolist(), states, rates, strict=True):
+            place, change = attach(state.copy(), first), attach(rate.copy(), first)
+            halves.append(linearize(problem, place, change, t + s, accurate=True))
+    except DAEError:
+        return np.zeros(n, dtype=bool)
+    mass = np.array([dense(half.mass) for half in halves])
+    stiffness = np.array([dense(half.stiffness) for half in halves])
     spacing = 0.1 * difference.step if times else 1.0
     polynomials = np.polynomial.polynomial.polyvander(distances / spacing, len(halves) - 1)
     taylor = np.linalg.inv(polynomials)[: times + 1] / spacing ** np.arange(times + 1)[:, None]
@@ -257,9 +268,4 @@ def _kernel(matrix: Vector, size: float | None = None) -> Vector:
     """An orthonormal basis of what a square matrix maps to 0, in units of a size, by default its own."""
     _, values, right = np.linalg.svd(matrix)
     found: Vector = right[values <= SEARCH.dependent * (values[0] if size is None else size)].T
-    return found
-
-
-def _dense(matrix: npt.ArrayLike) -> Vector:
-    found: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
     return found
