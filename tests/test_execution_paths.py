@@ -221,7 +221,7 @@ def test_kinks_are_no_switches():
         flow = (x - y) * y if x - y > 0.0 else 0.0  # both vanish at the border
         return [du[0] - flow, du[1] - (y if y > 1.0 else y**2)]
 
-    assert read(problem(kinks, 1, 1)).problem.form.borders is None
+    assert read(problem(kinks, 1, 1)).problem.form.jumps is None
 
 
 def test_a_problem_with_switches_of_its_own_keeps_them():

@@ -150,6 +150,8 @@ def test_a_run_that_fails_says_what_is_known_of_the_index():
 
     found = ds.solve(ends, u0={"x": 1.0, "v": -0.5, "force": -0.25}, t_end=2.0)
     assert not found.success
+    assert found.message.endswith("index 3 reduced to 1 first; reduce=False solves the equations as they are")
+    found = ds.solve(ends, u0={"x": 1.0, "v": -0.5, "force": -0.25}, t_end=2.0, reduce=False)
     assert found.message.endswith("index 3 is found, with 'force' of index 3, 'v' of index 2")
 
 

@@ -508,4 +508,7 @@ def test_a_start_typed_in_eight_digits_is_moved_onto_the_constraints(
     energy = (v**2 + w**2) / 2 + 9.81 * y
     assert abs(energy - energy[0]).max() <= 100 * rtol * (1.0 + abs(energy[0]))
     follows = v**2 + w**2 - 9.81 * y
-    assert (abs(m - follows) <= 100 * rtol * (1.0 + abs(follows))).all()
+    error = (abs(m - follows) / (1.0 + abs(follows))).max()
+    told = re.search(r"u\[4\].* of index 3: errors up to (\S+) of their sizes", solution.message)
+    assert error <= (30 * rtol if told is None else 3.0 * float(told[1]))
+    assert told is None or "trace" in ways

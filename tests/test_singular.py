@@ -321,7 +321,7 @@ def test_quasilinear_equations_tell_time_place_and_rank(sweeper: str) -> None:
     assert not stopped.success and stopped.t[-1] < 0.5 * np.pi
     assert place(stopped.message) == pytest.approx(0.5 * np.pi, abs=1e-5)
     regular = ds.solve("rigid-slider-crank", sweeper=sweeper, rtol=1e-4, singular="stop", t_end=0.5)
-    assert regular.success and regular.message == ""
+    assert regular.success and "rank" not in regular.message
 
 
 # --- the parts

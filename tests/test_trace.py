@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -394,14 +395,8 @@ def of_late_times(self, u, du, t):
 )
 def test_equations_are_compared_with_the_function_along_the_run(settings, tmp_path):
     own, out = problem(of_late_times, 1, 1), tmp_path / "run.npy"
-    reason = (
-        r"Own.eval_f was read wrongly: 'equation 0' is .* near the solution at t=.*; solve with trace=False"
-    )
-    with pytest.raises(InputError, match=reason):
-        ds.solve(own, u0=[0.0, 0.0], t_end=1.0, out=out, **settings)
-    assert not out.exists()
+    reason = r"solved with the function called: Own.eval_f was read wrongly: 'equation 0' is .* near the"
+    called = ds.solve(own, u0=[0.0, 0.0], t_end=1.0, out=out, **settings)
+    assert called.success and re.search(reason, called.message) and out.exists()
     if "rtol" in settings:
-        called = ds.solve(own, u0=[0.0, 0.0], t_end=1.0, trace=False, **settings)
-        assert called.success and called.u[-1, 0] == pytest.approx(
-            called.t[-1] + called.t[-1] - 0.3, rel=1e-4
-        )
+        assert called.u[-1, 0] == pytest.approx(called.t[-1] + called.t[-1] - 0.3, rel=1e-4)

@@ -108,7 +108,7 @@ class Event:
     --------
     >>> end = ds.Event(lambda u, t: u[0], terminal=True, name="lowest point")
     >>> solution = ds.solve("pendulum", rtol=1e-8, events=[end])
-    >>> solution.message, bool(abs(solution.u[-1, 0]) < 1e-10)
+    >>> solution.message.partition(";")[0], bool(abs(solution.u[-1, 0]) < 1e-10)
     ("the run ended at event 'lowest point' at t=0.5922624305", True)
     """
 

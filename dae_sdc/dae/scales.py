@@ -117,6 +117,8 @@ class Scales:
         Whether sizes follow the solution.
     seen : ndarray, shape (n,)
         Largest absolute values so far, without floors; followed if ``watched``.
+    errors : ndarray, shape (n,)
+        Largest estimated errors of accepted steps, where unknowns are held to less than the tolerance.
 
     References
     ----------
@@ -135,6 +137,7 @@ class Scales:
         self.time, self.rate, self.begun = 1.0, 1.0, False
         self.least_rate = 0.0
         self.returns = 0
+        self.errors = np.zeros(n)
         self.seen, self.watched = np.zeros(n), False
         self._floors, self._least, self._hidden = np.zeros(n), np.zeros(n), np.zeros(n)
         self._earlier = np.zeros(n)
@@ -154,6 +157,7 @@ class Scales:
         """
         time, expected = balance.time, balance.sizes
         self.time, self.rate, self.begun = time, 1.0 / time, True
+        self.errors[:] = 0.0
         if not self.running:
             np.divide(self.unknowns, time, out=self.rates)
             return

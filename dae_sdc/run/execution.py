@@ -126,6 +126,7 @@ class Execution:
     pause: float = PAUSE
     singular: str = ""
     sizes: str = ""
+    errors: str = ""
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
     automatic: bool = False
@@ -178,6 +179,9 @@ class Execution:
             self.sharing = f"serial: '{self.setup.label['sweeper']}' on one rank has nothing to share"
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
+            if self.count is None and self.given.rtol is not None:
+                problem = _sweepers(controller)[0].level.prob
+                self.errors = less_accurate(problem, float(self.given.rtol))
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -290,7 +294,10 @@ class Execution:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
                 put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
-            if not self.check_in(GRACE):  # the others wait for what this rank will not send
+            together = self.check_in(GRACE)
+            if (
+                isinstance(error, SystemExit) and not together
+            ):  # the others wait for what this rank will not send
                 end_job(f"{type(error).__name__}: {error}")
             raise
         return ""
@@ -308,7 +315,7 @@ class Execution:
         if problem.index is None:
             return "; the index of the equations is not known"
         if problem.index < 2:
-            return ""
+            return f"; {self.started}" if "reduce=False" in self.started else ""
         how = "found" if equations or hasattr(problem, "form") else "declared"
         names: dict[int, list[str]] = {}
         for name, index in zip(problem.names, problem.variable_index, strict=True):
@@ -399,7 +406,10 @@ class Execution:
         if located is not None:
             located.settle(between)
         of_events = () if located is None else (located.message, located.remark)
-        remarks = (*of_events, self.singular, self.sizes, self.started, self.less_accurate(t, sizes))
+        largest = np.abs(u).max(axis=0) if sizes is None else sizes
+        if self.errors and self.hidden_constraints(largest) is not None:
+            self.errors = ""  # values that follow from hidden constraints are exact
+        remarks = (*of_events, self.singular, self.sizes, self.started, self.errors)
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -450,16 +460,6 @@ class Execution:
         elif self.t_eval is not None:
             solution = solution.at(self.t_eval)
         return _not_empty(solution if self.keeps else replace(solution, dense=None), problem, self.u0, t0)
-
-    def less_accurate(self, t: Vector, sizes: Vector | None) -> str:
-        """Which unknowns are held to less than the tolerance, where hidden constraints are not known."""
-        rtol, on_manifold = self.given.rtol, getattr(self.setup.sweeper_class, "on_manifold", False)
-        if rtol is None or on_manifold or self.count is not None or len(t) < 2:
-            return ""
-        largest = np.ones(self.setup.problem.n) if sizes is None else sizes
-        if self.hidden_constraints(largest) is not None:
-            return ""
-        return less_accurate(self.setup.problem, float(rtol), float(np.median(np.diff(t))))
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""

@@ -198,7 +198,7 @@ def _of_function(options: SolveOptions) -> Prepared:
     by_names = isinstance(options.u0, Mapping) or is_made_consistent(options)
     # The library's own starts are consistent.
     of_library = options.u0 is None and _class_of(found).__module__.startswith("dae_sdc.problems.")
-    checked = is_of_user(found) and found.index not in (None, 0, 1)
+    checked = is_of_user(found) and isinstance(found.index, int) and found.index > 1
     if settled and not by_names and not checked and (of_library or not has_hidden_constraints(found)):
         return Prepared(options)
     own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}

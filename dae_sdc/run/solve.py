@@ -193,7 +193,7 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
         with limited():
             made = prepare(given)
         digest = made.digest()
-    except BaseException as error:  # sys.exit in a function of one rank must end the others too
+    except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
     found = comm.allgather((failure is not None, digest, ends, _asked(given)))
@@ -210,9 +210,25 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
     raise InputError("the ranks were given different equations or starts; give all of them the same")
 
 
+_OF_PROBLEM = ("problem", "u0", "guesses", "fixed")
+"""Options that ranks compare by the problem and the start that are made of them."""
+
+
 def _asked(given: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
-    silent = ("comm", "progress", "out", "checkpoint", "every", "resume", "problem", "u0", "guesses", "fixed")
+    silent = (
+        "comm",
+        "progress",
+        "hooks",
+        "out",
+        "checkpoint",
+        "every",
+        "resume",
+        "problem",
+        "u0",
+        "guesses",
+        "fixed",
+    )
     return {name: _text(value) for name, value in given.chosen(without=silent).items()}
 
 

@@ -50,8 +50,7 @@ FACTOR, LEAST_STEP, NOISE, ROUNDING = (
 )
 COUNT = residual_check.DIRECTIONS
 
-TIME_PART_AT_INDEX_3 = tolerance.SETTINGS.time_part_at_index_3
-TIME_PART, TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part, tolerance.SETTINGS.time_part_at_index_4
+TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 KEPT_RATE = scales.SETTINGS.kept_rate
 
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
@@ -73,7 +72,7 @@ class StagesMemory(ctypes.Structure):
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(
-            ctypes.c_double, "rtol rate least_rate high"
+            ctypes.c_double, "rtol rate least_rate part high"
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
@@ -614,7 +613,7 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
         allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
-            part = TIME_PART_AT_INDEX_4 if k > 2 else TIME_PART_AT_INDEX_3 if a.highest > 1 else TIME_PART
+            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
             factor *= a.high * max(min(1.0, part * h * a.rate) ** k, a.rtol)
             if k > 2:
                 factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
@@ -824,7 +823,8 @@ class MachineStages(Simultaneous):
         if weights.atol is not None:
             own["atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
         memory = self._memory
-        memory.atol, memory.rtol, memory.high = 0, weights.rtol, weights.high
+        memory.atol, memory.rtol = 0, weights.rtol
+        memory.part, memory.high = weights.part, weights.high
         memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
         tell_addresses(memory, own)
         self._weights, self._of_weights = weights, own

@@ -336,6 +336,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
                 error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and (first or self._repeated):
                 error = stages.estimate_error(t0, h, first, True)
+        if error <= 1.0 and not first:
+            self._weights.see(stages.error)
         stages.count()
         self.outcome = Outcome(
             solved=status == SOLVED,

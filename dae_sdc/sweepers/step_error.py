@@ -300,6 +300,8 @@ class StepError:
         solves.niter += 1
         size = self.norm(error)
         if size < 1.0:
+            if not self.first:
+                self._rule.see(error)
             return size, 0
         if self.first or self._rejected_at == time:
             error = np.where(self._kept, error, made.solve(made.mass(error)))

@@ -44,14 +44,14 @@ class ToleranceSettings:
         Relative change in a first step, in units of eps, above which it is not by round-off alone.
     changes_in_interval : float
         How many times a solution is assumed to change by its size in the interval before a step is known.
-    time_part, time_part_at_index_3, time_part_at_index_4 : float
-        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, at
-        index 2, in equations of index 3 and from index 4 on.
+    time_part, time_part_let_go, time_part_at_index_4 : float
+        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, in
+        equations of index 2, in others and below ``finest_at_index_2``, and for unknowns from index 4 on.
     share_at_index_2 : float
         Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
         their error at the end of a step has the order of the estimate, not that of the method.
     finest_at_index_2 : float
-        Smallest relative tolerance of unknowns of index 2; below, rounding divided by the step is larger.
+        Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
     told_from : float
         Errors of unknowns of a higher index, in units of rtol, from which on a run tells of them.
     """
@@ -64,9 +64,9 @@ class ToleranceSettings:
     visible_change: float = 10.0
     changes_in_interval: float = 16.0
     time_part: float = 0.5
-    time_part_at_index_3: float = 0.125
+    time_part_let_go: float = 0.125
     share_at_index_2: float = 0.25
-    finest_at_index_2: float = 1e-10
+    finest_at_index_2: float = 1e-9
     told_from: float = 30.0
     time_part_at_index_4: float = 0.5
 
@@ -136,8 +136,7 @@ def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS)
         Relative round-off of the equations, or their noise.
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
-    least = 10.0 * round_off * (max(1.0, factor) if index > 1 else 1.0)
-    return max(least / (rtol * factor), part * min(0.03, 0.01 / factor))
+    return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
 def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
@@ -314,35 +313,31 @@ class Tolerance:
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
-        counted, high = np.ones(size), 1.0
-        if exponents.max(initial=0) == 1:
-            counted[exponents == 1] = min(1.0, self.rtol / SETTINGS.finest_at_index_2)
-            high = max(1.0, SETTINGS.share_at_index_2 * factor)
+        counted, highest = np.ones(size), int(exponents.max(initial=0))
+        part, high = SETTINGS.time_part_let_go, 1.0
+        if highest == 1 and self.rtol >= SETTINGS.finest_at_index_2:
+            part, high = SETTINGS.time_part, max(1.0, SETTINGS.share_at_index_2 * factor)
         if self.left_out:
             counted[[name in self.left_out for name in problem.names[:size]]] = 0.0
-        return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, high)
+        return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, part, high)
 
 
-def less_accurate(problem: ProblemDAE, rtol: float, h: float) -> str:
-    """Which unknowns a run with steps of size h has held to less than ``rtol``, and to what; empty if none.
+def less_accurate(problem: ProblemDAE, rtol: float) -> str:
+    """Which unknowns a run has held to less than ``rtol``, and to what by its error estimates; empty if none.
 
     Those of index 3 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`, and those of
     index 2 below the smallest tolerance that rounding allows these.
     """
-    indices = np.array(problem.variable_index)
-    highest = int(indices.max(initial=1))
-    if highest == 2:
-        held = SETTINGS.finest_at_index_2
-    else:
-        share = SETTINGS.time_part_at_index_3 * h * problem.run_scales.rate
-        held = min(1.0, rtol * max(1.0, share ** (1 - highest) if share > 0.0 else 1.0))
-    if highest < 2 or held <= SETTINGS.told_from * rtol:
+    scales, indices = problem.run_scales, np.array(problem.variable_index)
+    parts = np.where(indices > 1, scales.errors / np.maximum(1.0, scales.unknowns), 0.0)
+    loose = np.flatnonzero(parts > SETTINGS.told_from * rtol)
+    if not loose.size:
         return ""
-    names = [problem.names[j] for j in np.flatnonzero(indices == highest).tolist()]
+    names = [problem.names[j] for j in loose[np.argsort(-parts[loose], kind="stable")].tolist()]
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return (
-        f"unknowns of index {highest} ({shown}) are held to {held:.1g} of their size only, not to "
-        f"rtol={rtol:g}; reduce the index for more"
+        f"{shown} of index {int(indices[loose].max())}: errors up to {parts.max():.1g} of their sizes, more "
+        f"than rtol={rtol:g}; reduce the index for more accuracy"
     )
 
 
@@ -368,10 +363,12 @@ class Weights:
     exponents : ndarray of int, shape (n,)
         k - 1 for an unknown of index k.
     counted : ndarray, shape (n,)
-        1, or 0 for an unknown that is left out, or less than 1 for one that is held less tightly.
+        1, or 0 for an unknown that is left out.
     scales : Scales
         Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
         than the n first ones, which have weights.
+    part : float
+        The time in which the solution changes by its size, in units of tau, see :class:`ToleranceSettings`.
     high : float
         Factor of the weights of unknowns of index 2 in equations of that index.
 
@@ -382,17 +379,24 @@ class Weights:
     """
 
     def __init__(
-        self, atol: Vector | None, rtol: float, exponents: Any, counted: Vector, scales: Scales, high: float
+        self,
+        atol: Vector | None,
+        rtol: float,
+        exponents: Any,
+        counted: Vector,
+        scales: Scales,
+        part: float = SETTINGS.time_part,
+        high: float = 1.0,
     ) -> None:
-        self.atol, self.rtol, self.scales, self.high = atol, rtol, scales, high
+        self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
         size = len(counted)
         self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
         self._seen = scales.seen[:size]
         self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = _places(exponents == exponents.min())
         self.exponents, self.counted = exponents, counted
-        self._highest = int(exponents.max(initial=0))
-        self._all_count = bool((counted == 1.0).all())
+        self._lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
+        self._all_count = bool(counted.all())
         self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
@@ -427,6 +431,12 @@ class Weights:
             changes = np.divide(du[slow], sizes, out=sizes)
             scales.see_rate(sqrt(changes @ changes / len(changes)))
         self._write(self._sizes, h, out)
+
+    def see(self, error: Vector) -> None:
+        """Keep the estimated errors of an accepted step if unknowns are held to less than the tolerance."""
+        if self._lets_go:
+            seen = self.scales.errors[: len(error)]
+            np.maximum(seen, np.abs(error), out=seen)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
@@ -481,9 +491,7 @@ class Weights:
         np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
-            part, first = SETTINGS.time_part, 1.0
-            if self._highest > 1:
-                part = SETTINGS.time_part_at_index_3
+            part, first = self.part, 1.0
             if k > 2:
                 part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
             out[where] *= (
