@@ -356,15 +356,8 @@ def test_the_residuals_of_a_whole_run_are_counted_exactly(
             return BatchedDecay.residual_nodes(self, u, du, t)
 
         Counted.residual_nodes = residual_nodes
-    made: list[ProblemDAE] = []
-
-    class Watched(Counted):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(**settings)
-            made.append(self)
-
-    assert solve(Watched, dt=0.1, t_end=0.3, trace=False).success
-    assert calls == sum(P.work_counters["rhs"].niter for P in made) > 0
+    solution = solve(Counted, dt=0.1, t_end=0.3, trace=False)
+    assert calls == solution.stats["rhs"] > 0
 
 
 # --- names and shapes -----------------------------------------------------------------------------

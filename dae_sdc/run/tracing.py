@@ -290,7 +290,8 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
         return reading
     why = "its index is not found"
     try:
-        found = index_of(problem, time, start) if np.isfinite(start).all() else None
+        with uncounted(problem):
+            found = index_of(problem, time, start) if np.isfinite(start).all() else None
     except Exception as error:  # of a function that is not made for values beside the start
         found = None
         why = f"{why} ({type(error).__name__} beside the start: {shown(str(error))})"
