@@ -11,16 +11,16 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError, EvaluationError, InputError, require_number
+from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
+from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
@@ -60,15 +60,6 @@ DIFFERENCES = (
 POINTS_OF_PATTERN = 3
 """Number of points near the given one at which entries of the Jacobian are sought."""
 
-LARGEST_DENSE = 100
-"""Number of unknowns above which points where F = 0 are not sought, and no matrix is dense."""
-
-MOST_CORRECTIONS = 12
-"""Steps of Newton's method to a point at which F = 0."""
-
-HELD = 1e-9
-"""Distance from such a point, in sizes of the unknowns, that counts as none."""
-
 NEGLIGIBLE_ENTRY = 1e-13
 """Entry, relative to the largest of its equation, up to which it counts as 0."""
 
@@ -97,116 +88,45 @@ def weights_of(order: int, forward: bool = False) -> Vector:
     return found
 
 
-def beside(problem: ProblemDAE, u: Vector, number: int) -> Vector:
-    """A small displacement of a state, shape (n,), different in every entry and for every ``number``."""
-    size = np.asarray(problem.nominal, dtype=np.float64) + np.abs(u)
-    found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
-    return found
-
-
-def dense(matrix: npt.ArrayLike) -> Vector:
-    """A matrix as an array."""
-    found: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
-    return found
-
-
-def where_they_hold(
-    problem: ProblemDAE, t: float, u: Vector, du: Vector, distances: Any = None
-) -> tuple[Vector, Vector]:
-    """States and rates on a curve near u(t + s) = u + s u' along which F = 0, for the distances s.
-
-    Elsewhere Jacobians of equations with factors that depend on u hold the derivatives of these times F, and
-    what equations in other combinations would not show. The curve is a polynomial with a coefficient more
-    than distances, the nearest by Newton's method; the given line where that finds none, or n is large.
-
-    Returns
-    -------
-    u, du : ndarray, shape (K, n)
-        States and rates; of shape (n,) without ``distances``.
-    """
-    n, first = problem.n, problem.n_diff
-    places = np.zeros(1) if distances is None else distances
-    unit = float(np.abs(places).max()) or 1.0
-    powers = np.arange(len(places) + 1)
-    values = (places[:, None] / unit) ** powers
-    rates = powers * (places[:, None] / unit) ** np.maximum(powers - 1, 0) / unit
-    size = np.asarray(problem.nominal, dtype=np.float64) + np.abs(u)
-    x = np.zeros((len(powers), n))
-    x[0], x[1] = u, unit * du
-    line = x.copy()
-    for _ in range(MOST_CORRECTIONS if n * len(places) <= LARGEST_DENSE else 0):
-        rows, left = [], []
-        for at, rate, s in zip(values, rates, places.tolist(), strict=True):
-            state, slope = attach(at @ x, first), attach(rate @ x, first)
-            halves = linearize(problem, state, slope, t + s, accurate=True)
-            stiffness, mass = dense(halves.stiffness) * size, dense(halves.mass) * size
-            own = np.concatenate([a * stiffness + r * mass for a, r in zip(at, rate, strict=True)], axis=1)
-            norms = np.maximum(np.linalg.norm(own, axis=1), np.finfo(float).tiny)
-            rows.append(own / norms[:, None])
-            left.append(np.array(problem.evaluate(state, slope, t + s)) / norms)
-        defect = np.concatenate(left)
-        if not np.isfinite(defect).all() or not np.isfinite(rows).all():
-            break
-        if np.abs(defect).max() <= HELD:
-            line = x
-            break
-        change = np.linalg.lstsq(np.concatenate(rows), defect, rcond=TERM_ROUND_OFF)[0]
-        x = x - size * change.reshape(x.shape)
-    found = values @ line, rates @ line
-    return found if distances is not None else (found[0][0], found[1][0])
-
-
-def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Entries of dF/du' and dF/du near a state and time, relative to the largest of each equation.
+def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
+    """Entries of dF/du' and dF/du near a start, relative to the largest of each equation.
 
     Parameters
     ----------
-    problem : ProblemDAE
-        The equations.
-    t : float
-        Time.
-    u : ndarray, shape (n,)
-        State; entries are sought at :data:`POINTS_OF_PATTERN` points near it.
+    near : Neighbourhood
+        The equations; entries are sought at :data:`POINTS_OF_PATTERN` points.
 
     Returns
     -------
     mass, stiffness : csr_matrix, shape (n, n)
         Entries that are not 0 at one of the points.
     here : tuple of csr_matrix
-        Both matrices at the given time where F = 0, where entries that matter for derivatives may vanish.
+        Both matrices at the start's time where F = 0, where entries that matter for derivatives may vanish.
 
     Raises
     ------
     InputError
         If the equations have no values at any of the points.
     """
-    n, first = problem.n, problem.n_diff
-    found: list[Any] = []
+    pairs: list[tuple[Any, Any]] = []
     for number in range(POINTS_OF_PATTERN):
-        place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-        near = t + 0.1 * number * require_number("dt", problem.dt)
-        try:
-            halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
-        except DAEError:
-            continue
-        found.append((sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness)))
-    if not found:
+        with suppress(DAEError):
+            mass, stiffness = near.halves(near.later(number), *near.point(number))
+            pairs.append((sparse.csr_matrix(mass), sparse.csr_matrix(stiffness)))
+    if not pairs:
         raise InputError(
-            f"the equations of {type(problem).__name__} have no values near the given ones at t={t:.6g}; "
-            f"give others"
+            f"the equations of {type(near.problem).__name__} have no values near the given ones at "
+            f"t={near.t:.6g}; give others"
         )
-    sizes = [abs(mass) + abs(stiffness) for mass, stiffness in found]
+    sizes = [abs(mass) + abs(stiffness) for mass, stiffness in pairs]
     largest = sum(sizes).max(axis=1).toarray().ravel()
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
-    pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
-    held = found[0]
+    pair = [_largest(parts, largest) for parts in zip(*pairs, strict=True)]
+    held: tuple[Any, Any] = pairs[0]
     with suppress(DAEError):
-        slope = np.sin(1.0 + 3.0 * np.arange(n))
-        place, slope = where_they_hold(problem, t, u + beside(problem, u, 0), slope)
-        halves = linearize(problem, attach(place, first), attach(slope, first), t, accurate=True)
-        held = (sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness))
-    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in held)
+        held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0)))
+    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ sparse.csr_matrix(half)) for half in held)
     return pair[0], pair[1], (here[0], here[1])
 
 
@@ -249,7 +169,9 @@ class ProblemJets:
         self._forward, self._shortened = forward, 1.0
         self.problem, self.t, self.title = problem, t, type(problem).__name__
         n = self.unknowns = problem.n
-        mass, stiffness, here = patterns_near(problem, t, u)
+        near = Neighbourhood(problem, t, u)
+        self._sizes = near.sizes
+        mass, stiffness, here = patterns_near(near)
         self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
         found = offsets_of(problem, mass, stiffness, here)
         self.whole = found is None
@@ -274,7 +196,7 @@ class ProblemJets:
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = names_given(problem, "invariant_names") if self.invariants is not None else ()
-        self._added = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
+        self._added = self._not_among(stiffness, mass, near) if extra else np.zeros(0, dtype=np.int64)
         extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
         self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
@@ -284,27 +206,27 @@ class ProblemJets:
         self._column = np.full((self._highest + 2, n), -1, dtype=np.int64)
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
         self.usually_free: tuple[int, ...] = ()
-        self.stages = tuple(self._with_invariants(stages, len(extra), d, u))
+        self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
 
-    def _not_among(self, stiffness: Any, mass: Any, u: Vector) -> Integers:
+    def _not_among(self, stiffness: Any, mass: Any, near: Neighbourhood) -> Integers:
         """Numbers of the invariants that are no equations of the problem, by their gradients near a state."""
         assert self.invariants is not None
         problem: Any = self.problem
-        own = problem.invariants_jacobian(attach(u + beside(self.problem, u, 0), problem.n_diff), self.t)
-        own = np.asarray(sparse.csr_matrix(own).toarray())
+        gradients = problem.invariants_jacobian(attach(near.point(0)[0], problem.n_diff), self.t)
+        own = np.asarray(sparse.csr_matrix(gradients).toarray()) * near.sizes
         plain = np.flatnonzero(np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0)
         rows = np.asarray(stiffness[plain].toarray())
         sizes = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(rows, axis=1)[None]
         parallel = np.abs(own @ rows.T) >= (1.0 - 1e-9) * np.maximum(sizes, 1e-300)
         return np.flatnonzero(~parallel.any(axis=1))
 
-    def _with_invariants(self, stages: list[Stage], count: int, d: Integers, u: Vector) -> list[Stage]:
+    def _with_invariants(
+        self, stages: list[Stage], count: int, d: Integers, near: Neighbourhood
+    ) -> list[Stage]:
         """The stages after adding each invariant to the first stage at which all its unknowns are known."""
         if not count:
             return stages
-        pattern = sparse.csr_matrix(
-            sparse.csr_matrix(self._invariants_jacobian(u + beside(self.problem, u, 0))) != 0
-        )
+        pattern = sparse.csr_matrix(sparse.csr_matrix(self._invariants_jacobian(near.point(0)[0])) != 0)
         added: dict[int, dict[frozenset[int], list[int]]] = {}
         for row in range(count):
             unknowns = pattern[row].indices
@@ -337,14 +259,12 @@ class ProblemJets:
 
     def _time(self, curve: Vector) -> float:
         """A time over which the curve changes little, the unit of differences."""
-        size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(curve[0])
+        size = self._sizes + np.abs(curve[0])
         least = 10.0 * float(self.problem.dt)
         for k in range(1, len(curve)):
             moving = curve[k] != 0.0
             if moving.any():
-                ratio = (
-                    factorial(k) * np.broadcast_to(size, curve[k].shape)[moving] / np.abs(curve[k][moving])
-                )
+                ratio = factorial(k) * size[moving] / np.abs(curve[k][moving])
                 least = min(least, float(ratio.min() ** (1.0 / k)))
         return least
 

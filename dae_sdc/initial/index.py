@@ -7,20 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError, require_number
-from dae_sdc.initial.differentiated import (
-    DIFFERENCES,
-    LARGEST_DENSE,
-    beside,
-    dense,
-    offsets_of,
-    patterns_near,
-    where_they_hold,
-)
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError
+from dae_sdc.initial.differentiated import DIFFERENCES, offsets_of, patterns_near
 from dae_sdc.initial.jets import Integers
+from dae_sdc.initial.neighbourhood import LARGEST_DENSE, LATER, Neighbourhood, dense
 
 
 @dataclass(frozen=True)
@@ -50,6 +42,8 @@ class IndexSearch:
 
 
 SEARCH = IndexSearch()
+
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -103,21 +97,21 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     if by_columns and problem.n > SEARCH.largest_dense:
         return None
     try:
-        mass, stiffness, here = patterns_near(problem, t, u)
-        offsets = offsets_of(problem, mass, stiffness, here)
+        near = Neighbourhood(problem, t, u)
+        offsets = offsets_of(problem, *patterns_near(near))
     except DAEError:
         return None
     small = problem.n <= SEARCH.largest_dense
     if offsets is not None:
-        found = _by_offsets(*offsets)
-        return _lowered(problem, t, u, found) if small and found.index > 1 else found
+        by_offsets = _by_offsets(*offsets)
+        return _lowered(near, by_offsets) if small and by_offsets.index > 1 else by_offsets
     if not small:
         return None
-    pencils = [_pencil(problem, t, u, number) for number in range(SEARCH.points)]
+    pencils = [_pencil(near, number) for number in range(SEARCH.points)]
     alike = _of_pencils(pencils)
     if all(_are_close(pencils[0], other) for other in pencils[1:]):
         return alike
-    varying = _of_varying(problem, t, u, alike)
+    varying = _of_varying(near, alike)
     if varying is None:
         return None
     masses = [pencil[0] for pencil in pencils if pencil is not None]
@@ -125,13 +119,13 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     return replace(varying, turns=turns)
 
 
-def _of_varying(problem: ProblemDAE, t: float, u: Vector, alike: FoundIndex | None) -> FoundIndex | None:
+def _of_varying(near: Neighbourhood, alike: FoundIndex | None) -> FoundIndex | None:
     """The index of equations with pencils that vary; ``alike`` is what all of these say."""
     if alike is not None and alike.index < len(DIFFERENCES):
-        before = alike.index > 0 and _known_rates(problem, t, u, alike.index - 1).all()
-        if not before and _known_rates(problem, t, u, alike.index).all():
+        before = alike.index > 0 and _known_rates(near, near.t, alike.index - 1).all()
+        if not before and _known_rates(near, near.t, alike.index).all():
             return alike
-    return _by_arrays(problem, t, u) if is_linear(problem, t, u) else None
+    return _by_arrays(near) if _is_linear(near) else None
 
 
 def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | None:
@@ -144,27 +138,32 @@ def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | Non
     return FoundIndex(known[0].index, tuple(map(max, *(one.of_unknowns for one in known))))
 
 
-def _lowered(problem: ProblemDAE, t: float, u: Vector, found: FoundIndex) -> FoundIndex:
+def _lowered(near: Neighbourhood, by_offsets: FoundIndex) -> FoundIndex:
     """The index by offsets, or a lower one: they may have equations differentiated that need not be."""
-    other = _of_pencils([_pencil(problem, t, u, number) for number in range(SEARCH.points)])
-    if other is None or other.index >= min(found.index, len(DIFFERENCES)):
-        return found
-    return other if _known_rates(problem, t, u, other.index).all() else found
+    other = _of_pencils([_pencil(near, number) for number in range(SEARCH.points)])
+    if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
+        return by_offsets
+    return other if _known_rates(near, near.t, other.index).all() else by_offsets
 
 
 def is_linear(problem: ProblemDAE, t: float, u: Vector) -> bool:
     """Whether equations are linear in u and u', by Jacobians near a state at one time."""
-    pencils = [_pencil(problem, t, u, number, at_start=True) for number in range(SEARCH.points)]
+    return _is_linear(Neighbourhood(problem, t, u))
+
+
+def _is_linear(near: Neighbourhood) -> bool:
+    pencils = [_pencil(near, number, at_start=True) for number in range(SEARCH.points)]
     return all(_are_close(pencils[0], other) for other in pencils[1:])
 
 
-def _by_arrays(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
+def _by_arrays(near: Neighbourhood) -> FoundIndex | None:
     """How often linear equations with coefficients that vary are differentiated until all rates are known."""
-    of_unknowns = np.zeros(problem.n, dtype=np.int64)
-    later = [t + 0.1 * number * require_number("dt", problem.dt) for number in range(SEARCH.points)]
+    of_unknowns = np.zeros(near.n, dtype=np.int64)
     for times in range(len(DIFFERENCES)):
         # At one of the times an unknown may be out of the reach of derivatives by chance.
-        known = np.all([_known_rates(problem, time, u, times) for time in later], axis=0)
+        known = np.all(
+            [_known_rates(near, near.later(number), times) for number in range(SEARCH.points)], axis=0
+        )
         of_unknowns[~known] = times + 1
         if known.all():
             return FoundIndex(times, tuple(np.maximum(1, of_unknowns).tolist()))
@@ -178,20 +177,16 @@ def _by_offsets(c: Integers, d: Integers) -> FoundIndex:
     return FoundIndex(index, tuple(of_unknowns.tolist()))
 
 
-def _pencil(
-    problem: ProblemDAE, t: float, u: Vector, number: int, at_start: bool = False
-) -> tuple[Vector, Vector] | None:
-    """dF/du' and dF/du at a point near a state, in units of the largest entry of each equation."""
-    n, first = problem.n, problem.n_diff
-    place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-    near = t if at_start else t + 0.1 * number * require_number("dt", problem.dt)
+def _pencil(near: Neighbourhood, number: int, at_start: bool = False) -> tuple[Vector, Vector] | None:
+    """dF/du' and dF/du at a point near a start, in units of the largest entry of each equation."""
+    u, du = near.point(number)
+    t = near.t if at_start else near.later(number)
     try:
         if not at_start:
-            place, slope = where_they_hold(problem, near, place, slope)
-        halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
+            u, du = near.where_they_hold(t, u, du)
+        mass, stiffness = map(dense, near.halves(t, u, du))
     except DAEError:
         return None
-    mass, stiffness = (dense(half) for half in (halves.mass, halves.stiffness))
     rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=1)[:, None]
     return (mass / rows, stiffness / rows) if (rows > 0.0).all() else None
 
@@ -231,23 +226,22 @@ def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
     return None
 
 
-def _known_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> npt.NDArray[np.bool_]:
+def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bool_]:
     """The unknowns whose u' the equations determine for given u, differentiated so many times, by a rank."""
-    n, first = problem.n, problem.n_diff
+    n = near.n
     difference = DIFFERENCES[times]
-    slope = np.sin(1.0 + 3.0 * np.arange(n))
-    distances = 0.1 * difference.step * np.arange(-difference.pairs, difference.pairs + 1)
-    halves = []
+    distances = LATER * difference.step * np.arange(-difference.pairs, difference.pairs + 1)
     try:
-        states, rates = where_they_hold(problem, t, u + beside(problem, u, 0), slope, distances)
-        for s, state, rate in zip(distances.tolist(), states, rates, strict=True):
-            place, change = attach(state.copy(), first), attach(rate.copy(), first)
-            halves.append(linearize(problem, place, change, t + s, accurate=True))
+        curve = near.where_they_hold(t, *near.point(0), distances)
+        halves = [
+            near.halves(t + s * near.time, u, du) for s, u, du in zip(distances.tolist(), *curve, strict=True)
+        ]
     except DAEError:
         return np.zeros(n, dtype=bool)
-    mass = np.array([dense(half.mass) for half in halves])
-    stiffness = np.array([dense(half.stiffness) for half in halves])
-    spacing = 0.1 * difference.step if times else 1.0
+    mass, stiffness = (np.array([dense(half) for half in side]) for side in zip(*halves, strict=True))
+    rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=(0, 2))[None, :, None]
+    mass, stiffness = mass / np.maximum(rows, TINY), stiffness / np.maximum(rows, TINY)
+    spacing = LATER * difference.step if times else 1.0
     polynomials = np.polynomial.polynomial.polyvander(distances / spacing, len(halves) - 1)
     taylor = np.linalg.inv(polynomials)[: times + 1] / spacing ** np.arange(times + 1)[:, None]
     mass_terms, stiffness_terms = (np.tensordot(taylor, part, 1) for part in (mass, stiffness))

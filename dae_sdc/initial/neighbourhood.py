@@ -1,0 +1,178 @@
+"""Points near a start at which equations are linearised, in sizes of their unknowns and of time."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.starting_scales import begin_scales
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import DAEError
+from dae_sdc.initial.projection import TERM_ROUND_OFF
+
+DISPLACEMENT = 0.01
+"""Distance of the points from the start, in sizes of the unknowns."""
+
+LATER = 0.1
+"""Time between the points, in units of that in which the solution changes by its size."""
+
+LARGEST_DENSE = 100
+"""Number of unknowns above which points where F = 0 are not sought, and no matrix is dense."""
+
+MOST_CORRECTIONS = 12
+"""Steps of Newton's method to a point at which F = 0."""
+
+HELD = 1e-9
+"""Distance from such a point, in sizes of the unknowns, that counts as none."""
+
+USUAL_TOLERANCE = 1e-6
+"""Relative tolerance of the run for which sizes are taken."""
+
+
+def dense(matrix: npt.ArrayLike) -> Vector:
+    """A matrix as an array."""
+    array: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
+    return array
+
+
+class Neighbourhood:
+    """Equations near a start, with the sizes that the balance of their terms gives unknowns and time.
+
+    What is computed here does not depend on the units of the unknowns, the equations and the time.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations, which are not changed.
+    t : float
+        Time.
+    u : ndarray, shape (n,)
+        State.
+
+    Attributes
+    ----------
+    sizes : ndarray, shape (n,)
+        Of the unknowns.
+    time : float
+        In which the solution, or a fast part of it that has faded, changes by its size.
+    """
+
+    def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
+        self.problem = copy.copy(problem)
+        self.problem.__dict__.pop("_run_scales", None)
+        self.t, self.u, self.n = t, u, problem.n
+        begin_scales(
+            self.problem,
+            attach(np.array(u, dtype=np.float64), problem.n_diff),
+            t,
+            problem.interval[1] - problem.interval[0],
+            USUAL_TOLERANCE,
+        )
+        scales = self.problem.run_scales
+        self.time = scales.time
+        self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
+        with suppress(DAEError):
+            self.time = min(self.time, self._balanced_time())
+
+    def _balanced_time(self) -> float:
+        """The time for which both halves of the Jacobian have rows of the same size in the mean."""
+        mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n))
+        of_mass, of_stiffness = (abs(half).max(axis=1) for half in (mass, stiffness))
+        if sparse.issparse(of_mass):
+            of_mass, of_stiffness = of_mass.toarray().ravel(), of_stiffness.toarray().ravel()
+        both = (of_mass > 0.0) & (of_stiffness > 0.0)
+        ratios = self.time * of_mass[both] / of_stiffness[both]
+        return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
+
+    def later(self, number: int) -> float:
+        """A time at or after the start."""
+        return self.t + LATER * number * self.time
+
+    def point(self, number: int) -> tuple[Vector, Vector]:
+        """A state beside the start and a rate, different in every entry and for every ``number``."""
+        places = np.arange(self.n)
+        displacement = DISPLACEMENT * np.cos(1.0 + 2.0 * places + number)
+        slope = np.sin(1.0 + 3.0 * places + number)
+        return self.u + self.sizes * displacement, self.sizes / self.time * slope
+
+    def halves(self, t: float, u: Vector, du: Vector) -> tuple[Any, Any]:
+        """dF/du' and dF/du with respect to unknowns and rates in their sizes, shape (n, n) each.
+
+        Raises
+        ------
+        DAEError
+            If the equations have no values there.
+        """
+        first = self.problem.n_diff
+        state, slope = attach(np.array(u), first), attach(np.array(du), first)
+        parts = linearize(self.problem, state, slope, t, accurate=True)
+        return _in_sizes(parts.mass, self.sizes / self.time), _in_sizes(parts.stiffness, self.sizes)
+
+    def where_they_hold(
+        self, t: float, u: Vector, du: Vector, distances: Vector | None = None
+    ) -> tuple[Vector, Vector]:
+        """States and rates on a curve near u(t + s) = u + s u' along which F = 0, for the distances s.
+
+        Elsewhere Jacobians of equations with factors that depend on u hold the derivatives of these times F,
+        and what equations in other combinations would not show. The curve is a polynomial with a coefficient
+        more than distances, the nearest by Newton's method; the line itself where that fails, or n is large.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u, du : ndarray, shape (n,)
+            The line.
+        distances : ndarray, shape (K,), optional
+            In units of :attr:`time`; 0 alone if not given.
+
+        Returns
+        -------
+        u, du : ndarray, shape (K, n)
+            States and rates; of shape (n,) without ``distances``.
+        """
+        places = np.zeros(1) if distances is None else distances
+        unit = float(np.abs(places).max()) or 1.0
+        powers = np.arange(len(places) + 1)
+        values = (places[:, None] / unit) ** powers
+        rates = powers * (places[:, None] / unit) ** np.maximum(powers - 1, 0) / unit
+        x = np.zeros((len(powers), self.n))
+        x[0], x[1] = u / self.sizes, unit * self.time / self.sizes * du
+        line = x.copy()
+        for _ in range(MOST_CORRECTIONS if self.n * len(places) <= LARGEST_DENSE else 0):
+            rows, left = [], []
+            for value, rate, s in zip(values, rates, places.tolist(), strict=True):
+                at = t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x)
+                mass, stiffness = map(dense, self.halves(*at))
+                block = np.concatenate(
+                    [a * stiffness + r * mass for a, r in zip(value, rate, strict=True)], axis=1
+                )
+                norms = np.maximum(np.linalg.norm(block, axis=1), np.finfo(float).tiny)
+                rows.append(block / norms[:, None])
+                left.append(self._residual(*at) / norms)
+            defect = np.concatenate(left)
+            if not np.isfinite(defect).all() or not np.isfinite(rows).all():
+                break
+            if np.abs(defect).max() <= HELD:
+                line = x
+                break
+            change = np.linalg.lstsq(np.concatenate(rows), defect, rcond=TERM_ROUND_OFF)[0]
+            x = x - change.reshape(x.shape)
+        states, slopes = self.sizes * (values @ line), self.sizes / self.time * (rates @ line)
+        return (states, slopes) if distances is not None else (states[0], slopes[0])
+
+    def _residual(self, t: float, u: Vector, du: Vector) -> Vector:
+        first = self.problem.n_diff
+        return np.array(self.problem.evaluate(attach(u, first), attach(du, first), t))
+
+
+def _in_sizes(matrix: Any, sizes: Vector) -> Any:
+    """A matrix whose columns are multiplied by sizes."""
+    return matrix @ sparse.diags_array(sizes) if sparse.issparse(matrix) else matrix * sizes
