@@ -213,11 +213,12 @@ def _at_round_off(nodes: Any) -> Any:
     n, value, u, du = nodes.n, doubles(nodes.value), doubles(nodes.node_u), doubles(nodes.node_du)
     mass = doubles(nodes.masses + 8 * n * n * nodes.slot)
     stiffness = doubles(nodes.stiffnesses + 8 * n * n * nodes.slot)
+    least = nodes.residual_tolerance if nodes.residual_tolerance < np.inf else 0.0
     for i in range(n):
         scale = 0.0
         for j in range(n):
             scale += abs(mass[i * n + j] * du[j]) + abs(stiffness[i * n + j] * u[j])
-        if not abs(value[i]) <= BACKWARD_ERROR * scale:
+        if not abs(value[i]) <= max(BACKWARD_ERROR * scale, least):
             return False
     return True
 

@@ -19,6 +19,7 @@ from dae_sdc.dae.iteration import (
     KeptNumbers,
     factorize_anew,
     iterate,
+    least_residual,
 )
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
@@ -429,10 +430,11 @@ class ModifiedNewton:
         return largest(self._residual)
 
     def at_round_off(self) -> bool:
-        """Whether the residual at the iterate is nothing but round-off."""
+        """Whether the residual at the iterate is nothing but round-off, or below its tolerance."""
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
-        allowed = BACKWARD_ERROR * scale
+        # The terms of an equation may all be what rounding leaves of 0.
+        allowed = np.maximum(BACKWARD_ERROR * scale, least_residual(self.residual_tolerance))
         if self.problem.noise is not None:
             allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
         return bool((np.abs(system.residual()) <= allowed).all())
