@@ -179,7 +179,7 @@ def test_steps_in_fixed_coordinates_forget_errors(size: int, expected: float) ->
     for name in ("radau-iia-5", "esdirk43"):
         found = amplification(piece, METHODS[name].linear_step, 0.0, 0.01)
         assert np.exp(found) == pytest.approx(expected, abs=0.02)
-    mass, stiffness = piece.mass(0.0), piece.stiffness(0.0)
+    mass, stiffness = piece.matrices(0.0)
     assert pencil_index(mass, stiffness, OPTIONS) == size
 
 

@@ -29,10 +29,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
 
     Where the kernel of dF/du' is the same at all times, implicit methods forget errors of algebraic unknowns
-    within some steps, or keep them. Where it turns, at index 2 and higher, the step map has an eigenvalue that
-    does not tend to 1 with h, and at index 3 it may grow like 1 / h: the numerical solution leaves the true
-    one exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions
-    of one step, stay small. The growth is calculated after 1, 2, 4, 8, ... accepted steps and at the end, for
+    within some steps, or keep them. Where it turns, at index 2 and higher, they may grow by a factor per step
+    that does not tend to 1 with h, or slower than 1 + O(h): the numerical solution leaves the true one
+    exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions of
+    one step, stay small. The growth is calculated after 1, 2, 4, 8, ... accepted steps and at the end, for
     problems whose ``index`` is 2 or more or not given, and multiplied up along the run.
 
     References
@@ -108,16 +108,16 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         if self._logarithm > log(self.options.most_growth):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
-        self._remark = partial(self._message, piece, L.sweep, float(L.dt), rate)
+        if rate > self.options.least_told:
+            self._remark = partial(self._message, piece, L.sweep, float(L.dt), rate)
 
     def _growth(self, piece: Piece, step: LinearStep, h: float) -> float:
         """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
         options, problem = self.options, piece.problem
         first, last = piece.times[0], piece.times[-1]
-        mass = piece.mass(last)
+        mass, stiffness = piece.matrices(last)
         if not piece.turns(mass, piece.mass(last - h)):
             return 0.0
-        stiffness = piece.stiffness(last)
         index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
         count = options.steps_ahead(step) + options.steps
@@ -127,7 +127,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def remark(self) -> str:
         """Text on errors that had begun to grow, for the message of a run that ends for another reason."""
-        return f"; {self._remark()}" if self._logarithm > log(2.0) and self._remark is not None else ""
+        return "" if self._remark is None else f"; {self._remark()}"
 
     def _message(self, piece: Piece, sweep: Any, h: float, rate: float) -> str:
         """What has grown where, by which method, and what helps."""
@@ -141,7 +141,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         kept = f"; '{max(stable)[1]}' does not let them grow here" if stable else ""
         return (
             f"errors grow by a factor of {exp(rate):.3g} in every step of '{name}' with dt={h:.3g} at "
-            f"t={piece.times[-1]:.6g}, by {exp(min(self._logarithm, 600.0)):.1e} so far, and not with the solution: the "
-            f"kernel of dF/du' turns with time, the index is at least 2; reduce the index, or take unknowns of "
-            f"which dF/du' has the same kernel at all times{kept}"
+            f"t={piece.times[-1]:.6g}, by {exp(min(self._logarithm, 600.0)):.1e} so far, and not with the "
+            f"solution: the kernel of dF/du' turns with time, the index is at least 2; reduce the index, or "
+            f"take unknowns of which dF/du' has the same kernel at all times{kept}"
         )

@@ -44,6 +44,8 @@ class AmplificationOptions:
         Frequency in the entries of the first directions, such that none of them is special.
     steps_before, steps : int
         Steps in which directions turn to those of largest growth, and steps over which growth is averaged.
+    steady : float
+        Range of the logarithms of growth in these steps up to which a direction grows steadily.
     undamped : float
         Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
         proportion to powers of the number of steps besides, which more steps before make small.
@@ -56,6 +58,8 @@ class AmplificationOptions:
         of the sizes, by the errors of a method with long steps.
     least_growth : float
         Logarithm of the amplification of a step that counts as 0.
+    least_told : float
+        Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
     most_growth : float
         Amplification by all steps so far from which on the run ends.
     widest : int
@@ -73,13 +77,15 @@ class AmplificationOptions:
     spread: float = 1.7
     steps_before: int = 3
     steps: int = 8
+    steady: float = 0.5
     undamped: float = 0.99
     steps_undamped: int = 24
     shorter: float = 0.125
-    likeness: float = 2.8
+    likeness: float = 2.2
     least_growth: float = 0.01
+    least_told: float = 0.2
     most_growth: float = 100.0
-    widest: int = 64
+    widest: int = 32
 
     def steps_ahead(self, step: LinearStep) -> int:
         """How many steps are taken before growth is averaged."""
@@ -124,8 +130,8 @@ class Piece:
     def _equations(self) -> Vector:
         """Sizes of the terms of the equations."""
         time = self.problem.run_scales.time
-        last = self.times[-1]
-        sizes = np.abs(self._half(last, 1)).max(axis=1) / time + np.abs(self._half(last, 0)).max(axis=1)
+        mass, stiffness = self._halves(self.times[-1])
+        sizes = np.abs(mass).max(axis=1) / time + np.abs(stiffness).max(axis=1)
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @property
@@ -134,13 +140,14 @@ class Piece:
         noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
         return max(self.options.rank_tolerance, NOISE_LIMIT * noise / self.options.derivative_increment)
 
-    def mass(self, t: float) -> Vector:
-        """dF/du' at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
-        return self._half(t, 1) / self._equations[:, None]
+    def matrices(self, t: float) -> tuple[Vector, Vector]:
+        """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
+        mass, stiffness = self._halves(t)
+        return mass / self._equations[:, None], stiffness / self._equations[:, None]
 
-    def stiffness(self, t: float) -> Vector:
-        """dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
-        return self._half(t, 0) / self._equations[:, None]
+    def mass(self, t: float) -> Vector:
+        """The first of :meth:`matrices`."""
+        return self.matrices(t)[0]
 
     def kernel(self, mass: Vector) -> Vector:
         """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
@@ -156,31 +163,35 @@ class Piece:
         turned = max(self.options.turned, NOISE_LIMIT * self.rank_tolerance)
         return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > turned)
 
-    def _half(self, t: float, which: int) -> Vector:
-        problem, n, split = self.problem, self.problem.n, self.problem.n_diff
-        point, time = self.at(t), problem.run_scales.time
+    def _halves(self, t: float) -> tuple[Vector, Vector]:
+        """dF/du' and dF/du at a time, of unknowns in units of their sizes, each of shape (n, n)."""
+        problem, point = self.problem, self.at(t)
         given = getattr(problem, "jacobian", None)
-        if given is not None:
-            states = [attach(x, split) for x in point]
-            parts = [_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time)]
-            matrix = parts[0] if which else (parts[1] - parts[0]) / time
+        if given is None:
+            halves = self._differences(point, t, 1), self._differences(point, t, 0)
         else:
-            matrix, varied = np.empty((n, n)), point[which]
-            sizes = self.sizes / time if which else self.sizes
-            increment = self.options.derivative_increment if which else self.options.state_increment
-            for j in range(n):
-                middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
-                values = []
-                for sign in (1.0, -1.0):
-                    varied[j] = middle + sign * step
-                    values.append(
-                        problem.evaluate(attach(point[0], split), attach(point[1], split), t).copy()
-                    )
-                varied[j] = middle
-                matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
-        if not np.isfinite(matrix).all():
+            states, time = [attach(x, problem.n_diff) for x in point], problem.run_scales.time
+            mass, both = (_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time))
+            halves = mass, (both - mass) / time
+        if not all(np.isfinite(matrix).all() for matrix in halves):
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
-        return matrix * self.sizes
+        return halves[0] * self.sizes, halves[1] * self.sizes
+
+    def _differences(self, point: list[Vector], t: float, which: int) -> Vector:
+        """dF/du (0) or dF/du' (1) by central differences, shape (n, n)."""
+        options, n, split, varied = self.options, self.problem.n, self.problem.n_diff, point[which]
+        sizes = self.sizes / self.problem.run_scales.time if which else self.sizes
+        increment = options.derivative_increment if which else options.state_increment
+        matrix = np.empty((n, n))
+        for j in range(n):
+            middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
+            values = []
+            for sign in (1.0, -1.0):
+                varied[j] = middle + sign * step
+                values.append(self.problem.evaluate(*(attach(x, split) for x in point), t).copy())
+            varied[j] = middle
+            matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
+        return matrix
 
 
 def _dense(matrix: Any) -> Vector:
@@ -247,7 +258,7 @@ class LinearStep(NamedTuple):
 
     @classmethod
     def of_runge_kutta(cls, A: Vector, b: Vector, c: Vector) -> LinearStep:
-        """A Runge-Kutta step; an explicit first stage has the derivative of the last one of the step before."""
+        """A Runge-Kutta step; an explicit first stage has the last derivative of the step before."""
         s = len(c)
         if A[0].any():
             return cls(A, np.ones((s, 1)), b[None], np.ones((1, 1)), c)
@@ -280,12 +291,12 @@ def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
         If the step has no solution, or more than one.
     """
     n, (s, r) = piece.problem.n, step.U.shape
-    times = [t + h * float(c) for c in step.c]
-    stiffness = h * np.array([piece.stiffness(time) for time in times])
-    matrix = np.einsum("ij,ikl->ikjl", step.A, stiffness)
-    for i, time in enumerate(times):
-        matrix[i, :, i] += piece.mass(time)
-    known = -np.einsum("im,ikl->ikml", step.U, stiffness).reshape(s * n, r * n)
+    mass, stiffness = zip(*(piece.matrices(t + h * float(c)) for c in step.c), strict=True)
+    scaled = h * np.array(stiffness)
+    matrix = np.einsum("ij,ikl->ikjl", step.A, scaled)
+    for i in range(s):
+        matrix[i, :, i] += mass[i]
+    known = -np.einsum("im,ikl->ikml", step.U, scaled).reshape(s * n, r * n)
     slopes = np.linalg.solve(matrix.reshape(s * n, s * n), known)
     return np.kron(step.B, np.eye(n)) @ slopes + np.kron(step.V, np.eye(n))
 
@@ -293,10 +304,10 @@ def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
 def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
     """Logarithm of the factor by which a step multiplies errors, the mean over the last of some steps.
 
-    The steps follow one another, because the largest errors lie in the kernel of dF/du', which is another one in the next
-    step: the eigenvalues of the map of one step alone, applied again and again, may be 0 where errors grow. The
-    growth is that of the first directions of an orthonormal basis, which the maps turn towards the directions
-    of largest growth.
+    The steps follow one another, because the largest errors lie in the kernel of dF/du', which is another one
+    in the next step: the eigenvalues of the map of one step alone, applied again and again, may be 0 where
+    errors grow. The growth is that of the first directions of an orthonormal basis, which the maps turn
+    towards the directions of largest growth.
 
     Parameters
     ----------
@@ -329,9 +340,10 @@ def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
             logarithms.append(np.log(np.maximum(np.abs(np.diagonal(factors)), np.finfo(float).tiny)))
     except np.linalg.LinAlgError:
         return inf
-    rates = np.mean(logarithms[before:], axis=0)
+    rates = np.array(logarithms[before:])
     # The first of two directions of a complex pair grows now more, now less than both together.
-    return float(max(rates[0], rates[:2].mean()))
+    steady = np.ptp(rates, axis=0) < options.steady
+    return float(rates.mean(axis=0).max(where=steady, initial=rates[:, :2].mean()))
 
 
 def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: int) -> float:
