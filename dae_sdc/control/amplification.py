@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import chain
 from math import exp, inf, log
 from typing import Any
 
@@ -21,8 +20,8 @@ from dae_sdc.sweepers.amplification import (
     growth_of_method,
     pencil_index,
 )
-from dae_sdc.sweepers.linear_multistep import MULTISTEP
-from dae_sdc.sweepers.tableaux import METHODS
+from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
+from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
 
 class WatchAmplification(Hooks):  # type: ignore[misc]
@@ -55,6 +54,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._remark: Callable[[], str] | None = None
         self._times: deque[float] = deque()
         self._values: deque[Vector] = deque()
+        self._slopes: deque[Vector] = deque()
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step.
@@ -68,11 +68,13 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         L = step.levels[0]
         if step.status.get("restart") or L.uend is None or not self._next:
             return
+        slope = L.uend.polynomial.derivative_at_end()
         if not self._accepted:
-            self._begin(L)
+            self._begin(L, slope)
         self._accepted += 1
         self._times.append(float(L.time + L.dt))
         self._values.append(L.uend.view(np.ndarray).copy())
+        self._slopes.append(slope)
         if self._accepted >= self._next > 0:
             self._next = min(2 * self._accepted, self._accepted + self.options.widest)
             self._calculate(L)
@@ -83,7 +85,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         if step is not None and self._accepted > self._calculated:
             self._calculate(step.levels[0])
 
-    def _begin(self, L: Any) -> None:
+    def _begin(self, L: Any, slope: Vector) -> None:
         problem = L.prob
         self._step = getattr(L.sweep, "linear_step", None)
         if self._step is None or problem.n > self.options.most_unknowns or problem.constant_mass:
@@ -91,12 +93,16 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             return
         kept = self.options.steps_ahead(self._step) + self.options.steps + 1
         self._times = deque([float(L.time)], kept)
-        self._values = deque([L.u[0].view(np.ndarray).copy()], kept)
+        start = L.u[0].view(np.ndarray).copy()
+        # The derivative at the start is not always known; of the parabola with that at the end it is.
+        first = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - slope
+        self._values, self._slopes = deque([start], kept), deque([first], kept)
 
     def _calculate(self, L: Any) -> None:
         """Add the growth since the last calculation, and end the run if it is too large."""
         assert self._step is not None
-        piece = Piece(L.prob, list(self._times), list(self._values), self.options)
+        known = list(self._times), list(self._values), list(self._slopes)
+        piece = Piece(L.prob, *known, self.options)
         try:
             rate = self._growth(piece, self._step, float(L.dt))
         except EvaluationError:
@@ -123,7 +129,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         count = options.steps_ahead(step) + options.steps
         h = max(h, scale * options.noise ** (1.0 / index) / options.shorter)
         begin = max(first, last - count * h)
-        return growth_of_method(piece, step, begin, min(h, (self.t_end - begin) / count), index)
+        # Where the matrices depend on u, nothing is known of them ahead.
+        end = self.t_end if last - begin < count * h and piece.linear else last
+        return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
 
     def remark(self) -> str:
         """Text on errors that had begun to grow, for the message of a run that ends for another reason."""
@@ -134,7 +142,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         method = getattr(sweep, "method", None)
         name = f"{type(sweep).__name__} with {sweep.coll.num_nodes} nodes" if method is None else method.name
         stable = []
-        for _, other in chain(METHODS.items(), MULTISTEP.items()):
+        methods: list[Tableau | MultistepMethod] = [METHODS[known] for known in METHODS]
+        methods += [MULTISTEP[known] for known in MULTISTEP]
+        for other in methods:
             step = other.linear_step
             if step is not None and self._growth(piece, step, h) <= 0.0:
                 stable.append((other.order, other.name))

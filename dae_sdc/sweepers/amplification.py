@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, log
+from math import inf, log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,7 +95,9 @@ class AmplificationOptions:
 
 @dataclass
 class Piece:
-    """Part of a solution, straight between the times at which it is known, and on both sides.
+    """Part of a solution, cubic between the times at which it is known, and straight on both sides.
+
+    Where F is not 0, the matrix dF/du of rows that are mixed by a matrix P(u) has P'(u) times F besides.
 
     Parameters
     ----------
@@ -103,8 +105,8 @@ class Piece:
         The equations.
     times : sequence of float
         Two or more times in their order.
-    values : sequence of ndarray, each of shape (n,)
-        u at these times.
+    values, slopes : sequence of ndarray, each of shape (n,)
+        u and u' at these times.
     options : AmplificationOptions
         How matrices are made.
     """
@@ -112,13 +114,22 @@ class Piece:
     problem: ProblemDAE
     times: Sequence[float]
     values: Sequence[Vector]
+    slopes: Sequence[Vector]
     options: AmplificationOptions
 
     def at(self, t: float) -> list[Vector]:
         """u and u' at a time."""
         i = min(max(bisect_right(self.times, t), 1), len(self.times) - 1)
-        slope = (self.values[i] - self.values[i - 1]) / (self.times[i] - self.times[i - 1])
-        return [self.values[i - 1] + (t - self.times[i - 1]) * slope, slope]
+        (begin, end), (first, last) = self.times[i - 1 : i + 1], self.values[i - 1 : i + 1]
+        before, after = self.slopes[i - 1 : i + 1]
+        if t <= begin:
+            return [first + (t - begin) * before, before.copy()]
+        if t >= end:
+            return [last + (t - end) * after, after.copy()]
+        part, mean = (t - begin) / (end - begin), (last - first) / (end - begin)
+        bend, twist = 3.0 * mean - 2.0 * before - after, before + after - 2.0 * mean
+        value = first + (t - begin) * (before + part * (bend + part * twist))
+        return [value, before + part * (2.0 * bend + 3.0 * part * twist)]
 
     @cached_property
     def sizes(self) -> Vector:
@@ -144,6 +155,17 @@ class Piece:
         """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
         mass, stiffness = self._halves(t)
         return mass / self._equations[:, None], stiffness / self._equations[:, None]
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether the matrices do not depend on u, as far as a point beside the last one tells."""
+        aside = self.options.beside * self.sizes * np.cos(np.arange(1.0, self.problem.n + 1.0))
+        moved = replace(self, values=[value + aside for value in self.values])
+        t, noise = self.times[-1], sqrt(self.options.noise)
+        return all(
+            bool((np.abs(there - here) <= noise * np.abs(here).max()).all())
+            for here, there in zip(self._halves(t), moved._halves(t), strict=True)
+        )
 
     def mass(self, t: float) -> Vector:
         """The first of :meth:`matrices`."""
@@ -188,7 +210,8 @@ class Piece:
             values = []
             for sign in (1.0, -1.0):
                 varied[j] = middle + sign * step
-                values.append(self.problem.evaluate(*(attach(x, split) for x in point), t).copy())
+                u, du = (attach(x, split) for x in point)
+                values.append(self.problem.evaluate(u, du, t).copy())
             varied[j] = middle
             matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         return matrix
@@ -399,8 +422,12 @@ def kernel_turns(
         return False
     span = options.beside * abs(problem.interval[1] - problem.interval[0])
     values = u0.view(np.ndarray)
-    piece = Piece(problem, (t0, t0 + max(span, np.finfo(float).tiny)), [values, values.copy()], options)
-    piece.values[1][:] += options.beside * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
+    span = max(span, np.finfo(float).tiny)
+    straight = [np.zeros(n), np.zeros(n)]
+    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], straight, options)
+    aside = options.beside * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
+    piece.values[1][:] += aside
+    piece.slopes = [aside / span, aside / span]
     try:
         return piece.turns(piece.mass(t0), piece.mass(t0 + span))
     except EvaluationError:
