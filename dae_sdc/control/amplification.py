@@ -71,6 +71,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         slope = L.uend.polynomial.derivative_at_end()
         if not self._accepted:
             self._begin(L, slope)
+            if not self._next:
+                return
         self._accepted += 1
         self._times.append(float(L.time + L.dt))
         self._values.append(L.uend.view(np.ndarray).copy())
@@ -111,7 +113,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        if self._logarithm > log(self.options.most_growth):
+        if self._logarithm + rate * self._ahead(piece, float(L.dt)) > log(self.options.most_growth):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
         if rate > self.options.least_told:
@@ -132,6 +134,13 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         # Where the matrices depend on u, nothing is known of them ahead.
         end = self.t_end if last - begin < count * h and piece.linear else last
         return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
+
+    def _ahead(self, piece: Piece, h: float) -> float:
+        """Number of steps ahead over which growth was calculated: those at the start, of linear equations."""
+        assert self._step is not None
+        count = self.options.steps_ahead(self._step) + self.options.steps
+        left = min(float(count), (self.t_end - piece.times[-1]) / h + 0.5) if piece.linear else 0.0
+        return max(0.0, min(count - self._accepted, left))
 
     def remark(self) -> str:
         """Text on errors that had begun to grow, for the message of a run that ends for another reason."""

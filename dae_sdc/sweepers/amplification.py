@@ -161,6 +161,7 @@ class Piece:
         """Whether the matrices do not depend on u, as far as a point beside the last one tells."""
         aside = self.options.beside * self.sizes * np.cos(np.arange(1.0, self.problem.n + 1.0))
         moved = replace(self, values=[value + aside for value in self.values])
+        vars(moved)["sizes"] = self.sizes
         t, noise = self.times[-1], sqrt(self.options.noise)
         return all(
             bool((np.abs(there - here) <= noise * np.abs(here).max()).all())
