@@ -191,7 +191,7 @@ class ProblematicF(LibraryProblem):
         if abs(1.0 + eta) < 1e-12:
             raise InputError(
                 "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is "
-                "singular (its determinant is c^2 (1 + eta)); take another eta, or reduce the index first"
+                "singular (its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index"
             )
         if eta < -0.5:
             tell(
