@@ -460,7 +460,7 @@ def test_problematic_f_refuses_and_warns_where_steps_do():
     make = PROBLEMS["problematic-f"]
     with pytest.raises(InputError, match="singular"):
         make(eta=-1.0)
-    with pytest.warns(DAEWarning, match="multiply errors of z by 1.5 in every step") as caught:
+    with pytest.warns(DAEWarning, match="multiplies errors of z by 1.5 in every step") as caught:
         problem = make(eta=-0.6)
     assert len(caught) == 1
     with warnings.catch_warnings():

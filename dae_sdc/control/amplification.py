@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from math import log
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from math import exp, inf, log
 from typing import Any
 
 import numpy as np
@@ -12,21 +15,24 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, StepSizeError
 from dae_sdc.sweepers.amplification import (
     AmplificationOptions,
+    LinearStep,
     Piece,
-    amplification,
+    growth_of_method,
     pencil_index,
 )
+from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
+from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
 
 class WatchAmplification(Hooks):  # type: ignore[misc]
     """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
 
-    Where the kernel of dF/du' is the same at all times, Runge-Kutta methods forget errors of algebraic
-    unknowns within some steps. Where it turns, at index 2 and higher, the step map has an eigenvalue that
-    does not tend to 1 with h, and at index 3 it may grow like 1 / h: the numerical solution leaves the true
-    one exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions
-    of one step, stay small. The eigenvalue is calculated after 1, 2, 4, 8, ... accepted steps, for problems
-    whose ``index`` is 2 or more or not given.
+    Where the kernel of dF/du' is the same at all times, implicit methods forget errors of algebraic unknowns
+    within some steps, or keep them. Where it turns, at index 2 and higher, they may grow by a factor per step
+    that does not tend to 1 with h, or slower than 1 + O(h): the numerical solution leaves the true one
+    exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions of
+    one step, stay small. The growth is calculated after 1, 2, 4, 8, ... accepted steps and at the end, for
+    problems whose ``index`` is 2 or more or not given, and multiplied up along the run.
 
     References
     ----------
@@ -36,10 +42,19 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     """
 
     options = AmplificationOptions()
+    t_end = inf
+    """End of the run, behind which F is not evaluated."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._accepted, self._next = 0, 1
+        self._accepted = self._calculated = 0
+        self._next = 1
+        self._logarithm = self._rate = 0.0
+        self._step: LinearStep | None = None
+        self._remark: Callable[[], str] | None = None
+        self._times: deque[float] = deque()
+        self._values: deque[Vector] = deque()
+        self._slopes: deque[Vector] = deque()
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step.
@@ -47,67 +62,105 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         Raises
         ------
         StepSizeError
-            If errors would grow by more than ``most_growth`` in twice the steps so far.
+            If the steps so far have multiplied errors by more than ``most_growth``.
         """
         super().post_step(step, level_number)
-        if step.status.get("restart"):
-            return
-        self._accepted += 1
-        if self._accepted != self._next:
-            return
-        self._next *= 2
         L = step.levels[0]
-        coefficients = getattr(L.sweep, "step_coefficients", None)
-        problem, h = L.prob, float(L.dt)
-        if coefficients is None or L.uend is None or problem.n > self.options.most_unknowns:
+        if step.status.get("restart") or L.uend is None or not self._next:
+            return
+        slope = L.uend.polynomial.derivative_at_end()
+        if not self._accepted:
+            self._begin(L, slope)
+            if not self._next:
+                return
+        self._accepted += 1
+        self._times.append(float(L.time + L.dt))
+        self._values.append(L.uend.view(np.ndarray).copy())
+        self._slopes.append(slope)
+        if self._accepted >= self._next > 0:
+            self._next = min(2 * self._accepted, self._accepted + self.options.widest)
+            self._calculate(L)
+
+    def post_run(self, step: Any, level_number: int) -> None:
+        """Check the steps since the last check; raises as :meth:`post_step` does."""
+        super().post_run(step, level_number)
+        if step is not None and self._accepted > self._calculated:
+            self._calculate(step.levels[0])
+
+    def _begin(self, L: Any, slope: Vector) -> None:
+        problem = L.prob
+        self._step = getattr(L.sweep, "linear_step", None)
+        if self._step is None or problem.n > self.options.most_unknowns or problem.constant_mass:
             self._next = 0
             return
-        start = L.u[0].view(np.ndarray)
-        piece = Piece(
-            problem, float(L.time), start.copy(), (L.uend.view(np.ndarray) - start) / h, self.options
-        )
-        growth = 1.0
+        kept = self.options.steps_ahead(self._step) + self.options.steps + 1
+        self._times = deque([float(L.time)], kept)
+        start = L.u[0].view(np.ndarray).copy()
+        # The derivative at the start is not always known; of the parabola with that at the end it is.
+        first = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - slope
+        self._values, self._slopes = deque([start], kept), deque([first], kept)
+
+    def _calculate(self, L: Any) -> None:
+        """Add the growth since the last calculation, and end the run if it is too large."""
+        assert self._step is not None
+        known = list(self._times), list(self._values), list(self._slopes)
+        piece = Piece(L.prob, *known, self.options)
         try:
-            if self._accepted == 1 and _fixed(piece):
-                self._next = 0
-                return
-            A, c = coefficients
-            growth = self._growth(piece, A, c, h)
+            rate = self._growth(piece, self._step, float(L.dt))
         except EvaluationError:
-            return
-        if growth > self.options.least_growth and 2 * self._accepted * log(growth) > log(
-            self.options.most_growth
-        ):
-            raise StepSizeError(
-                f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short: "
-                f"the kernel of dF/du' turns with time, the index is at least 2; reduce the index, or take "
-                f"unknowns of which dF/du' has the same kernel at all times"
-            )
+            rate = self._rate
+        # Growth changes slowly from step to step, as the equations do; it was 0 before the first.
+        steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
+        self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
+        self._calculated, self._rate = self._accepted, rate
+        if self._logarithm + rate * self._ahead(piece, float(L.dt)) > log(self.options.most_growth):
+            self._remark = None
+            raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
+        if rate > self.options.least_told:
+            self._remark = partial(self._message, piece, L.sweep, float(L.dt), rate)
 
-    def _growth(self, piece: Piece, A: Vector, c: Vector, h: float) -> float:
-        """Amplification of a step that does not vanish with the step size; 1 where there is none."""
+    def _growth(self, piece: Piece, step: LinearStep, h: float) -> float:
+        """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
         options, problem = self.options, piece.problem
-        mass, stiffness = piece.mass(piece.t0), piece.stiffness(piece.t0)
-        index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0)
-        if index < 2:
-            return 1.0
+        first, last = piece.times[0], piece.times[-1]
+        mass, stiffness = piece.matrices(last)
+        if not piece.turns(mass, piece.mass(last - h)):
+            return 0.0
+        index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
+        count = options.steps_ahead(step) + options.steps
         h = max(h, scale * options.noise ** (1.0 / index) / options.shorter)
-        if not piece.turns(mass, piece.mass(piece.t0 + h)):
-            return 1.0
-        long = amplification(piece, A, c, h)
-        short = amplification(piece, A, c, options.shorter * h)
-        # Growth of the solution itself is that much smaller in a step that is so much shorter.
-        grows = (
-            long > options.least_growth and log(short) > 0.5 * log(min(long, 1e100)) if short > 1.0 else False
+        begin = max(first, last - count * h)
+        # Where the matrices depend on u, nothing is known of them ahead.
+        end = self.t_end if last - begin < count * h and piece.linear else last
+        return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
+
+    def _ahead(self, piece: Piece, h: float) -> float:
+        """Number of steps ahead over which growth was calculated: those at the start, of linear equations."""
+        assert self._step is not None
+        count = self.options.steps_ahead(self._step) + self.options.steps
+        left = min(float(count), (self.t_end - piece.times[-1]) / h + 0.5) if piece.linear else 0.0
+        return max(0.0, min(count - self._accepted, left))
+
+    def remark(self) -> str:
+        """Text on errors that had begun to grow, for the message of a run that ends for another reason."""
+        return "" if self._remark is None else f"; {self._remark()}"
+
+    def _message(self, piece: Piece, sweep: Any, h: float, rate: float) -> str:
+        """What has grown where, by which method, and what helps."""
+        method = getattr(sweep, "method", None)
+        name = f"{type(sweep).__name__} with {sweep.coll.num_nodes} nodes" if method is None else method.name
+        stable = []
+        methods: list[Tableau | MultistepMethod] = [METHODS[known] for known in METHODS]
+        methods += [MULTISTEP[known] for known in MULTISTEP]
+        for other in methods:
+            step = other.linear_step
+            if step is not None and self._growth(piece, step, h) <= 0.0:
+                stable.append((other.order, other.name))
+        kept = f"; '{max(stable)[1]}' does not let them grow here" if stable else ""
+        return (
+            f"errors grow by a factor of {exp(rate):.3g} in every step of '{name}' with dt={h:.3g} at "
+            f"t={piece.times[-1]:.6g}, by {exp(min(self._logarithm, 600.0)):.1e} so far, and not with the "
+            f"solution: the kernel of dF/du' turns with time, the index is at least 2; reduce the index, or "
+            f"take unknowns of which dF/du' has the same kernel at all times{kept}"
         )
-        return min(long, short) if grows else 1.0
-
-
-def _fixed(piece: Piece) -> bool:
-    """Whether the kernel of dF/du' cannot turn, or the index is too low for errors to grow."""
-    problem = piece.problem
-    if problem.index in (0, 1) or problem.constant_mass:
-        return True
-    mass, split = piece.mass(piece.t0), problem.n_diff
-    return not mass[:, split:].any() and not piece.kernel(mass[:, :split]).size

@@ -130,6 +130,29 @@ class ProblematicF(LibraryProblem):
     :math:`\eta < -1/2`, and for :math:`\eta = -1` there is no :math:`z_n`: the determinant of
     :math:`\partial F/\partial u' + c\,\partial F/\partial u` is :math:`c^2 (1+\eta)`.
 
+    Each method has a factor of its own, by the same substitution. For a Runge-Kutta method that ends in its
+    last stage, with C = diag(c), it is the last entry of
+
+    .. math::
+        \big((1+\eta) I + \eta (C A^{-1} - A^{-1} C)\big)^{-1} \eta\, C A^{-1} \mathbb 1,
+
+    which is :math:`s\eta/(1+s\eta)` for s Radau nodes, alone or in spectral deferred corrections, and 0 for
+    Lobatto IIIC. For the k-step BDF method it is the largest root of
+    :math:`1 + \eta (1 - 1/\zeta)^k = 0`. Errors do not grow for
+
+    ======================================  ============================================================
+    method                                  :math:`\eta`
+    ======================================  ============================================================
+    s Radau nodes, backward Euler (s = 1)   :math:`\eta \ge -1/(2s)`
+    Lobatto IIIC                            all but -1
+    BDF, k = 1, 2                           :math:`\eta \ge -2^{-k}`
+    BDF, k = 3 to 6                         :math:`-2^{-k} \le \eta \le (2\cos(\pi/k))^{-k}`
+    Gauss, order 4 and 6                    :math:`0 \le \eta \le 1` and :math:`0 \le \eta \le 1/3`
+    trapezoidal rule                        :math:`\eta \ge 0`
+    ======================================  ============================================================
+
+    A run in which they grow ends with a message, and with ``reduce`` the equations have index 1.
+
     Raises
     ------
     InputError
@@ -154,7 +177,7 @@ class ProblematicF(LibraryProblem):
     size = (1, 1)
     parameters = {
         **finite(
-            "1", "Weight of t z in both equations; at least -1/2 for a stable discretisation, not -1", eta=1.0
+            "1", "Weight of t z in both equations; from -1/2 on backward Euler is stable; not -1", eta=1.0
         ),
     }
     reference = "Ascher, Petzold 1998, page 264"
@@ -168,13 +191,13 @@ class ProblematicF(LibraryProblem):
         if abs(1.0 + eta) < 1e-12:
             raise InputError(
                 "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is "
-                "singular (its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index first"
+                "singular (its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index"
             )
         if eta < -0.5:
             tell(
-                f"ProblematicF with eta={eta:g}: implicit methods multiply errors of z by "
-                f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; "
-                f"take eta > -0.5, or reduce the index"
+                f"ProblematicF with eta={eta:g}: backward Euler multiplies errors of z by "
+                f"{abs(eta / (1.0 + eta)):.3g} in every step, however small, and s Radau nodes by "
+                f"|s eta / (1 + s eta)|; take a larger eta, reduce the index, or use 'lobatto-iiic-4'"
             )
 
     def u_exact(self, t: float) -> MeshDAE:

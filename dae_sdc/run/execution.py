@@ -250,8 +250,8 @@ class Execution:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
-            if setup.problem.index not in (0, 1) and not setup.has_coarse_level:
-                own_hooks.append(WatchAmplification)
+        if team.steps is None and setup.problem.index not in (0, 1):
+            own_hooks.append(type("Watch", (WatchAmplification,), {"t_end": self.t_end}))
         if self.count is not None and current() is not None:
             description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
         params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
@@ -285,6 +285,9 @@ class Execution:
             if isinstance(error, SingularPointError):
                 return str(error)
             diagnosis = "" if watch is None else watch.diagnosis()
+            growing = _hook(controller, WatchAmplification)
+            if growing is not None:
+                diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
             low = self.setup.problem.index in (None, 0, 1)
             if unsolved and low and not diagnosis and self.team.size == 1:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf
-from typing import Any
+from math import inf, log, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -32,17 +34,36 @@ class AmplificationOptions:
     turned : float
         Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
     noise : float
-        Round-off of the matrices: at index k the step map is known for h down to tau (noise)^(1/k), tau the
-        ratio of the norms of dF/du' and dF/du.
+        Round-off of the matrices, of differences: at index k the step map is known for h down to
+        tau (noise)^(1/k), tau the ratio of the norms of dF/du' and dF/du.
     beside : float
         Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
+    directions : int
+        Number of directions of errors that are followed; two of them grow alike in a complex pair.
+    spread : float
+        Frequency in the entries of the first directions, such that none of them is special.
+    steps_before, steps : int
+        Steps in which directions turn to those of largest growth, and steps over which growth is averaged.
+    steady : float
+        Range of the logarithms of growth in these steps up to which a direction grows steadily.
+    undamped : float
+        Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
+        proportion to powers of the number of steps besides, which more steps before make small.
+    steps_undamped : int
+        The steps before for such methods.
     shorter : float
-        Size of the second step whose amplification is computed, relative to the first.
+        Size of the second steps whose amplification is computed, relative to the first.
+    likeness : float
+        Factor up to which the growth of the solution in steps of the two sizes may differ from the proportion
+        of the sizes, by the errors of a method with long steps.
     least_growth : float
-        Amplification of a step up to which no message is given.
+        Logarithm of the amplification of a step that counts as 0.
+    least_told : float
+        Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
     most_growth : float
-        Amplification by all steps so far, and as many more, from which on the run ends: errors of single
-        steps, though below the tolerance, would then grow above it.
+        Amplification by all steps so far from which on the run ends.
+    widest : int
+        Most steps between two calculations.
     """
 
     most_unknowns: int = 100
@@ -50,47 +71,78 @@ class AmplificationOptions:
     state_increment: float = 1e-5
     rank_tolerance: float = 1e-9
     turned: float = 1e-6
-    noise: float = 1e-7
+    noise: float = 1e-9
     beside: float = 1e-3
-    shorter: float = 0.25
-    least_growth: float = 1.2
+    directions: int = 3
+    spread: float = 1.7
+    steps_before: int = 3
+    steps: int = 8
+    steady: float = 0.5
+    undamped: float = 0.99
+    steps_undamped: int = 24
+    shorter: float = 0.125
+    likeness: float = 2.2
+    least_growth: float = 0.01
+    least_told: float = 0.2
     most_growth: float = 100.0
+    widest: int = 32
+
+    def steps_ahead(self, step: LinearStep) -> int:
+        """How many steps are taken before growth is averaged."""
+        before = self.steps_undamped if step.at_infinity > self.undamped else self.steps_before
+        return before + len(step.V)
 
 
 @dataclass
 class Piece:
-    """A straight piece of a solution: u = start + (t - t0) slope.
+    """Part of a solution, cubic between the times at which it is known, and straight on both sides.
+
+    Where F is not 0, the matrix dF/du of rows that are mixed by a matrix P(u) has P'(u) times F besides.
 
     Parameters
     ----------
     problem : ProblemDAE
         The equations.
-    t0 : float
-        Time at which it begins.
-    start, slope : ndarray, shape (n,)
-        u at ``t0``, and the constant u'.
+    times : sequence of float
+        Two or more times in their order.
+    values, slopes : sequence of ndarray, each of shape (n,)
+        u and u' at these times.
     options : AmplificationOptions
         How matrices are made.
     """
 
     problem: ProblemDAE
-    t0: float
-    start: Vector
-    slope: Vector
+    times: Sequence[float]
+    values: Sequence[Vector]
+    slopes: Sequence[Vector]
     options: AmplificationOptions
+
+    def at(self, t: float) -> list[Vector]:
+        """u and u' at a time."""
+        i = min(max(bisect_right(self.times, t), 1), len(self.times) - 1)
+        (begin, end), (first, last) = self.times[i - 1 : i + 1], self.values[i - 1 : i + 1]
+        before, after = self.slopes[i - 1 : i + 1]
+        if t <= begin:
+            return [first + (t - begin) * before, before.copy()]
+        if t >= end:
+            return [last + (t - end) * after, after.copy()]
+        part, mean = (t - begin) / (end - begin), (last - first) / (end - begin)
+        bend, twist = 3.0 * mean - 2.0 * before - after, before + after - 2.0 * mean
+        value = first + (t - begin) * (before + part * (bend + part * twist))
+        return [value, before + part * (2.0 * bend + 3.0 * part * twist)]
 
     @cached_property
     def sizes(self) -> Vector:
         """Sizes of the unknowns, the units of the matrices here, shape (n,)."""
-        found = np.maximum(self.problem.run_scales.unknowns, np.abs(self.start))
+        found = np.maximum(self.problem.run_scales.unknowns, np.abs(self.values[-1]))
         return np.where(found > 0.0, found, found.max() or 1.0)
 
     @cached_property
     def _equations(self) -> Vector:
         """Sizes of the terms of the equations."""
         time = self.problem.run_scales.time
-        halves = np.abs(self._half(self.t0, 1)).max(axis=1) / time, np.abs(self._half(self.t0, 0)).max(axis=1)
-        sizes = halves[0] + halves[1]
+        mass, stiffness = self._halves(self.times[-1])
+        sizes = np.abs(mass).max(axis=1) / time + np.abs(stiffness).max(axis=1)
         return np.where(sizes > 0.0, sizes, 1.0)
 
     @property
@@ -99,13 +151,26 @@ class Piece:
         noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
         return max(self.options.rank_tolerance, NOISE_LIMIT * noise / self.options.derivative_increment)
 
-    def mass(self, t: float) -> Vector:
-        """dF/du' at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
-        return self._half(t, 1) / self._equations[:, None]
+    def matrices(self, t: float) -> tuple[Vector, Vector]:
+        """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
+        mass, stiffness = self._halves(t)
+        return mass / self._equations[:, None], stiffness / self._equations[:, None]
 
-    def stiffness(self, t: float) -> Vector:
-        """dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
-        return self._half(t, 0) / self._equations[:, None]
+    @cached_property
+    def linear(self) -> bool:
+        """Whether the matrices do not depend on u, as far as a point beside the last one tells."""
+        aside = self.options.beside * self.sizes * np.cos(np.arange(1.0, self.problem.n + 1.0))
+        moved = replace(self, values=[value + aside for value in self.values])
+        vars(moved)["sizes"] = self.sizes
+        t, noise = self.times[-1], sqrt(self.options.noise)
+        return all(
+            bool((np.abs(there - here) <= noise * np.abs(here).max()).all())
+            for here, there in zip(self._halves(t), moved._halves(t), strict=True)
+        )
+
+    def mass(self, t: float) -> Vector:
+        """The first of :meth:`matrices`."""
+        return self.matrices(t)[0]
 
     def kernel(self, mass: Vector) -> Vector:
         """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
@@ -121,31 +186,36 @@ class Piece:
         turned = max(self.options.turned, NOISE_LIMIT * self.rank_tolerance)
         return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > turned)
 
-    def _half(self, t: float, which: int) -> Vector:
-        problem, n, split = self.problem, self.problem.n, self.problem.n_diff
-        point, time = [self.start + (t - self.t0) * self.slope, self.slope.copy()], problem.run_scales.time
+    def _halves(self, t: float) -> tuple[Vector, Vector]:
+        """dF/du' and dF/du at a time, of unknowns in units of their sizes, each of shape (n, n)."""
+        problem, point = self.problem, self.at(t)
         given = getattr(problem, "jacobian", None)
-        if given is not None:
-            states = [attach(x, split) for x in point]
-            parts = [_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time)]
-            matrix = parts[0] if which else (parts[1] - parts[0]) / time
+        if given is None:
+            halves = self._differences(point, t, 1), self._differences(point, t, 0)
         else:
-            matrix, varied = np.empty((n, n)), point[which]
-            sizes = self.sizes / time if which else self.sizes
-            increment = self.options.derivative_increment if which else self.options.state_increment
-            for j in range(n):
-                middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
-                values = []
-                for sign in (1.0, -1.0):
-                    varied[j] = middle + sign * step
-                    values.append(
-                        problem.evaluate(attach(point[0], split), attach(point[1], split), t).copy()
-                    )
-                varied[j] = middle
-                matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
-        if not np.isfinite(matrix).all():
+            states, time = [attach(x, problem.n_diff) for x in point], problem.run_scales.time
+            mass, both = (_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time))
+            halves = mass, (both - mass) / time
+        if not all(np.isfinite(matrix).all() for matrix in halves):
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
-        return matrix * self.sizes
+        return halves[0] * self.sizes, halves[1] * self.sizes
+
+    def _differences(self, point: list[Vector], t: float, which: int) -> Vector:
+        """dF/du (0) or dF/du' (1) by central differences, shape (n, n)."""
+        options, n, split, varied = self.options, self.problem.n, self.problem.n_diff, point[which]
+        sizes = self.sizes / self.problem.run_scales.time if which else self.sizes
+        increment = options.derivative_increment if which else options.state_increment
+        matrix = np.empty((n, n))
+        for j in range(n):
+            middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
+            values = []
+            for sign in (1.0, -1.0):
+                varied[j] = middle + sign * step
+                u, du = (attach(x, split) for x in point)
+                values.append(self.problem.evaluate(u, du, t).copy())
+            varied[j] = middle
+            matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
+        return matrix
 
 
 def _dense(matrix: Any) -> Vector:
@@ -176,53 +246,160 @@ def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions)
     return None
 
 
-def amplification(piece: Piece, A: Vector, c: Vector, h: float) -> float:
-    r"""Spectral radius of the map from an error at the start of a step to that at its end.
+class LinearStep(NamedTuple):
+    r"""A step of a method on linear equations, as a general linear method.
 
     .. math::
-        M_i E_i + J_i \Big(e_0 + h \sum_j a_{ij} E_j\Big) = 0, \qquad e_1 = e_0 + h \sum_j b_j E_j
+        M_i E_i + h J_i Y_i = 0, \qquad Y_i = \sum_m u_{im} x_m + \sum_j a_{ij} E_j, \qquad
+        x_m^+ = \sum_l v_{ml} x_l + \sum_j b_{mj} E_j
 
-    M = dF/du' and J = dF/du at the stages, b the last row of A. An explicit first stage has E_1 = E_s of the
-    step before, which is a part of the error then.
+    M = dF/du' and J = dF/du at the stages, E_i is h times the derivative there, and x are the r vectors that
+    a step hands to the next: the error of u first.
+
+    Parameters
+    ----------
+    A : ndarray, shape (s, s)
+        Coefficients of the derivatives in the values at the stages.
+    U : ndarray, shape (s, r)
+        Coefficients of what the step before left.
+    B : ndarray, shape (r, s)
+        Coefficients of the derivatives in what the step leaves.
+    V : ndarray, shape (r, r)
+        Coefficients of what the step before left, in what the step leaves.
+    c : ndarray, shape (s,)
+        Times of the stages, in steps from the start of the step.
+
+    References
+    ----------
+    J. C. Butcher, Numerical Methods for Ordinary Differential Equations, 3rd ed., Wiley (2016), sec. 5.
+    """
+
+    A: Vector
+    U: Vector
+    B: Vector
+    V: Vector
+    c: Vector
+
+    @classmethod
+    def of_runge_kutta(cls, A: Vector, b: Vector, c: Vector) -> LinearStep:
+        """A Runge-Kutta step; an explicit first stage has the last derivative of the step before."""
+        s = len(c)
+        if A[0].any():
+            return cls(A, np.ones((s, 1)), b[None], np.ones((1, 1)), c)
+        U = np.column_stack([np.ones(s - 1), A[1:, 0]])
+        B, V = np.vstack([b[1:], np.eye(s - 1)[-1]]), np.array([[1.0, b[0]], [0.0, 0.0]])
+        return cls(A[1:, 1:], U, B, V, c[1:])
+
+    @classmethod
+    def of_multistep(cls, alpha: Vector, beta: Vector) -> LinearStep:
+        """A step of a linear multistep method that uses no derivatives of the past."""
+        past, leading = -alpha[None, 1:] / alpha[0], np.array([[beta[0] / alpha[0]]])
+        k = past.size
+        B = np.zeros((k, 1))
+        B[0] = leading
+        return cls(leading, past, B, np.vstack([past, np.eye(k)[:-1]]), np.ones(1))
+
+    @property
+    def at_infinity(self) -> float:
+        """Factor by which a step multiplies errors of algebraic unknowns of index 1, |R(infinity)|."""
+        kept = self.V - self.B @ np.linalg.solve(self.A, self.U)
+        return float(np.abs(np.linalg.eigvals(kept)).max())
+
+
+def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
+    """Matrix from what the step before left to what a step leaves, shape (r n, r n).
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If the step has no solution, or more than one.
+    """
+    n, (s, r) = piece.problem.n, step.U.shape
+    mass, stiffness = zip(*(piece.matrices(t + h * float(c)) for c in step.c), strict=True)
+    scaled = h * np.array(stiffness)
+    matrix = np.einsum("ij,ikl->ikjl", step.A, scaled)
+    for i in range(s):
+        matrix[i, :, i] += mass[i]
+    known = -np.einsum("im,ikl->ikml", step.U, scaled).reshape(s * n, r * n)
+    slopes = np.linalg.solve(matrix.reshape(s * n, s * n), known)
+    return np.kron(step.B, np.eye(n)) @ slopes + np.kron(step.V, np.eye(n))
+
+
+def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
+    """Logarithm of the factor by which a step multiplies errors, the mean over the last of some steps.
+
+    The steps follow one another, because the largest errors lie in the kernel of dF/du', which is another one
+    in the next step: the eigenvalues of the map of one step alone, applied again and again, may be 0 where
+    errors grow. The growth is that of the first directions of an orthonormal basis, which the maps turn
+    towards the directions of largest growth.
 
     Parameters
     ----------
     piece : Piece
-        The solution from the start of the step on.
-    A : ndarray, shape (s, s)
-        Coefficients of the method.
-    c : ndarray, shape (s,)
-        Its nodes.
+        The solution.
+    step : LinearStep
+        The method.
+    t : float
+        Start of the first step.
     h : float
         Step size.
 
     Returns
     -------
     float
-        1 + O(h) for a method that is stable on this problem, infinite where a step has no solution.
+        At most O(h) for a method that is stable on this problem, infinite where a step has no solution.
+
+    References
+    ----------
+    L. Dieci, R. Russell, E. Van Vleck, On the computation of Lyapunov exponents for continuous dynamical
+    systems, SIAM J. Numer. Anal. 34 (1997) 402.
     """
-    n, first = piece.problem.n, 0 if A[0].any() else 1
-    stages = range(first, len(c))
-    matrix = np.zeros((len(stages) * n, len(stages) * n))
-    known = np.zeros((len(stages) * n, (1 + first) * n))
-    for i in stages:
-        t, own = piece.t0 + h * float(c[i]), slice((i - first) * n, (i - first + 1) * n)
-        stiffness = piece.stiffness(t)
-        matrix[own] = np.kron(h * A[i, first:], stiffness)
-        matrix[own, own] += piece.mass(t)
-        known[own, :n] = -stiffness
-        if first:
-            known[own, n:] = -h * A[i, 0] * stiffness
+    options, size = piece.options, len(step.V) * piece.problem.n
+    columns = np.arange(1.0, min(size, options.directions) + 1.0)
+    basis = np.cos(np.outer(np.arange(1.0, size + 1.0), options.spread * columns))
+    before, logarithms = options.steps_ahead(step), []
     try:
-        found = np.linalg.solve(matrix, known)
+        for k in range(before + options.steps):
+            basis, factors = np.linalg.qr(step_map(piece, step, t + k * h, h) @ basis)
+            logarithms.append(np.log(np.maximum(np.abs(np.diagonal(factors)), np.finfo(float).tiny)))
     except np.linalg.LinAlgError:
         return inf
-    end = h * (np.kron(A[-1, first:], np.eye(n)) @ found)
-    end[:, :n] += np.eye(n)
-    if first:
-        end[:, n:] += h * A[-1, 0] * np.eye(n)
-        end = np.vstack([end, found[-n:]])
-    return float(np.abs(np.linalg.eigvals(end)).max()) if np.isfinite(end).all() else inf
+    rates = np.array(logarithms[before:])
+    # The first of two directions of a complex pair grows now more, now less than both together.
+    steady = np.ptp(rates, axis=0) < options.steady
+    return float(rates.mean(axis=0).max(where=steady, initial=rates[:, :2].mean()))
+
+
+def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: int) -> float:
+    """Logarithm of the factor by which a step multiplies errors, where that is not growth of the solution.
+
+    Growth of the solution itself in a shorter step is smaller in proportion; growth by the method is not.
+
+    Parameters
+    ----------
+    piece, step, t, h
+        Those of :func:`amplification`.
+    index : int
+        Index of the equations.
+
+    Returns
+    -------
+    float
+        At most 0 where errors do not grow, or grow like the solution.
+    """
+    options = piece.options
+    rate = amplification(piece, step, t, h)
+    before = options.steps_ahead(step)
+    if step.at_infinity > options.undamped:
+        # As (k - 1)-fold eigenvalues of size 1 let errors grow with the number of steps.
+        rate -= (index - 1) * log(1.0 + options.steps / before) / options.steps
+    if rate <= options.least_growth:
+        return min(rate, 0.0)
+    short = options.shorter * h
+    end = t + (before + options.steps) * h
+    within = amplification(piece, step, end - (before + options.steps) * short, short)
+    proportion = within / (options.shorter * rate)
+    return 0.0 if 1.0 / options.likeness < proportion < options.likeness else rate
 
 
 def kernel_turns(
@@ -246,9 +423,12 @@ def kernel_turns(
         return False
     span = options.beside * abs(problem.interval[1] - problem.interval[0])
     values = u0.view(np.ndarray)
-    piece = Piece(problem, t0, values.copy(), np.zeros(n), options)
+    span = max(span, np.finfo(float).tiny)
+    straight = [np.zeros(n), np.zeros(n)]
+    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], straight, options)
     aside = options.beside * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
-    piece.slope = aside / max(span, np.finfo(float).tiny)
+    piece.values[1][:] += aside
+    piece.slopes = [aside / span, aside / span]
     try:
         return piece.turns(piece.mass(t0), piece.mass(t0 + span))
     except EvaluationError:

@@ -12,6 +12,7 @@ from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, MissingPartError
+from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -194,6 +195,11 @@ class DirectMethod(NotOfOthers):
     def sharing(self) -> str:
         """Who shared the stages, and why; empty where nobody was to share them."""
         return self._serial_remark if self.team is None else self.team.remark
+
+    @property
+    def linear_step(self) -> LinearStep | None:
+        """What a step does with errors of the past; None where that is not known."""
+        return getattr(self.method, "linear_step", None)
 
     def reset(self) -> None:
         """Drop matrices and the memory of steps, as if no step had been taken."""

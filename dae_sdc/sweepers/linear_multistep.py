@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
+from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
@@ -120,6 +121,11 @@ class MultistepMethod(MethodRecord):
     def uses_slopes(self) -> bool:
         """Whether derivatives of the past enter, which only ordinary differential equations determine."""
         return bool(self.beta[1:].any())
+
+    @cached_property
+    def linear_step(self) -> LinearStep | None:
+        """What a step does with errors of the past; None for methods of ordinary differential equations."""
+        return None if self.uses_slopes else LinearStep.of_multistep(self.alpha, self.beta)
 
     @cached_property
     def error_constant(self) -> float:

@@ -248,11 +248,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Raise InputError for a method whose error cannot be estimated."""
         _require_estimate(cls.method)
 
-    @property
-    def step_coefficients(self) -> tuple[Any, Any] | None:
-        """A and c of a method that ends in its last stage, of shapes (s, s) and (s,); None for others."""
-        return (self.method.A, self.method.c) if self.method.stiffly_accurate else None
-
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
     def _bind_adaptive(

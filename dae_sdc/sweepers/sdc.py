@@ -19,6 +19,7 @@ from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers import local_solution as local_solution
 from dae_sdc.sweepers.accuracy import AccuracyGoal
+from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.backends import BACKENDS as BACKENDS, node_solver
 from dae_sdc.sweepers.collocation import (
     QMAT,
@@ -345,10 +346,11 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         return self.nodes.from_last(self.solver.magnitude(last) if last in self.nodes.owned else 0.0)
 
     @property
-    def step_coefficients(self) -> tuple[Vector, Vector] | None:
-        """A and c of the collocation method, shapes (M, M) and (M,); None if a step ends in no node."""
-        known = self.coll.right_is_node and not self.params.do_coll_update
-        return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
+    def linear_step(self) -> LinearStep:
+        """What a step, solved to the end, does with errors of its start."""
+        A = self.coll.Qmat[1:, 1:]
+        ends = self.coll.right_is_node and not self.params.do_coll_update
+        return LinearStep.of_runge_kutta(A, A[-1] if ends else self.coll.weights, self.coll.nodes)
 
     # --- Q_Delta ------------------------------------------------------------------
 

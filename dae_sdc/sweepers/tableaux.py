@@ -14,6 +14,7 @@ from numpy.polynomial.legendre import Legendre, legint, legval, legvander
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
+from dae_sdc.sweepers.amplification import LinearStep
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
@@ -140,6 +141,11 @@ class Tableau(MethodRecord):
     def end_is_stage(self) -> bool:
         """Whether the last stage lies at the end of the step, c_s = 1."""
         return bool(abs(self.c[-1] - 1.0) <= DEFECT_TOLERANCE / 10)
+
+    @cached_property
+    def linear_step(self) -> LinearStep:
+        """What a step does with errors of its start."""
+        return LinearStep.of_runge_kutta(self.A, self.b, self.c)
 
     @property
     def embedded(self) -> bool:
