@@ -36,7 +36,10 @@ def named() -> ds.FunctionProblem:
 
 def polynomials() -> Any:
     a, b, c, d, e, f = unknowns = sp.symbols("a:f")
-    equations = [a * b - c * d + e**2, b * c - e * f + a**3, c**2 * f - a * d, a * f + b * e - c * d]
+    equations = [
+        *(a**3 * b - c * d**2 + e**4, b * c**3 - e * f + a**4),
+        *(c**2 * f**2 - a * d**3, a * f**3 + b**2 * e - c * d),
+    ]
     return ds.PolynomialSystem.from_sympy(equations, unknowns)
 
 

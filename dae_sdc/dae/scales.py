@@ -236,6 +236,7 @@ _ARRAYS = (
     "expected",
     "rates",
     "seen",
+    "errors",
     "_floors",
     "_least",
     "_hidden",
