@@ -295,10 +295,11 @@ def test_wrong_numbers_are_refused_only_where_every_unknown_that_is_off_is_named
         ("", "", last, WRONG),
         ("rtol is taken as 1e-2", "", last, WRONG),
         ("", f"{first} of index 3: errors up to 0.01", last, WRONG),
+        ("", f"start values made consistent: {third} by 1e-9", last, WRONG),
         ("", f"{third}0 of index 3: errors up to 0.01", last, WRONG),
         ("", f"{third} of index 3: errors up to 0.01", last, REFUSED),
         ("", f"{third} of index 3: errors up to 0.01", both, WRONG),
-        (f"{second} is doubtful", f"{third} of index 3: errors up to 0.01", both, REFUSED),
+        (f"{second} has errors up to 0.1", f"{third} of index 3: errors up to 0.01", both, REFUSED),
         ("", f"{third} of index 3: errors up to 0.01", 1e-5 * last, DONE),
     ):
         found = solved(None, exact, end=2.0, rtol=1e-6, warned=warned, message=message, error=error)

@@ -24,6 +24,9 @@ Reference = Callable[[Vector], Vector]
 TOLD = "told"
 """With which messages begin of wrong numbers whose unknowns the run named as less accurate."""
 
+LESS_ACCURATE = "errors up to"
+"""What a remark has that names unknowns as less accurate; others name those whose starts were moved."""
+
 OUTPUTS = 131
 """Times of output between steps."""
 
@@ -185,7 +188,8 @@ def solved(
     finding = held(solution, exact, rtol, scale=scale, slack=allowance)
     if finding.outcome != WRONG:
         return finding
-    said = "; ".join(filter(None, [*doubts, solution.message]))
+    remarks = "; ".join(filter(None, [*doubts, solution.message])).split("; ")
+    said = "; ".join(remark for remark in remarks if LESS_ACCURATE in remark)
     wrong = (ratios(solution, exact, rtol, scale, allowance) > 1.0).any(axis=0)
     if all(names_unknown(said, solution.names[j]) for j in np.flatnonzero(wrong)):
         return replace(finding, outcome=REFUSED, message=f"{TOLD}, {finding.message}; {'; '.join(doubts)}")
