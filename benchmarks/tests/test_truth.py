@@ -19,7 +19,7 @@ from benchmarks.measuring.workers import carry_out
 from benchmarks.studies.truth import solves, study
 from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
-from benchmarks.studies.truth.families.circuits import END, netlists
+from benchmarks.studies.truth.families.circuits import END, VARIANTS, netlists
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.families.square_waves import IDIOMS, Pulses, response
 from benchmarks.studies.truth.generated import FAMILIES, Units
@@ -145,11 +145,11 @@ def test_square_waves_are_1_in_their_intervals_and_0_elsewhere(name: str) -> Non
         assert np.abs(slope + 1.3 * x - values).max() < 1e-6 and response(on, 1.3, 0.4, np.zeros(1))[0] == 0.4
 
 
-@pytest.mark.parametrize("variant", WRITTEN["circuits"].variants)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_references_of_circuits_satisfy_the_equations_that_are_solved(variant: str) -> None:
     """The derivative of the reference by differences, F from the elements as users write it."""
     for seed in (0, 1):
-        dae = WRITTEN["circuits"].make(seed, variant)
+        dae = WRITTEN["bridges" if "bridge" in variant else "circuits"].make(seed, variant)
         times, h = np.linspace(0.07, 0.93, 9) * dae.end, 1e-5 * dae.end
         near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
         slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
@@ -229,10 +229,10 @@ def test_jacobians_of_users_are_those_of_their_equations_in_any_units() -> None:
 class Told:
     """A solution with errors that are put into it."""
 
-    success, message, dense = True, "", None
+    success, dense = True, None
 
-    def __init__(self, given: Any, t: Any, error: Any) -> None:
-        self.given, self.t = given, np.asarray(t)
+    def __init__(self, given: Any, t: Any, error: Any, message: str = "") -> None:
+        self.given, self.t, self.message = given, np.asarray(t), message
         self.u = np.array([given.solution(s) for s in t]) + error
         self.stats, self.names = {"steps": len(t) - 1}, given.names
 
@@ -275,28 +275,38 @@ def test_written_daes_are_held_to_the_tolerance_in_every_unknown_whatever_its_in
     assert held(Told(given, t, np.nan), exact, 1e-6).outcome == WRONG
 
 
-def test_a_wrong_number_that_comes_with_a_warning_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_numbers_are_refused_only_where_every_unknown_that_is_off_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given = FAMILIES["hessenberg-3"](1)
-    t = np.linspace(0.0, 2.0, 21)
+    t, (first, second, third) = np.linspace(0.0, 2.0, 21), given.names
 
-    def solve(*_: Any, **options: Any) -> Told:
-        if options["warned"]:
-            warnings.warn("rtol is taken as 1e-2", ds.DAEWarning, stacklevel=2)
-        return Told(given, t, options["error"])
+    def solve(*_: Any, warned: str, message: str, error: Any, **_options: Any) -> Told:
+        if warned:
+            warnings.warn(warned, ds.DAEWarning, stacklevel=2)
+        return Told(given, t, error, message)
 
     def exact(times: Any) -> Any:
         return np.array([given.solution(s) for s in times])
 
     monkeypatch.setattr(ds, "solve", solve)
-    for warned, error, outcome in (
-        (False, 1e-2, WRONG),
-        (True, 1e-2, REFUSED),
-        (True, 1e-7, DONE),
-        (False, 1e-7, DONE),
+    last, both = np.array([0.0, 0.0, 1e-2]), np.array([0.0, 1e-2, 1e-2])
+    for warned, message, error, outcome in (
+        ("", "", last, WRONG),
+        ("rtol is taken as 1e-2", "", last, WRONG),
+        ("", f"{first} of index 3: errors up to 0.01", last, WRONG),
+        ("", f"start values made consistent: {third} by 1e-9", last, WRONG),
+        ("", f"{third}0 of index 3: errors up to 0.01", last, WRONG),
+        ("", f"{third} of index 3: errors up to 0.01", last, REFUSED),
+        ("", f"{third} of index 3: errors up to 0.01", both, WRONG),
+        (f"{second} has errors up to 0.1", f"{third} of index 3: errors up to 0.01", both, REFUSED),
+        ("", f"{third} of index 3: errors up to 0.01", 1e-5 * last, DONE),
     ):
-        found = solved(None, exact, end=2.0, rtol=1e-6, warned=warned, error=error)
-        assert found.outcome == outcome and ("is taken as" in found.message) == (outcome == REFUSED)
-    assert solved(None, exact, end=3.0, rtol=1e-6, warned=False, error=0.0).outcome == WRONG
+        found = solved(None, exact, end=2.0, rtol=1e-6, warned=warned, message=message, error=error)
+        assert found.outcome == outcome and found.message.startswith("told, ") == (outcome == REFUSED)
+        assert outcome == DONE or (warned in found.message and message in found.message)
+    early = solved(None, exact, end=3.0, rtol=1e-6, warned="", message="", error=0.0)
+    assert early.outcome == WRONG
 
 
 def test_the_first_and_the_last_step_do_not_count_as_smallest() -> None:

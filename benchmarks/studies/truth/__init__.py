@@ -6,7 +6,7 @@ hidden constraints at a point, the time scale. Every run has one line that repea
 
 =========  ===========================================================================================
 done       success, and what came back is right
-refused    an :class:`~dae_sdc.errors.InputError`, or a number that comes with a warning that it is doubtful
+refused    an :class:`~dae_sdc.errors.InputError`, or numbers that the run itself names as less accurate
 failed     ``success`` is False, an error of a computation, or the time limit; with a message
 WRONG      success, and what came back is not right
 CRASHED    an exception that is none of dae_sdc, raw text of a library under it, or a process that died
@@ -22,7 +22,9 @@ every unknown of any index at all times given to
 
 .. math:: |u_h(t) - u(t)| \le 100\, r\, (1 + |u(t)|), \qquad r = \mathrm{rtol},
 
-in the units that the DAE was generated in. What a start with few digits leaves open is allowed besides.
+in the units that the DAE was generated in. What a start with few digits leaves open is allowed besides. A
+wrong answer is refused, with a message that begins with ``told``, only where the run names every unknown
+that is off; any other warning or message excuses nothing.
 
 Other runs to a tolerance
 -------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,12 @@ from dae_sdc.registry import Registry
 Reference = Callable[[Vector], Vector]
 """Values of all unknowns, shape (K, n), at times of shape (K,)."""
 
+
+TOLD = "told"
+"""With which messages begin of wrong numbers whose unknowns the run named as less accurate."""
+
+LESS_ACCURATE = "errors up to"
+"""What a remark has that names unknowns as less accurate; others name those whose starts were moved."""
 
 OUTPUTS = 131
 """Times of output between steps."""
@@ -112,9 +119,7 @@ def held(
     """
     steps = int(solution.stats["steps"])
     error = np.abs(solution.u - exact)
-    allowed = MARGIN * rtol * (scale + np.abs(exact)) + slack
-    ratio = error / allowed
-    ratio = np.where(np.isfinite(ratio), ratio, np.inf)
+    ratio = ratios(solution, exact, rtol, scale, slack)
     worst = float(ratio.max(initial=0.0))
     if worst <= 1.0:
         return Finding(DONE, "", worst, steps, 1)
@@ -126,6 +131,13 @@ def held(
     )
     told = f"; message: {solution.message}" if solution.message else ""
     return Finding(WRONG, said + told, worst, steps, 1)
+
+
+def ratios(solution: Any, exact: Vector, rtol: float, scale: Vector | float, slack: Vector | float) -> Vector:
+    """Errors of all unknowns at all times in units of what is allowed, infinite where they are no numbers."""
+    allowed = MARGIN * rtol * (scale + np.abs(exact)) + slack
+    ratio = np.abs(solution.u - exact) / allowed
+    return np.where(np.isfinite(ratio), ratio, np.inf)
 
 
 def solved(
@@ -156,7 +168,8 @@ def solved(
     Returns
     -------
     Finding
-        A wrong number that comes with a warning of dae_sdc is refused: its user was told.
+        Wrong numbers are refused, with a message that begins with ``told``, where the message of the run or a
+        warning of dae_sdc names every unknown that is off: its user was told. Other warnings excuse nothing.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -171,7 +184,18 @@ def solved(
     if abs(solution.t[-1] - end) > 1e-12 * abs(end):
         return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
     allowance = 0.0 if slack is None else slack(solution.t)
-    finding = held(solution, reference(solution.t), rtol, scale=scale, slack=allowance)
-    if finding.outcome == WRONG and doubts:
-        return replace(finding, outcome=REFUSED, message=f"warned, {'; '.join(doubts)}; {finding.message}")
-    return finding
+    exact = reference(solution.t)
+    finding = held(solution, exact, rtol, scale=scale, slack=allowance)
+    if finding.outcome != WRONG:
+        return finding
+    remarks = "; ".join(filter(None, [*doubts, solution.message])).split("; ")
+    said = "; ".join(remark for remark in remarks if LESS_ACCURATE in remark)
+    wrong = (ratios(solution, exact, rtol, scale, allowance) > 1.0).any(axis=0)
+    if all(names_unknown(said, solution.names[j]) for j in np.flatnonzero(wrong)):
+        return replace(finding, outcome=REFUSED, message=f"{TOLD}, {finding.message}; {'; '.join(doubts)}")
+    return replace(finding, message="; ".join([finding.message, *doubts]))
+
+
+def names_unknown(said: str, name: str) -> bool:
+    """Whether a text has the name of an unknown as a word."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", said) is not None

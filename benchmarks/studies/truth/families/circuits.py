@@ -202,4 +202,14 @@ def _circuit(seed: int, variant: str) -> Written:
     return Written(equations(elements), start, END * second, reference)
 
 
-WRITTEN.add("circuits", WrittenFamily(_circuit, VARIANTS, per_seed=6, ways=tuple(WAYS)))
+BRIDGES = tuple(name for name in VARIANTS if "bridge" in name)
+
+OTHERS = tuple(name for name in VARIANTS if "bridge" not in name)
+
+WRITTEN.add("circuits", WrittenFamily(_circuit, OTHERS, per_seed=8, ways=tuple(WAYS)))
+WRITTEN.add(
+    "bridges",
+    WrittenFamily(
+        _circuit, BRIDGES, per_seed=3, tolerances=tuple(10.0**-k for k in range(4, 10)), ways=tuple(WAYS)
+    ),
+)
