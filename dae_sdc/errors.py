@@ -160,7 +160,7 @@ class SolveError(DAEError):
     >>> solution = ds.solve(ends, u0=[1.0, 1.0], t_end=2.0, rtol=1e-6)
     >>> print(solution.message)
     the steps shrink in proportion to the time left to t=1.000000005, down to dt=5.1e-09 at
-    t=0.9999999895, and do not get there: the error is largest in 'u[1]'; look there for a singularity
+    t=0.9999999895, and do not get there: the error is largest in '...'; look there for a singularity
     of the solution or of the equations, and end the run before it
     """
 
