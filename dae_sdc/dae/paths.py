@@ -31,6 +31,10 @@ class PathOptions:
         Number of iterations up to which the next step is longer.
     sharpest_turn : float
         Smallest cosine of the angle between the directions of two points.
+    kink_step : float
+        Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
+    kink_reach : float
+        Largest distance, in such steps, at which it goes on behind the kink.
     most_points : int
         Largest number of points.
     """
@@ -43,6 +47,8 @@ class PathOptions:
     correction_iterations: int = 8
     easy_iterations: int = 4
     sharpest_turn: float = 0.95
+    kink_step: float = 1e-4
+    kink_reach: float = 10.0
     most_points: int = 2000
 
 
@@ -107,6 +113,8 @@ def follow(
             check()
             try:
                 found, easy = _next(residual, jacobian, point, length, sizes, within)
+                if found is None and length <= PATH.kink_step:
+                    found = _behind_kink(residual, jacobian, point, length, sizes)
             except (DAEError, np.linalg.LinAlgError):
                 found, easy = None, False
             if found is None:
@@ -149,6 +157,40 @@ def _next(
     return PathPoint(values, tangent), count <= PATH.easy_iterations
 
 
+def _behind_kink(
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    point: PathPoint,
+    length: float,
+    sizes: Vector,
+) -> PathPoint | None:
+    """A point behind a kink, where the equations have other derivatives; None where there is no path.
+
+    The determinant of the derivatives and the direction keeps its sign along a path, also where that turns
+    back.
+    """
+    before, beyond = jacobian(point.values), point.values + length * sizes * point.tangent
+    behind = jacobian(beyond)
+    null = np.linalg.svd(_with_rows_of_one_size(behind * sizes))[2][-1]
+    signs = [
+        np.linalg.slogdet(np.vstack([_with_rows_of_one_size(matrix * sizes), direction]))[0]
+        for matrix, direction in ((before, point.tangent), (behind, null))
+    ]
+    tangent: Vector = null * signs[0] * signs[1]
+    values, _ = corrected(residual, jacobian, beyond + length * sizes * tangent, tangent, sizes)
+    if values is None or not signs[0] * signs[1]:
+        return None
+    is_near = np.linalg.norm((values - beyond) / sizes) <= PATH.kink_reach * length
+    return PathPoint(values, tangent) if is_near else None
+
+
+def _with_rows_of_one_size(matrix: Vector) -> Vector:
+    rows = np.abs(matrix).max(axis=1)
+    rows[rows == 0.0] = 1.0
+    scaled: Vector = matrix / rows[:, None]
+    return scaled
+
+
 def corrected(
     residual: Callable[[Vector], Vector],
     jacobian: Callable[[Vector], Vector],
@@ -189,3 +231,39 @@ def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
     found = np.linalg.solve(bordered / rows[:, None], right)
     tangent: Vector = found / np.linalg.norm(found)
     return tangent
+
+
+def newton_homotopy(
+    residual: Callable[[Vector], Vector], jacobian: Callable[[Vector], Vector], x: Vector, sizes: Vector
+) -> Vector:
+    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length.
+
+    Parameters
+    ----------
+    residual, jacobian : callable
+        The n equations R, and their derivatives, shape (n, n), as functions of the n values.
+    x : ndarray, shape (n,)
+        The start.
+    sizes : ndarray, shape (n,)
+        Sizes of the values.
+
+    Raises
+    ------
+    ConvergenceError
+        If the path is lost.
+    """
+    start, at_start = residual(x), np.abs(jacobian(x)) @ sizes
+    rows = np.where(at_start > 0.0, at_start, 1.0)
+
+    def deformed(point: Vector) -> Vector:
+        return np.asarray((residual(point[:-1]) - (1.0 - point[-1]) * start) / rows)
+
+    def derivatives(point: Vector) -> Vector:
+        return np.asarray(np.column_stack([jacobian(point[:-1]), start]) / rows[:, None])
+
+    last = x, 0.0
+    for point in follow(deformed, derivatives, np.append(x, 0.0), np.append(sizes, 1.0), (-0.5, 1.0)):
+        last = point.values[:-1], float(point.values[-1])
+    if last[1] < 1.0:
+        raise ConvergenceError(f"the path of the homotopy was lost at {last[1]:.3g} of its way")
+    return last[0]
