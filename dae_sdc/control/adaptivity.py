@@ -86,6 +86,8 @@ class AdaptivityOptions:
         Rejections in a row after which a run is given up.
     restart_step : float
         First step, in units of the time left, after a jump of algebraic unknowns.
+    failed_steps : float
+        Distance, in units of a step that failed, within which the equations have changed.
     least_progress : float
         Part of the interval between two such jumps that counts as progress.
     """
@@ -98,6 +100,7 @@ class AdaptivityOptions:
     shortest_step: float = 1e-28
     most_rejections: int = 60
     restart_step: float = 1e-4
+    failed_steps: float = 10.0
     least_progress: float = 1e-9
 
 
@@ -258,9 +261,12 @@ class AdaptivityDAE(RepeatingControl):
         if self._driver is not None:
             self._driver.adaptivity = self
         self._targets = [*(self.params.stops or ()), self.params.t_end]
+        self._target = self._targets[-1]
         self._meets_target = self._halved = False
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
+        self.jumps, self._last_jump, self._span, self._missed = 0, -np.inf, 0.0, False
+        self._given: float | None = None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup(
@@ -321,6 +327,8 @@ class AdaptivityDAE(RepeatingControl):
         if accepted and self._check_approach(L, outcome):
             S.status.restart = True
         elif accepted:
+            if self._meets_target and self._missed:
+                L.params.dt = float(self._target - L.time)
             self.come_to = self.end_of_step(L)
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.
@@ -336,7 +344,7 @@ class AdaptivityDAE(RepeatingControl):
         size = self._wanted if S.status.restart else L.dt
         if size > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
             return
-        has_jumped, failure = self._jump(L, L.dt)
+        has_jumped, failure = self._jump(L, 0.0)
         if has_jumped:
             S.status.restart = True
             return
@@ -363,7 +371,8 @@ class AdaptivityDAE(RepeatingControl):
         if L.time - self._last_jump <= ADAPTIVITY.least_progress * self._span:
             return False, ""
         # The change may lie anywhere in the steps that have failed, and may be one of the state.
-        ahead = max(2.0 * near, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(L.time))
+        reach = max(near, ADAPTIVITY.failed_steps * L.dt)
+        ahead = max(reach, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(L.time))
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
             k = L.prob.n_diff
@@ -406,8 +415,7 @@ class AdaptivityDAE(RepeatingControl):
                 self._targets = [*stops_of(L.prob, t0, self.params.t_end), self.params.t_end]
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
-        self._given: float | None = None
-        self._restarts = False
+        self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self._limit = current()
         if self.params.time_limit < np.inf:

@@ -26,6 +26,10 @@ class PathOptions:
     correction_tolerance : float
         Length of the last correction, in units of the sizes.
     correction_iterations : int
+        Number of iterations of a correction from which on each must be shorter by ``contraction``.
+    contraction : float
+        Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
+    most_iterations : int
         Largest number of iterations of a correction.
     easy_iterations : int
         Number of iterations up to which the next step is longer.
@@ -45,6 +49,8 @@ class PathOptions:
     smallest_step: float = 1e-9
     correction_tolerance: float = 1e-10
     correction_iterations: int = 8
+    contraction: float = 0.6
+    most_iterations: int = 50
     easy_iterations: int = 4
     sharpest_turn: float = 0.95
     kink_step: float = 1e-4
@@ -200,7 +206,7 @@ def corrected(
 ) -> tuple[Vector | None, int]:
     """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
     values, before = guess.copy(), np.inf
-    for count in range(1, PATH.correction_iterations + 1):
+    for count in range(1, PATH.most_iterations + 1):
         left = residual(values)
         if not np.isfinite(left).all():
             return None, count
@@ -214,10 +220,11 @@ def corrected(
         size = float(np.abs(step).max())
         if size <= PATH.correction_tolerance * max(1.0, float(np.abs(values / sizes).max())):
             return values, count
-        if not size < before:
+        slowest = 1.0 if count <= PATH.correction_iterations else PATH.contraction
+        if not size < slowest * before:
             return None, count
         before = size
-    return None, PATH.correction_iterations
+    return None, PATH.most_iterations
 
 
 def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:

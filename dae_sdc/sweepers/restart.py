@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
 from dae_sdc.dae.consistency import CONSISTENCY, violation
-from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
@@ -82,7 +83,7 @@ class AlgebraicPart(ImplicitSystem):
         self._weights = np.full(problem.n, np.inf)
         self.rescale()
 
-    def _find_kernel(self, mass: Matrix) -> None:
+    def _find_kernel(self, mass: Any) -> None:
         """Numbers of the unknowns with a derivative to be found and of the others, which parametrise V."""
         n, k = self.problem.n, self.problem.n_diff
         self._slopes, self._free = np.arange(k), np.arange(k, n)
@@ -114,7 +115,8 @@ class AlgebraicPart(ImplicitSystem):
 
     def matrix(self, linearization: Linearization) -> Matrix:
         """See :class:`ImplicitSystem`."""
-        mass, stiffness = linearization.mass, linearization.stiffness
+        mass: Any = linearization.mass
+        stiffness: Any = linearization.stiffness
         if sparse.issparse(mass) and self._coupling is None:
             return (
                 linearization.iteration_matrix(0.0, len(self._slopes))
@@ -125,7 +127,7 @@ class AlgebraicPart(ImplicitSystem):
             mass, stiffness = mass.toarray(), stiffness.toarray()
         return self._mixed(mass, stiffness)
 
-    def _mixed(self, mass: Matrix, stiffness: Matrix) -> Matrix:
+    def _mixed(self, mass: Any, stiffness: Any) -> Matrix:
         """The columns of dF/du' and of dF/du V, each at the number of its unknown."""
         if sparse.issparse(mass):
             parts = sparse.hstack([mass[:, self._slopes], stiffness[:, self._free]], format="csc")
@@ -208,7 +210,7 @@ class AlgebraicPart(ImplicitSystem):
         """Move to the end of the path of F = (1 - s) F(start)."""
         if self.problem.n > PATH.most_unknowns:
             raise SolveError(f"for at most {PATH.most_unknowns} unknowns")
-        u, du, n = self._u.copy(), self._du.copy(), self.problem.n
+        u, du, n, sizes = self._u.copy(), self._du.copy(), self.problem.n, self.sizes
 
         def place(x: Vector) -> None:
             self._u[:], self._du[:] = u, du
@@ -220,12 +222,16 @@ class AlgebraicPart(ImplicitSystem):
 
         def jacobian(x: Vector) -> Vector:
             place(x)
-            matrix = self.matrix(self.linearize())
+            if getattr(self.problem, "jacobian", None) is None:
+                # More accurate formulas reach across kinks.
+                base, change = np.array(self.residual()), np.diag(ROOT_EPS * sizes)
+                return np.column_stack([(residual(x + row) - base) / row.sum() for row in change])
+            matrix: Any = self.matrix(self.linearize())
             return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
         if not np.isfinite(residual(np.zeros(n))).all():
             raise EvaluationError("the equations are not defined at its start")
-        place(newton_homotopy(residual, jacobian, np.zeros(n), self.sizes))
+        place(newton_homotopy(residual, jacobian, np.zeros(n), sizes))
 
 
 def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
