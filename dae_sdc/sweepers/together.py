@@ -41,6 +41,8 @@ class TogetherSettings:
         Part of a failure that is forgotten with every solved step of the full number of nodes.
     steps : int
         Steps with fewer nodes after which the full number is tried again.
+    most_steps : int
+        Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
     """
@@ -49,6 +51,7 @@ class TogetherSettings:
     failures: float = 3.0
     recovery: float = 0.5
     steps: int = 8
+    most_steps: int = 1000
     least_nodes: int = 2
 
 
@@ -185,7 +188,7 @@ class FewerNodes:
         self._full = full.tableau.stages
         self._methods = {self._full: full}
         self.used, self.tried = full, ""
-        self._failures, self._left, self.count = 0.0, 0, 0
+        self._failures, self._left, self._since, self.count = 0.0, 0, 0, 0
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
@@ -200,16 +203,20 @@ class FewerNodes:
             self._left = SETTINGS.steps
             tried.append(str(nodes))
         self.tried = "" if outcome.solved or not tried else f"{', '.join(tried)} nodes were tried in vain"
-        if outcome.solved and nodes < self._full:
-            self._left -= 1
-            self.count += 1
-        elif not outcome.solved:
+        if not outcome.solved:
             self._left = 0
+        elif nodes == self._full:
+            self._since = 0
+        else:
+            self._left -= 1
+            self._since += 1
+            self.count += 1
         return outcome
 
     @property
     def _fails(self) -> bool:
-        return self._wanted and self._failures >= SETTINGS.failures
+        may_take = self._wanted and self._since < SETTINGS.most_steps
+        return may_take and self._failures >= SETTINGS.failures
 
     def _step(self, nodes: int, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         method = self._method(nodes)
@@ -239,11 +246,11 @@ class FewerNodes:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """Number of nodes in use, failures, steps left with fewer of them, and their count."""
-        return self.used.tableau.stages, self._failures, self._left, self.count
+        """Number of nodes in use, failures, steps left with fewer of them, and counts of these."""
+        return self.used.tableau.stages, self._failures, self._left, self._since, self.count
 
     @numbers.setter
     def numbers(self, kept: Sequence[float]) -> None:
-        nodes, self._left, self.count = (int(kept[k]) for k in (0, 2, 3))
+        nodes, self._left, self._since, self.count = (int(kept[k]) for k in (0, 2, 3, 4))
         self._failures = float(kept[1])
         self.used = self._method(nodes)
