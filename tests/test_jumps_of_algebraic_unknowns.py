@@ -21,6 +21,8 @@ from dae_sdc.dae.state import attach
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.together import StagesTogether
 
+solve: Any = ds.solve  # functions of any signature are problems
+
 RTOLS = (1e-4, 1e-6, 1e-8)
 
 
@@ -46,8 +48,8 @@ class Switched(ds.ProblemDAE):
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
         return switched(t, u, du)
 
-    def breakpoints(self, t0: float, t_end: float) -> list[float]:
-        return [k + s for k in range(int(t_end) + 1) for s in (0.0, 0.4) if t0 < k + s < t_end]
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        return tuple(k + s for k in range(int(t_end) + 1) for s in (0.0, 0.4) if t0 < k + s < t_end)
 
 
 class Unannounced(Switched):
@@ -79,7 +81,7 @@ def exact_v(t: float) -> float:
 def test_an_algebraic_unknown_jumps_where_a_conductance_switches(
     problem: Any, options: dict[str, Any], rtol: float
 ) -> None:
-    solution = ds.solve(problem, u0=[0.0, BEFORE], t_end=2.9, rtol=rtol, **options)
+    solution = solve(problem, u0=[0.0, BEFORE], t_end=2.9, rtol=rtol, **options)
     assert solution.success, solution.message
     assert solution.u[-1, 1] == pytest.approx(BEHIND, rel=100 * rtol)
     inside = np.linspace(0.05, 2.85, 29)
@@ -90,18 +92,18 @@ def test_an_algebraic_unknown_jumps_where_a_conductance_switches(
 
 
 def test_jumps_that_nobody_announced_are_counted() -> None:
-    solution = ds.solve(switched, u0=[0.0, BEFORE], t_end=2.9, trace=False)
+    solution = solve(switched, u0=[0.0, BEFORE], t_end=2.9, trace=False)
     assert 1 <= solution.stats["jumps"] <= 5  # at 0.4, 1, 1.4, 2 and 2.4; steps may get across some
-    assert "jumps" not in ds.solve(switched, u0=[0.0, BEFORE], t_end=2.9).stats
+    assert "jumps" not in solve(switched, u0=[0.0, BEFORE], t_end=2.9).stats
 
 
 def test_a_run_with_jumps_is_resumed_to_the_last_bit(tmp_path: Path) -> None:
     options: dict[str, Any] = {"u0": [0.0, BEFORE], "t_end": 2.9, "trace": False, "rtol": 1e-6}
-    whole = ds.solve(Unannounced, **options)
+    whole = solve(Unannounced, **options)
     assert whole.success and whole.stats["jumps"] > 0
     number = (whole.stats["steps"] + whole.stats["rejected"]) // 2
     _interrupted(Unannounced, number, checkpoint=tmp_path / "run", every=5, **options)
-    resumed = ds.solve(Unannounced, checkpoint=tmp_path / "run", resume=True, **options)
+    resumed = solve(Unannounced, checkpoint=tmp_path / "run", resume=True, **options)
     np.testing.assert_array_equal(whole.t, resumed.t)
     np.testing.assert_array_equal(whole.u, resumed.u)
     for name in ("steps", "rejected", "jumps", "newton"):
@@ -119,7 +121,7 @@ def _interrupted(problem: Any, attempts: int, **options: Any) -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ds.solve(problem, hooks=[Interrupt], **options)
+        solve(problem, hooks=[Interrupt], **options)
 
 
 def test_a_failure_tells_what_was_tried() -> None:
@@ -127,7 +129,7 @@ def test_a_failure_tells_what_was_tried() -> None:
         return [du[0] + u[0] - u[1], u[1] ** 2 + (-1.0 if t < 0.5 else 1.0)]
 
     for trace in (None, False):
-        solution = ds.solve(without_solution, u0=[0.0, 1.0], t_end=1.0, trace=trace)
+        solution = solve(without_solution, u0=[0.0, 1.0], t_end=1.0, trace=trace)
         assert not solution.success and solution.t[-1] == pytest.approx(0.5)
         assert "with the differential unknowns held" in solution.message
         assert "homotopy: the path" in solution.message and "equation 1" in solution.message
@@ -221,7 +223,8 @@ def buck_reference(name: str) -> tuple[float, float, float]:
     return float(state[0]), float(state[1]), _node(state[0], g, diode)
 
 
-def _buck(i: Any, v: Any, x: Any, du: Any, g: Any, diode: Callable[[Any], Any]) -> list[Any]:
+def _buck(u: Any, du: Any, g: Any, diode: Callable[[Any], Any]) -> list[Any]:
+    i, v, x = u
     return [
         INDUCTANCE * du[0] - (x - v),
         CAPACITANCE * du[1] - (i - v / LOAD),
@@ -238,7 +241,7 @@ def _buck_of(form: str, name: str) -> Any:
         g = sp.Piecewise((ON, m.t / PERIOD - sp.floor(m.t / PERIOD) < DUTY), (OFF, True))
         line = sp.Piecewise((-x / 1e-2, x < 0), (-x * 1e-6, True))
         through = 1e-12 * (sp.exp(-x / 0.02585) - 1) - 1e-9 * x if name == "exponential" else line
-        m.equations(*_buck(i, v, x, [m.der(i), m.der(v)], g, lambda _: through))
+        m.equations(*_buck((i, v, x), [m.der(i), m.der(v)], g, lambda _: through))
         return m
     if form == "breakpoints":
 
@@ -249,19 +252,19 @@ def _buck_of(form: str, name: str) -> Any:
                 super().__init__(n_diff=2, n_alg=1)
 
             def eval_f(self, u: Any, du: Any, t: float) -> Any:
-                return _buck(*u, du, ON if (t / PERIOD) % 1.0 < DUTY else OFF, diode)
+                return _buck(u, du, ON if (t / PERIOD) % 1.0 < DUTY else OFF, diode)
 
-            def breakpoints(self, t0: float, t_end: float) -> list[float]:
+            def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
                 times = [k * PERIOD + s for k in range(5) for s in (0.0, DUTY * PERIOD)]
-                return [t for t in times if t0 < t < t_end]
+                return tuple(t for t in times if t0 < t < t_end)
 
         return Buck
 
     def remainder(t: float, u: Any, du: Any) -> list[Any]:
-        return _buck(*u, du, np.where(t % PERIOD < DUTY * PERIOD, ON, OFF), diode)
+        return _buck(u, du, np.where(t % PERIOD < DUTY * PERIOD, ON, OFF), diode)
 
     def floor(t: float, u: Any, du: Any) -> list[Any]:
-        return _buck(*u, du, np.where(t / PERIOD - np.floor(t / PERIOD) < DUTY, ON, OFF), diode)
+        return _buck(u, du, np.where(t / PERIOD - np.floor(t / PERIOD) < DUTY, ON, OFF), diode)
 
     return {"remainder": remainder, "floor": floor}[form]
 
@@ -273,7 +276,7 @@ def test_buck_converters_run_by_default(form: str, name: str, rtol: float) -> No
     options: dict[str, Any] = {} if form == "model" else {"u0": [0.0, 0.0, _node(0.0, ON, DIODES[name])]}
     options |= {"t_end": END} if form in ("remainder", "floor") else {}
     options |= {"trace": False} if form == "breakpoints" else {}
-    solution = ds.solve(_buck_of(form, name), rtol=rtol, **options)
+    solution = solve(_buck_of(form, name), rtol=rtol, **options)
     assert solution.success, solution.message
     sizes = np.abs(solution.u).max(axis=0)
     assert (np.abs(solution.u[-1] - buck_reference(name)) <= 100 * rtol * sizes).all()
@@ -301,9 +304,9 @@ def bridge(t: float, u: Any, du: Any) -> list[Any]:
 @pytest.mark.parametrize("rtol", [1e-4, 1e-6])
 def test_a_bridge_of_exponential_diodes_runs_by_default(rtol: float) -> None:
     options: dict[str, Any] = {"u0": {"a": 0.0, "p": 0.0, "n": 0.0}, "t_end": 2.5e-3}
-    solution = ds.solve(bridge, rtol=rtol, **options)
+    solution = solve(bridge, rtol=rtol, **options)
     assert solution.success, solution.message
-    reference = ds.solve(bridge, rtol=1e-9, nodes=3, atol=1e-9, **options)
+    reference = solve(bridge, rtol=1e-9, nodes=3, atol=1e-9, **options)
     assert reference.success
     sizes = np.abs(reference.u).max(axis=0)
     assert (np.abs(solution.u[-1] - reference.u[-1]) <= 100 * rtol * sizes).all()
@@ -331,7 +334,7 @@ OSCILLATOR: dict[str, Any] = {"u0": [1.0, 0.0, 0.0], "t_end": 20.0, "rtol": 1e-8
 
 @pytest.mark.usefixtures("seven_nodes_fail")
 def test_fewer_nodes_are_taken_where_seven_fail_and_seven_again_behind() -> None:
-    solution = ds.solve(oscillator, **OSCILLATOR)
+    solution = solve(oscillator, **OSCILLATOR)
     assert solution.success, solution.message
     assert 0 < solution.stats["fewer_nodes"] < solution.stats["steps"]
     np.testing.assert_allclose(solution.u[:, 0], np.cos(solution.t), atol=1e-6)
@@ -341,17 +344,17 @@ def test_fewer_nodes_are_taken_where_seven_fail_and_seven_again_behind() -> None
 
 @pytest.mark.usefixtures("seven_nodes_fail")
 def test_a_method_that_was_named_keeps_its_nodes() -> None:
-    solution = ds.solve(oscillator, nodes=7, **OSCILLATOR)
+    solution = solve(oscillator, nodes=7, **OSCILLATOR)
     assert not solution.success and 1.0 < solution.t[-1] < 2.0
     assert "fewer_nodes" not in solution.stats
 
 
 @pytest.mark.usefixtures("seven_nodes_fail")
 def test_a_run_with_fewer_nodes_is_resumed_to_the_last_bit(tmp_path: Path) -> None:
-    whole = ds.solve(oscillator, **OSCILLATOR)
+    whole = solve(oscillator, **OSCILLATOR)
     number = int(np.searchsorted(whole.t, 1.5)) + 4
     _interrupted(oscillator, number, checkpoint=tmp_path / "run", every=1, **OSCILLATOR)
-    resumed = ds.solve(oscillator, checkpoint=tmp_path / "run", resume=True, **OSCILLATOR)
+    resumed = solve(oscillator, checkpoint=tmp_path / "run", resume=True, **OSCILLATOR)
     np.testing.assert_array_equal(whole.u, resumed.u)
     assert whole.stats == resumed.stats
 
@@ -361,6 +364,6 @@ def test_a_failure_tells_that_fewer_nodes_failed_too() -> None:
         with np.errstate(invalid="ignore"):
             return [du[0] + np.sqrt(1.0 - u[0]) - 3.0]
 
-    solution = ds.solve(undefined, u0=[0.0], t_end=2.0, trace=False)
+    solution = solve(undefined, u0=[0.0], t_end=2.0, trace=False)
     assert not solution.success
     assert "5, 3, 2 nodes were tried in vain" in solution.message

@@ -197,7 +197,7 @@ class AlgebraicPart(ImplicitSystem):
             self._newton.solve(self)
             return
         except SolveError as error:
-            failure = str(error)
+            failure = str(error).partition(";")[0]
         self._u[:], self._du[:] = start
         try:
             self._follow_homotopy()
