@@ -20,7 +20,7 @@ from dae_sdc.dae.differences import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
-from dae_sdc.sweepers.runge_kutta import stage_solver
+from dae_sdc.sweepers.together import stage_solver
 
 GRAVITY = 9.8
 EXACT = ds.Pendulum2D(g=GRAVITY)

@@ -37,10 +37,10 @@ from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
 from dae_sdc.problems.modulator import RingModulator
-from dae_sdc.sweepers import runge_kutta
-from dae_sdc.sweepers.runge_kutta import stage_solver
+from dae_sdc.sweepers import together
 from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia
+from dae_sdc.sweepers.together import stage_solver
 from dae_sdc.sweepers.tolerance import Weights
 
 pytest.importorskip("numba")
@@ -277,7 +277,7 @@ def test_a_step_is_that_in_python(name: str, again: bool) -> None:
 def test_the_adder_takes_the_same_steps_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"rtol": 1e-4, "t_end": 5.0}
     own = ds.solve("two-bit-adder", **options)
-    monkeypatch.setattr(runge_kutta, "stage_solver", Simultaneous)
+    monkeypatch.setattr(together, "stage_solver", Simultaneous)
     other = ds.solve("two-bit-adder", **options)
     assert own.stats == other.stats
     # Round-off grows from step to step; another ordering in SuperLU changes as much.

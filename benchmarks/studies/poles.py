@@ -23,7 +23,7 @@ from dae_sdc.errors import DAEError, InputError, SingularMatrixError
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.sweepers import runge_kutta, simultaneous
+from dae_sdc.sweepers import simultaneous, together
 from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.tableaux import METHODS
 
@@ -280,7 +280,7 @@ def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
     base = CountedStages if way == "A" else TriangularStages
     kind = type("Stages", (base,), {"T": WAYS[way](MEASURED_NODES), "work": work})
     with ExitStack() as patches:
-        patches.enter_context(patch.object(runge_kutta, "stage_solver", kind))
+        patches.enter_context(patch.object(together, "stage_solver", kind))
         patches.enter_context(patch.object(simultaneous, "MOST_NEWTON_ITERATIONS", MOST_ITERATIONS))
         sweeper = f"radau-iia-{2 * MEASURED_NODES - 1}"
         solution = solve(problem, sweeper=sweeper, dense=False, time_limit=time_limit, **case)

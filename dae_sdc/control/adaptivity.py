@@ -19,6 +19,7 @@ from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
 
 
@@ -83,6 +84,12 @@ class AdaptivityOptions:
         Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
     most_rejections : int
         Rejections in a row after which a run is given up.
+    restart_step : float
+        First step, in units of the time left, after a jump of algebraic unknowns.
+    failed_steps : float
+        Distance, in units of a step that failed, within which the equations have changed.
+    least_progress : float
+        Part of the interval between two such jumps that counts as progress.
     """
 
     time_slack: float = 1e-10
@@ -92,6 +99,9 @@ class AdaptivityOptions:
     first_step_roundings: float = 100.0
     shortest_step: float = 1e-28
     most_rejections: int = 60
+    restart_step: float = 1e-4
+    failed_steps: float = 10.0
+    least_progress: float = 1e-9
 
 
 STEP_SIZES = StepSizeOptions()
@@ -100,7 +110,10 @@ ADAPTIVITY = AdaptivityOptions()
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, up to which they count as equal."""
 
-SAVED = tuple("_wanted _target _meets_target _halved _next _given _restarts _steps _look_at".split())
+SAVED = tuple(
+    "_wanted _target _meets_target _halved _next _given _restarts _steps _look_at"
+    " _missed jumps _last_jump".split()
+)
 """Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
@@ -228,6 +241,8 @@ class AdaptivityDAE(RepeatingControl):
         What to tell the user of a run that has ended.
     come_to : float
         Time that the last accepted step has come to.
+    jumps : int
+        Number of times at which no step could be taken until algebraic unknowns had jumped.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
         returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
@@ -246,9 +261,12 @@ class AdaptivityDAE(RepeatingControl):
         if self._driver is not None:
             self._driver.adaptivity = self
         self._targets = [*(self.params.stops or ()), self.params.t_end]
+        self._target = self._targets[-1]
         self._meets_target = self._halved = False
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
+        self.jumps, self._last_jump, self._span, self._missed = 0, -np.inf, 0.0, False
+        self._given: float | None = None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup(
@@ -305,24 +323,30 @@ class AdaptivityDAE(RepeatingControl):
             accepted = self.second_opinion(self, L, outcome.solved)
         S.status.restart = not accepted
         self._halved &= accepted
-        if accepted:
+        self._missed |= self._meets_target and not accepted
+        if accepted and self._check_approach(L, outcome):
+            S.status.restart = True
+        elif accepted:
+            if self._meets_target and self._missed:
+                L.params.dt = float(self._target - L.time)
             self.come_to = self.end_of_step(L)
-            self._check_approach(L, outcome)
-        if (
-            not accepted or (self._driver or controller).events is None
-        ):  # with events, switches may shorten steps
-            self._check_progress(L, outcome, accepted)
+        if not accepted or (not S.status.restart and (self._driver or controller).events is None):
+            # An accepted step may have been shortened by a switch, with events.
+            self._check_progress(S, L, outcome)
         if self._limit is not None:
             nodes = getattr(L.sweep, "nodes", None)
             self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
 
-    def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
+    def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
-        if (
-            L.dt if accepted else self._wanted
-        ) > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
+        size = self._wanted if S.status.restart else L.dt
+        if size > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
+            return
+        has_jumped, failure = self._jump(L, 0.0)
+        if has_jumped:
+            S.status.restart = True
             return
         name = L.prob.names[outcome.worst]
         why = f"the error is largest in '{name}'"
@@ -331,23 +355,55 @@ class AdaptivityDAE(RepeatingControl):
             slope = np.zeros(L.prob.n) if polynomial is None else polynomial.derivative_at_end()
             open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if "singular" in outcome.reason else ""
             why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
+        tried = [f"the algebraic unknowns behind it were not found: {failure}"] if failure else []
+        tried += [text for text in (getattr(L.sweep, "tried", ""),) if text and not outcome.solved]
         raise StepSizeError(
-            f"no step from t={L.time:.10g} succeeds, down to dt={L.dt:.2g}: {why}; check the equations and "
+            f"no step from t={L.time:.10g} succeeds, down to dt={L.dt:.2g}: {why}; "
+            f"{''.join(f'{text}; ' for text in tried)}check the equations and "
             f"the state there for a jump, a singularity or a hidden constraint that is violated"
         )
 
-    def _check_approach(self, L: Any, outcome: Outcome) -> None:
+    def _jump(self, L: Any, near: float) -> tuple[bool, str]:
+        """Go on from algebraic unknowns that have jumped where no step can be taken, ``near`` or sooner.
+
+        Returns whether they have, and why they are not found.
+        """
+        if L.time - self._last_jump <= ADAPTIVITY.least_progress * self._span:
+            return False, ""
+        # The change may lie anywhere in the steps that have failed, and may be one of the state.
+        reach = max(near, ADAPTIVITY.failed_steps * L.dt)
+        ahead = max(reach, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(L.time))
+        u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
+        if before is not None:
+            k = L.prob.n_diff
+            u[:k] += ahead * before.derivative_at_end()[:k]
+        h = ADAPTIVITY.restart_step * (self._target - L.time)
+        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h)
+        if has_jumped:
+            L.u[0] = u
+            self.jumps, self._last_jump = self.jumps + 1, float(L.time)
+            self._approach.forget()
+            # A step whose first node may lie before the change would fail again.
+            self.sizes, self._given = StepSize(), min(h, self.params.dt_max)
+        return has_jumped, failure
+
+    def _check_approach(self, L: Any, outcome: Outcome) -> bool:
+        """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
+
         def slope() -> float:
             return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
 
         point = self._approach.point(L.time, L.dt, slope)
-        if point is not None:
-            raise StepSizeError(
-                f"the steps shrink in proportion to the time left to t={point:.10g}, down to "
-                f"dt={L.dt:.2g} at t={L.time:.10g}, and do not get there: the error is largest in "
-                f"'{L.prob.names[outcome.worst]}'; look there for a singularity of the solution or of the "
-                f"equations, and end the run before it"
-            )
+        if point is None:
+            return False
+        if self._jump(L, point - L.time)[0]:
+            return True
+        raise StepSizeError(
+            f"the steps shrink in proportion to the time left to t={point:.10g}, down to dt={L.dt:.2g} at "
+            f"t={L.time:.10g}, and do not get there: the error is largest in "
+            f"'{L.prob.names[outcome.worst]}'; look there for a singularity of the solution or of the "
+            f"equations, and end the run before it"
+        )
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Choose the first step of a run."""
@@ -359,13 +415,13 @@ class AdaptivityDAE(RepeatingControl):
                 self._targets = [*stops_of(L.prob, t0, self.params.t_end), self.params.t_end]
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
-        self._given: float | None = None
-        self._restarts = False
+        self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
-        span = self.params.t_end - t0
+        span = self._span = self.params.t_end - t0
+        self.jumps, self._last_jump, self._missed = 0, -np.inf, False
         # An absolute tolerance of the user may ask for any step.
         self._shortest = ADAPTIVITY.shortest_step * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
@@ -496,7 +552,7 @@ class AdaptivityDAE(RepeatingControl):
         stops, restarts, self._restarts = self.at_stop(now), self._restarts, False
         if stops:
             self._next += 1
-            self._target = self._targets[self._next]
+            self._target, self._missed = self._targets[self._next], False
         if given is not None and not restarts:
             L.params.dt, self._meets_target = given, False
             return
@@ -505,6 +561,8 @@ class AdaptivityDAE(RepeatingControl):
             # The equations change here: what the last steps were like says nothing of the next.
             if not restarts:
                 L.uend.polynomial = None
+                # Where it fails, so do the next steps, and tell.
+                jump_behind(L.prob, L.uend, now, ADAPTIVITY.restart_step * (self._target - now))
             self.sizes.forget()
             self._wanted = min(self._wanted, self._first_step(L, L.uend, now))
         L.params.dt = self._clipped(now)
@@ -517,6 +575,9 @@ class AdaptivityDAE(RepeatingControl):
             self._halved and wanted > 0.5 * left
         )
         self._halved = not self._meets_target and wanted > 0.5 * left
+        if self._meets_target and self._missed:
+            # A function of time may have changed its value at the very time that is to be met.
+            left -= 0.5 * TIME_ROUNDING * abs(self._target)
         return float(left if self._meets_target else 0.5 * left if self._halved else wanted)
 
 

@@ -26,7 +26,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.sign_changes import SamplingOptions, is_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.sweepers.switching import PIECES, consistent_restart
+from dae_sdc.sweepers.restart import consistent_restart
+from dae_sdc.sweepers.switching import PIECES
 
 EPS = float(np.finfo(float).eps)
 

@@ -19,6 +19,7 @@ from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
+from dae_sdc.errors import StepSizeError
 
 AT_START = {
     "iter": 0,
@@ -127,9 +128,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         step = self.MS[0]
         level = step.levels[0]
         while True:
-            value = self._carry_out(step, u0, t0)
-            if not self.adaptivity.must_repeat_run(level, value):
-                break
+            try:
+                value = self._carry_out(step, u0, t0)
+                if not self.adaptivity.must_repeat_run(level, value):
+                    break
+            except StepSizeError:
+                # Steps may have failed because an unknown was measured by a wrong size.
+                if not self.adaptivity.must_repeat_run(level, level.u[0]):
+                    raise
             level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:

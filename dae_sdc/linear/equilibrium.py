@@ -16,12 +16,12 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.paths import PATH, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
 from dae_sdc.errors import ConvergenceError, EvaluationError, SingularMatrixError
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.linear.paths import PATH, follow
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -492,24 +492,13 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
 
 
 def homotopy(rest: Rest, x: Vector) -> Vector:
-    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length."""
-    start = rest.residual(x)
-    rows = row_scales(rest.jacobian(x), rest.sizes)
+    """The end of a path to a steady state, see :func:`dae_sdc.dae.paths.newton_homotopy`."""
 
-    def residual(point: Vector) -> Vector:
-        return np.asarray((rest.residual(point[:-1]) - (1.0 - point[-1]) * start) / rows)
+    def jacobian(values: Vector) -> Vector:
+        matrix = rest.jacobian(values)
+        return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
-    def jacobian(point: Vector) -> Vector:
-        matrix = rest.jacobian(point[:-1])
-        dense = matrix.toarray() if sparse.issparse(matrix) else matrix
-        return np.asarray(np.column_stack([dense, start]) / rows[:, None])
-
-    sizes = np.append(rest.sizes, 1.0)
-    for point in follow(residual, jacobian, np.append(x, 0.0), sizes, (-0.5, 1.0)):
-        x = point.values[:-1]
-    if point.values[-1] < 1.0:
-        raise ConvergenceError(f"the path of the homotopy was lost at {point.values[-1]:.3g} of its way")
-    return x
+    return newton_homotopy(rest.residual, jacobian, x, rest.sizes)
 
 
 @under_way("a steady state was sought")

@@ -334,6 +334,11 @@ class Execution:
         total = dict(zip(COUNTERS, map(int, team.total(work, self._counting)), strict=True))
         if hasattr(sweepers[0], "charts"):
             total["charts"] = sweepers[0].charts
+        counts = {
+            "fewer_nodes": getattr(sweepers[0], "fewer_nodes", 0),
+            "jumps": getattr(getattr(controller, "adaptivity", None), "jumps", 0),
+        }
+        total |= {name: count for name, count in counts.items() if count}
         return total
 
     @property

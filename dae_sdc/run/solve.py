@@ -148,9 +148,10 @@ def _run(made: Prepared, measured: bool) -> Solution:
         raise InputError(unknown("sweeper", given.sweeper, (*SWEEPERS, *SOLVERS)))
     if given.max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
+    unnamed = given.sweeper is None and given.nodes is None
     given, chosen = _with_method(given, measured)
     setup = setup_of(given)
-    _share_stages(given, setup, measured)
+    _share_stages(given, setup, measured, unnamed)
     poor = poor_choice(setup)
     if poor:
         tell(poor)
@@ -321,12 +322,12 @@ def _by_type(given: SolveOptions) -> tuple[str | None, str]:
     return sweeper or None, reason
 
 
-def _share_stages(given: SolveOptions, setup: Setup, measured: bool) -> None:
-    """Let threads or ranks share the stages of a step, where the method can."""
+def _share_stages(given: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> None:
+    """Let threads or ranks share the stages of a step, or steps have fewer of them, where the method can."""
     cls, name, threads = setup.sweeper_class, setup.label["sweeper"], given.threads
     able = issubclass(cls, DirectMethod) and cls.shares_stages() and given.rtol is not None
     if able:
-        shared = {"threads": threads, "measured": measured or None}
+        shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
         setup.description["sweeper_params"].update(
             {key: value for key, value in shared.items() if value is not None}
         )

@@ -51,7 +51,8 @@ from dae_sdc.run.solution import (
 )
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
-from dae_sdc.sweepers.switching import PIECES, consistent_restart
+from dae_sdc.sweepers.restart import consistent_restart
+from dae_sdc.sweepers.switching import PIECES
 from dae_sdc.sweepers.tolerance import Tolerance
 
 SOLVERS: Mapping[str, str] = {

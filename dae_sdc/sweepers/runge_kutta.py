@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -30,21 +29,12 @@ from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.rank_team import team_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.simultaneous import (
-    DIVERGED,
-    MOST_NEWTON_ITERATIONS,
-    REASONS,
-    SLOW,
-    SOLVED,
-    UNRESOLVED,
-    Simultaneous,
-)
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
-from dae_sdc.sweepers.teams import Team
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+from dae_sdc.sweepers.together import FewerNodes, StagesTogether
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 
 @dataclass(frozen=True)
@@ -55,46 +45,12 @@ class RungeKuttaSettings:
     ----------
     crawling_contraction : float
         Contraction of Newton's method above which it, and not the error alone, limits the step size.
-    repetitions : int
-        Repetitions of a step after which all stages are solved with a Jacobian of their own.
     """
 
     crawling_contraction: float = 0.3
-    repetitions: int = 3
 
 
 SETTINGS = RungeKuttaSettings()
-
-
-DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
-"""Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
-
-
-def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
-    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise.
-
-    Parameters
-    ----------
-    problem, A, c, team
-        The parameters of :class:`~dae_sdc.sweepers.simultaneous.Simultaneous`.
-    """
-    kernels = problem.kernels
-    pattern = problem.sparsity
-    if kernels is None or not kernels.jacobian:
-        return Simultaneous(problem, A, c, team)
-    if problem.linear_solver not in (DENSE if pattern is None else SPARSE):
-        return Simultaneous(problem, A, c, team)
-    if pattern is not None and getattr(pattern, "format", "") != "csc":
-        return Simultaneous(problem, A, c, team)
-    module: Any
-    made: Simultaneous
-    if pattern is None:
-        module = importlib.import_module("dae_sdc.sweepers._simultaneous")
-        made = module.MachineStages(problem, A, c, team)
-    else:
-        module = importlib.import_module("dae_sdc.sweepers._sparse_stages")
-        made = module.SparseStages(problem, A, c, team)
-    return made
 
 
 def estimates_error(tableau: Tableau) -> bool:
@@ -129,7 +85,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         :class:`~dae_sdc.sweepers.sdc.SpectralDeferredCorrectionDAE`; and in runs to a tolerance
         ``tolerance``, a :class:`~dae_sdc.sweepers.tolerance.Tolerance`. Where all stages are solved together
         to a tolerance, they can be shared: ``comm``, a communicator of MPI; ``threads``, a number or "auto";
-        ``measured``, whether it is measured if ranks pay.
+        ``measured``, whether it is measured if ranks pay. Without them, ``fewer_nodes`` lets steps be solved
+        with fewer nodes of Radau IIA where Newton's method fails, see
+        :class:`~dae_sdc.sweepers.together.FewerNodes`.
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -161,6 +119,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         refuse_diagonalisation(params)
         given = {"locate_switches": True, **params}
         self.tolerance: Tolerance | None = given.pop("tolerance", None)
+        self._takes_fewer = bool(given.pop("fewer_nodes", False))
         self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
         adapt_level(level)
@@ -168,7 +127,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.collocation = _is_collocation(self.method)
         self.outcome: Outcome | None = None
         self.shows_stages = True
-        self._nodes = tuple(self.method.c.tolist())
+        self._used = self.method
         self._tried_at, self._repeated = np.nan, 0
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
@@ -263,15 +222,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         about = problem.n, tableau.stages // 2 + 1
         self.team, self._serial_remark = team_of(*about, **self._shared)
-        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c, self.team)
-        index = max(problem.variable_index, default=1)
-        order = effective_order(tableau.stages, tableau.order, index)
-        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
-        self._weights = tolerance.weights_of(problem, factor)
-        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
-        self._slack = max(1.0, factor) if index < 3 else 1.0
-        share = newton_share(tolerance.rtol, factor, index, problem.round_off)
-        stages.set_tolerance(share, self._weights.rtol)
+        full = StagesTogether(problem, tableau, tolerance, self.team)
+        self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and self.team is None)
 
     @classmethod
     def shares_stages(cls) -> bool:
@@ -286,8 +238,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
-        stages = self._stages_together
-        return self._weights.first_step(
+        weights, stages = self._together.used.weights, self._together.used.stages
+        return weights.first_step(
             u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
         )
 
@@ -306,46 +258,29 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def _step_together(self) -> None:
         """Solve all stages as one system, and estimate the error."""
-        L, stages = self.level, self._stages_together
-        u0, t0, h = L.u[0], L.time, L.dt
-        first = stages.begin(u0, t0, h)
-        start = u0.view(np.ndarray)
-        stages.weigh(self._weights, h, first)
-        self._repeated = self._repeated + 1 if self._tried_at == t0 else 0
-        self._tried_at = t0
-        status = stages.solve(t0, h)
-        if (
-            status in (DIVERGED, SLOW, UNRESOLVED)
-            and self._repeated >= SETTINGS.repetitions
-            and self._coupled.solve_step(u0, stages.guess, t0, h)
-        ):
-            status = SOLVED
-            stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
-        numbers = stages.numbers
-        error = np.inf
-        if status == SOLVED:
-            if first:
-                self._weights.fill(start, h, stages.weights)
-            error = stages.estimate_error(t0, h, first, False)
-            if error >= 1.0 and self._weights.fill_within(stages.u, h, stages.weights):
-                error = stages.estimate_error(t0, h, first, False)
-            if error >= 1.0 and (first or self._repeated):
-                error = stages.estimate_error(t0, h, first, True)
-        if error <= 1.0 and not first:
-            self._weights.see(stages.error)
-        stages.count()
-        self.outcome = Outcome(
-            solved=status == SOLVED,
-            error=float(error),
-            order=self.method.stages + 1,
-            effort=float(numbers.iterations) / MOST_NEWTON_ITERATIONS,
-            rate=float(numbers.rate),
-            reason=REASONS[status],
-            worst=int(numbers.worst),
-            slack=self._slack,
-        )
-        self._take(stages.u, stages.du)
-        L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+        L = self.level
+        self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
+        self._tried_at = L.time
+        self.outcome = self._together.step(L.u[0], L.time, L.dt, self._repeated)
+        used = self._together.used
+        self._used = used.tableau
+        self._take(used.stages.u, used.stages.du)
+        L.f[0] = attach(used.stages.du0.copy(), L.prob.n_diff)
+
+    @property
+    def fewer_nodes(self) -> int:
+        """Number of steps that were solved with fewer nodes than the method has."""
+        return self._together.count if self._solves_together else 0
+
+    @property
+    def tried(self) -> str:
+        """What was tried in vain in the last step besides the method itself; empty if nothing was."""
+        return self._together.tried if self._solves_together else ""
+
+    @property
+    def _solves_together(self) -> bool:
+        adaptive = self._problem is not None and self.tolerance is not None
+        return adaptive and not self.method.diagonally_implicit
 
     def _step_one_by_one(self) -> None:
         r"""Solve the stages of an embedded pair one by one, and estimate the error.
@@ -381,7 +316,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def _adopt(self) -> None:
         """Take over what hooks and convergence controllers have assigned to, or written into, the stages."""
-        L, tableau = self.level, self.method
+        L, tableau = self.level, self._used
         values, slopes = self._written()
         if not (values or slopes):
             return
@@ -430,14 +365,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
             return
         self._adopt()
-        times = L.time + L.dt * self.method.c
+        times = L.time + L.dt * self._used.c
         L.status.residual = float(np.abs(L.prob.evaluate_nodes(self._u, self._du, times)).max())
         L.status.updated = False
 
     def _end_step(self) -> None:
         """u at the end of the step, and the embedded solution where there is one."""
         self._adopt()
-        L, tableau = self.level, self.method
+        L, tableau = self.level, self._used
         P = L.prob
         start = L.u[0].view(np.ndarray)
         last = self._u[-1].copy() if tableau.stiffly_accurate else start + L.dt * (tableau.b @ self._du)
@@ -445,7 +380,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if tableau.diagonally_implicit:
             end.polynomial = EndDerivative(self._du[-1])
         else:
-            end.polynomial = StepPolynomial(L.time, L.dt, self._nodes, self._u, self._du, P.n)
+            end.polynomial = StepPolynomial(L.time, L.dt, tuple(tableau.c.tolist()), self._u, self._du, P.n)
         switched = self._switched
         L.uend = end if switched is None else switched.end(L.u[0], L.time, L.dt, self._u, tableau.c, end)
         if tableau.b_embedded is not None:
@@ -463,7 +398,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not self.keeps_state:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
-        return {"matrices": self._remembering().get_state(), "split": split, "turns": self._turns}
+        kept = {"matrices": self._remembering().get_state(), "split": split, "turns": self._turns}
+        return kept | ({"fewer_nodes": self._together.numbers} if self._solves_together else {})
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
@@ -471,21 +407,23 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         self._turns = kept["turns"]
         self._bind(self.level.prob)
+        if self._solves_together:
+            self._together.numbers = kept["fewer_nodes"]
         self._remembering().set_state(kept["matrices"])
         if self.method.diagonally_implicit:
             self._system.split = kept["split"]
 
-    def _remembering(self) -> Simultaneous | ModifiedNewton:
+    def _remembering(self) -> FewerNodes | ModifiedNewton:
         """The solver that keeps matrices from step to step."""
         if self.method.diagonally_implicit:
             return self._newton
-        return self._coupled.newton if self.tolerance is None else self._stages_together
+        return self._coupled.newton if self.tolerance is None else self._together
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""
         self._require_one_level()
         self._adopt()
-        rows = self.level.dt * (self.method.A @ self._du)
+        rows = self.level.dt * (self._used.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
 
 

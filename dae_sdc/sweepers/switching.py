@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +9,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dae_sdc.dae.branches import SIDE_SLACK
-from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import factorize
-from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
+from dae_sdc.dae.polynomial import EndDerivative, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
@@ -36,21 +34,15 @@ class PieceSettings:
         Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
     most_pieces : int
         Pieces of one step after which a run is given up.
-    restart_nodes : int
-        Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
     restart_step : float
-        Size of that step, in steps.
-    restart_iterations : int
-        Newton iterations for u' and z behind a switch of an equation of index 1, after that.
+        Size, in steps, of the step by which a state behind a switch is found.
     """
 
     least_nodes: int = 3
     corrections: int = 5
     slope_distance: float = 1e-3
     most_pieces: int = 100
-    restart_nodes: int = 5
     restart_step: float = 0.01
-    restart_iterations: int = 3
 
 
 PIECES = PieceSettings()
@@ -264,72 +256,3 @@ class SwitchedSteps:
                 break
             h += change
         return state, time
-
-
-def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
-    r"""A state with the differential unknowns of ``u`` that is consistent with the branch in force.
-
-    One Radau IIA step of size h is solved from ``u`` at t. The polynomials through its nodes, without the
-    start, give the algebraic unknowns and u' at t to an order in h that is high for any index; at index 1,
-    Newton's method for F = 0 with the unknowns y' and z at t removes the remaining error. The polynomial of
-    the state gives u'. Where the step cannot be solved the state stays as it is, without a polynomial.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; :meth:`~dae_sdc.dae.problem.ProblemDAE.start_step` chooses their branch.
-    u : MeshDAE
-        State, shape (n,), whose differential unknowns satisfy the constraints on them.
-    t, h : float
-        Time, and size of the step.
-
-    Returns
-    -------
-    MeshDAE
-        A new state.
-
-    References
-    ----------
-    E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
-    Methods, LNM 1409, Springer (1989), theorems 4.6 and 6.4.
-    """
-    k = problem.n_diff
-    state = MeshDAE(u)
-    state.polynomial = None
-    problem.start_step(state, t)
-    tableau = radau_iia(PIECES.restart_nodes)
-    stages = CoupledStages(problem, tableau.A, tableau.c)
-    try:
-        stages.start(state, stages.march(state, t, h), t, h)
-        stages.solve()
-    except SolveError:
-        return state
-    nodes = tuple(tableau.c.tolist())
-    back = interpolation_matrix(nodes, (0.0,))[0]
-    slope = back @ stages.du
-    slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / h
-    state[k:] = back @ stages.u[:, k:]
-    if problem.index in (0, 1):
-        _polish(problem, state, attach(slope, k), t)
-    state.polynomial = EndDerivative(slope)
-    return state
-
-
-def _polish(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> None:
-    """Newton steps in u' of the differential and in the algebraic unknowns, in place, while they help."""
-    k = problem.n_diff
-    residual = problem.evaluate(u, du, t).copy()
-    for _ in range(PIECES.restart_iterations):
-        change = np.full(problem.n, np.nan)
-        with suppress(SolveError):
-            matrix = linearize(problem, u, du, t).iteration_matrix(0.0, k)
-            change = factorize(matrix).solve(residual)
-        if not np.isfinite(change).all():
-            return
-        better, slope = MeshDAE(u), MeshDAE(du)
-        slope[:k] -= change[:k]
-        better[k:] -= change[k:]
-        value = problem.evaluate(better, slope, t).copy()
-        if not np.abs(value).max() < np.abs(residual).max():
-            return
-        u[:], du[:], residual = better, slope, value

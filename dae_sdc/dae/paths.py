@@ -26,11 +26,19 @@ class PathOptions:
     correction_tolerance : float
         Length of the last correction, in units of the sizes.
     correction_iterations : int
+        Number of iterations of a correction from which on each must be shorter by ``contraction``.
+    contraction : float
+        Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
+    most_iterations : int
         Largest number of iterations of a correction.
     easy_iterations : int
         Number of iterations up to which the next step is longer.
     sharpest_turn : float
         Smallest cosine of the angle between the directions of two points.
+    kink_step : float
+        Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
+    kink_reach : float
+        Largest distance, in such steps, at which it goes on behind the kink.
     most_points : int
         Largest number of points.
     """
@@ -41,8 +49,12 @@ class PathOptions:
     smallest_step: float = 1e-9
     correction_tolerance: float = 1e-10
     correction_iterations: int = 8
+    contraction: float = 0.6
+    most_iterations: int = 50
     easy_iterations: int = 4
     sharpest_turn: float = 0.95
+    kink_step: float = 1e-4
+    kink_reach: float = 10.0
     most_points: int = 2000
 
 
@@ -107,6 +119,8 @@ def follow(
             check()
             try:
                 found, easy = _next(residual, jacobian, point, length, sizes, within)
+                if found is None and length <= PATH.kink_step:
+                    found = _behind_kink(residual, jacobian, point, length, sizes)
             except (DAEError, np.linalg.LinAlgError):
                 found, easy = None, False
             if found is None:
@@ -149,6 +163,40 @@ def _next(
     return PathPoint(values, tangent), count <= PATH.easy_iterations
 
 
+def _behind_kink(
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    point: PathPoint,
+    length: float,
+    sizes: Vector,
+) -> PathPoint | None:
+    """A point behind a kink, where the equations have other derivatives; None where there is no path.
+
+    The determinant of the derivatives and the direction keeps its sign along a path, also where that turns
+    back.
+    """
+    before, beyond = jacobian(point.values), point.values + length * sizes * point.tangent
+    behind = jacobian(beyond)
+    null = np.linalg.svd(_with_rows_of_one_size(behind * sizes))[2][-1]
+    signs = [
+        np.linalg.slogdet(np.vstack([_with_rows_of_one_size(matrix * sizes), direction]))[0]
+        for matrix, direction in ((before, point.tangent), (behind, null))
+    ]
+    tangent: Vector = null * signs[0] * signs[1]
+    values, _ = corrected(residual, jacobian, beyond + length * sizes * tangent, tangent, sizes)
+    if values is None or not signs[0] * signs[1]:
+        return None
+    is_near = np.linalg.norm((values - beyond) / sizes) <= PATH.kink_reach * length
+    return PathPoint(values, tangent) if is_near else None
+
+
+def _with_rows_of_one_size(matrix: Vector) -> Vector:
+    rows = np.abs(matrix).max(axis=1)
+    rows[rows == 0.0] = 1.0
+    scaled: Vector = matrix / rows[:, None]
+    return scaled
+
+
 def corrected(
     residual: Callable[[Vector], Vector],
     jacobian: Callable[[Vector], Vector],
@@ -158,7 +206,7 @@ def corrected(
 ) -> tuple[Vector | None, int]:
     """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
     values, before = guess.copy(), np.inf
-    for count in range(1, PATH.correction_iterations + 1):
+    for count in range(1, PATH.most_iterations + 1):
         left = residual(values)
         if not np.isfinite(left).all():
             return None, count
@@ -172,10 +220,11 @@ def corrected(
         size = float(np.abs(step).max())
         if size <= PATH.correction_tolerance * max(1.0, float(np.abs(values / sizes).max())):
             return values, count
-        if not size < before:
+        slowest = 1.0 if count <= PATH.correction_iterations else PATH.contraction
+        if not size < slowest * before:
             return None, count
         before = size
-    return None, PATH.correction_iterations
+    return None, PATH.most_iterations
 
 
 def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
@@ -189,3 +238,39 @@ def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
     found = np.linalg.solve(bordered / rows[:, None], right)
     tangent: Vector = found / np.linalg.norm(found)
     return tangent
+
+
+def newton_homotopy(
+    residual: Callable[[Vector], Vector], jacobian: Callable[[Vector], Vector], x: Vector, sizes: Vector
+) -> Vector:
+    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length.
+
+    Parameters
+    ----------
+    residual, jacobian : callable
+        The n equations R, and their derivatives, shape (n, n), as functions of the n values.
+    x : ndarray, shape (n,)
+        The start.
+    sizes : ndarray, shape (n,)
+        Sizes of the values.
+
+    Raises
+    ------
+    ConvergenceError
+        If the path is lost.
+    """
+    start, at_start = residual(x), np.abs(jacobian(x)) @ sizes
+    rows = np.where(at_start > 0.0, at_start, 1.0)
+
+    def deformed(point: Vector) -> Vector:
+        return np.asarray((residual(point[:-1]) - (1.0 - point[-1]) * start) / rows)
+
+    def derivatives(point: Vector) -> Vector:
+        return np.asarray(np.column_stack([jacobian(point[:-1]), start]) / rows[:, None])
+
+    last = x, 0.0
+    for point in follow(deformed, derivatives, np.append(x, 0.0), np.append(sizes, 1.0), (-0.5, 1.0)):
+        last = point.values[:-1], float(point.values[-1])
+    if last[1] < 1.0:
+        raise ConvergenceError(f"the path of the homotopy was lost at {last[1]:.3g} of its way")
+    return last[0]

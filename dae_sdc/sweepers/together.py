@@ -1,0 +1,256 @@
+"""Steps of a given accuracy whose stages are solved as one system, with fewer nodes where Newton fails."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.simultaneous import (
+    DIVERGED,
+    MOST_NEWTON_ITERATIONS,
+    REASONS,
+    SLOW,
+    SOLVED,
+    UNRESOLVED,
+    Simultaneous,
+)
+from dae_sdc.sweepers.tableaux import Tableau, radau_iia
+from dae_sdc.sweepers.teams import Team
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+
+
+@dataclass(frozen=True)
+class TogetherSettings:
+    """Settings of :class:`StagesTogether` and :class:`FewerNodes`.
+
+    Parameters
+    ----------
+    repetitions : int
+        Repetitions of a step after which all stages are solved with a Jacobian of their own.
+    failures : float
+        Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
+        fewer nodes are tried.
+    recovery : float
+        Part of a failure that is forgotten with every solved step of the full number of nodes.
+    steps : int
+        Steps with fewer nodes after which the full number is tried again.
+    most_steps : int
+        Steps with fewer nodes, without one of the full number between them, after which they count as failed.
+    least_nodes : int
+        Least number of nodes.
+    """
+
+    repetitions: int = 3
+    failures: float = 3.0
+    recovery: float = 0.5
+    steps: int = 8
+    most_steps: int = 1000
+    least_nodes: int = 2
+
+
+SETTINGS = TogetherSettings()
+
+DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
+"""Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
+
+
+def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
+    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise.
+
+    Parameters
+    ----------
+    problem, A, c, team
+        The parameters of :class:`~dae_sdc.sweepers.simultaneous.Simultaneous`.
+    """
+    kernels = problem.kernels
+    pattern = problem.sparsity
+    if kernels is None or not kernels.jacobian:
+        return Simultaneous(problem, A, c, team)
+    if problem.linear_solver not in (DENSE if pattern is None else SPARSE):
+        return Simultaneous(problem, A, c, team)
+    if pattern is not None and getattr(pattern, "format", "") != "csc":
+        return Simultaneous(problem, A, c, team)
+    module: Any
+    made: Simultaneous
+    if pattern is None:
+        module = importlib.import_module("dae_sdc.sweepers._simultaneous")
+        made = module.MachineStages(problem, A, c, team)
+    else:
+        module = importlib.import_module("dae_sdc.sweepers._sparse_stages")
+        made = module.SparseStages(problem, A, c, team)
+    return made
+
+
+class StagesTogether:
+    """Steps of one collocation method to a tolerance.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    tableau : Tableau
+        The method, with coupled stages.
+    tolerance : Tolerance
+        Accuracy of a step.
+    team : Team, optional
+        Threads or ranks that share matrices and stages.
+    """
+
+    def __init__(
+        self, problem: ProblemDAE, tableau: Tableau, tolerance: Tolerance, team: Team | None = None
+    ) -> None:
+        self.tableau = tableau
+        self.stages = stage_solver(problem, tableau.A, tableau.c, team)
+        self._coupled = CoupledStages(problem, tableau.A, tableau.c)
+        index = max(problem.variable_index, default=1)
+        order = effective_order(tableau.stages, tableau.order, index)
+        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
+        self.weights = tolerance.weights_of(problem, factor)
+        # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
+        self._slack = max(1.0, factor) if index < 3 else 1.0
+        share = newton_share(tolerance.rtol, factor, index, problem.round_off)
+        self.stages.set_tolerance(share, self.weights.rtol)
+
+    def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
+        """Solve all stages as one system, and estimate the error; ``repeated`` counts earlier attempts."""
+        stages = self.stages
+        first = stages.begin(u0, t0, h)
+        stages.weigh(self.weights, h, first)
+        status = stages.solve(t0, h)
+        if (
+            status in (DIVERGED, SLOW, UNRESOLVED)
+            and repeated >= SETTINGS.repetitions
+            and self._coupled.solve_step(u0, stages.guess, t0, h)
+        ):
+            status = SOLVED
+            stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
+        numbers = stages.numbers
+        error = np.inf
+        if status == SOLVED:
+            if first:
+                self.weights.fill(u0.view(np.ndarray), h, stages.weights)
+            error = stages.estimate_error(t0, h, first, False)
+            if error >= 1.0 and self.weights.fill_within(stages.u, h, stages.weights):
+                error = stages.estimate_error(t0, h, first, False)
+            if error >= 1.0 and (first or repeated):
+                error = stages.estimate_error(t0, h, first, True)
+        if error <= 1.0 and not first:
+            self.weights.see(stages.error)
+        stages.count()
+        return Outcome(
+            solved=status == SOLVED,
+            error=float(error),
+            order=self.tableau.stages + 1,
+            effort=float(numbers.iterations) / MOST_NEWTON_ITERATIONS,
+            rate=float(numbers.rate),
+            reason=REASONS[status],
+            worst=int(numbers.worst),
+            slack=self._slack,
+        )
+
+
+class FewerNodes:
+    """Steps of Radau IIA that take fewer nodes where Newton's method fails with all of them.
+
+    Where it has failed several times, the step is solved with two nodes less, again and again down to two.
+    After some steps with fewer nodes the full number is tried again.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    tolerance : Tolerance
+        Accuracy of a step.
+    full : StagesTogether
+        The method with the full number of nodes.
+    wanted : bool
+        Whether fewer nodes may be taken.
+
+    Attributes
+    ----------
+    used : StagesTogether
+        The method of the last step.
+    count : int
+        Steps that were solved with fewer nodes.
+    tried : str
+        What was tried in vain in the last step; empty if it was solved or nothing else was tried.
+    """
+
+    def __init__(self, problem: ProblemDAE, tolerance: Tolerance, full: StagesTogether, wanted: bool) -> None:
+        self._problem, self._tolerance, self._wanted = problem, tolerance, wanted
+        self._full = full.tableau.stages
+        self._methods = {self._full: full}
+        self.used, self.tried = full, ""
+        self._failures, self._left, self._since, self.count = 0.0, 0, 0, 0
+
+    def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
+        """Solve a step, see :meth:`StagesTogether.step`."""
+        nodes = self.used.tableau.stages if self._left else self._full
+        outcome, tried = self._step(nodes, u0, t0, h, repeated), []
+        if nodes == self._full:
+            change = -SETTINGS.recovery if outcome.solved else 1.0
+            self._failures = min(SETTINGS.failures, max(0.0, self._failures + change))
+        while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
+            nodes = max(SETTINGS.least_nodes, nodes - 2)
+            outcome = self._step(nodes, u0, t0, h, repeated)
+            self._left = SETTINGS.steps
+            tried.append(str(nodes))
+        self.tried = "" if outcome.solved or not tried else f"{', '.join(tried)} nodes were tried in vain"
+        if not outcome.solved:
+            self._left = 0
+        elif nodes == self._full:
+            self._since = 0
+        else:
+            self._left -= 1
+            self._since += 1
+            self.count += 1
+        return outcome
+
+    @property
+    def _fails(self) -> bool:
+        may_take = self._wanted and self._since < SETTINGS.most_steps
+        return may_take and self._failures >= SETTINGS.failures
+
+    def _step(self, nodes: int, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
+        method = self._method(nodes)
+        if self.used is not method:
+            # What it knows of the equations is old.
+            method.stages.forget()
+        self.used = method
+        return method.step(u0, t0, h, repeated)
+
+    def _method(self, nodes: int) -> StagesTogether:
+        if nodes not in self._methods:
+            self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance)
+        return self._methods[nodes]
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self._methods[self._full].stages.keeps_state
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that the next step depends on, for a checkpoint."""
+        return self.used.stages.get_state()
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit, after :attr:`numbers`."""
+        self.used.stages.set_state(kept)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Number of nodes in use, failures, steps left with fewer of them, and counts of these."""
+        return self.used.tableau.stages, self._failures, self._left, self._since, self.count
+
+    @numbers.setter
+    def numbers(self, kept: Sequence[float]) -> None:
+        nodes, self._left, self._since, self.count = (int(kept[k]) for k in (0, 2, 3, 4))
+        self._failures = float(kept[1])
+        self.used = self._method(nodes)
