@@ -44,6 +44,12 @@ FAILING = {
 }
 """Tests that do not pass as they stand, and why."""
 
+DOUBTFUL = {
+    "test_convergence::test_main": "they bound an error by 2e-13 where restol is 1e-10; here it is from "
+    "2e-14 to 9e-13, as the processor's kernels of BLAS round",
+}
+"""Tests that pass on one processor and not on another, and why."""
+
 
 def outcomes(report: Path) -> dict[str, str]:
     """What each test ended with, by its file and name: empty where it passed."""
@@ -76,7 +82,7 @@ def serial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def test_every_test_of_the_project_passes_or_fails_for_a_known_reason(serial: dict[str, str]) -> None:
     failed = {name: message for name, message in serial.items() if message}
-    assert failed.keys() == FAILING.keys(), failed
+    assert failed.keys() - DOUBTFUL.keys() == FAILING.keys(), failed
     assert len(serial) == 67
 
 

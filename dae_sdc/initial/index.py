@@ -230,7 +230,7 @@ def _known_rates(near: Neighbourhood, t: float, times: int) -> npt.NDArray[np.bo
     """The unknowns whose u' the equations determine for given u, differentiated so many times, by a rank."""
     n = near.n
     difference = DIFFERENCES[times]
-    distances = LATER * difference.step * np.arange(-difference.pairs, difference.pairs + 1)
+    distances: Vector = LATER * difference.step * np.arange(-difference.pairs, difference.pairs + 1.0)
     try:
         curve = near.where_they_hold(t, *near.point(0), distances)
         halves = [
