@@ -278,8 +278,8 @@ def test_a_drop_into_a_fast_transient_is_no_approach() -> None:
 # --- noise --------------------------------------------------------------------------------------------------
 
 
-# The terms of the second equation are 0.7, and eight samples tell the level to a factor of 2: 50 times that is
-# below rtol = 1e-6 up to a size of 7e-9, whatever the random numbers.
+# The terms of the second equation are 0.7, and eight samples tell the level to a factor of 2; 50 times
+# that is below rtol = 1e-6 up to a size of 7e-9, whatever the random numbers.
 @pytest.mark.parametrize("size", [1e-12, 5e-9])
 @pytest.mark.parametrize("method", [None, "radau-iia-5", "esdirk43", "semi-implicit", "fully-implicit"])
 def test_noise_below_the_tolerance_costs_nothing(method: str | None, size: float) -> None:
