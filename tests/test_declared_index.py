@@ -94,3 +94,43 @@ def test_a_jacobian_does_not_switch_reduction_off(index):
     assert run.success and "index 2 reduced to 1" in run.message
     solution = np.sin(np.outer(run.t, RATES) + 1)
     assert np.max(np.abs(run.u - solution) / (1 + np.abs(solution))) < 1e-5
+
+
+@pytest.mark.parametrize("trace", [None, False])
+def test_where_a_structural_reduction_fails_derivatives_along_t_are_taken(trace):
+    """Linear equations with two chains of index 4, whose symbolic separation grows too much."""
+    rng = np.random.default_rng(0)
+    n, mass, stiffness = 10, np.zeros((10, 10)), np.eye(10)
+    for first in (0, 4):
+        mass[first : first + 3, first + 1 : first + 4] = np.eye(3)
+    mass[8:, 8:] = np.eye(2)
+    stiffness[8:, 8:] += 0.3 * rng.normal(size=(2, 2))
+    P, Q = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    E, K, rates = P @ mass @ Q.T, P @ stiffness @ Q.T, rng.uniform(0.5, 1.5, n)
+
+    def chains(t: Any, u: Any, du: Any) -> Any:
+        slope = [sum(Q[i, j] * rates[j] * np.cos(rates[j] * t + 1) for j in range(n)) for i in range(n)]
+        state = [sum(Q[i, j] * np.sin(rates[j] * t + 1) for j in range(n)) for i in range(n)]
+        return [
+            sum(E[i, j] * (du[j] - slope[j]) + K[i, j] * (u[j] - state[j]) for j in range(n))
+            for i in range(n)
+        ]
+
+    run = ds.solve(chains, u0=Q @ np.sin(np.ones(n)), t_end=1.0, rtol=1e-6, trace=trace)
+    assert run.success and "index 4 reduced to 1" in run.message
+    solution = np.sin(np.outer(run.t, rates) + 1) @ Q.T
+    assert np.max(np.abs(run.u - solution) / (1 + np.abs(solution))) < 1e-6
+
+
+def test_a_failed_run_tells_which_ways_to_reduce_its_index_were_tried():
+    """Rows are mixed by a matrix of the unknowns, and the multiplier lets errors grow."""
+
+    def mixed(t: float, u: Any, du: Any) -> Any:
+        x, y, z = u
+        P = np.array([[1 + 0.3 * np.sin(x), 0.2, 0.1 * y], [0.1 * x, 1.0, 0.3 * z], [0.2, 0.1 * z * x, 1.0]])
+        rows = [du[0] - z - np.cos(t), du[1] + 2.0 * z * y - np.sin(t), x * y - 1.0 - 0.1 * np.sin(t)]
+        return P @ np.array(rows)
+
+    run = ds.solve(mixed, u0=[1.0, 1.0, 0.9], t_end=1.0, rtol=1e-6, trace=False)
+    assert not run.success
+    assert "not reduced (by derivatives along t: the equations are not linear)" in run.message

@@ -56,7 +56,7 @@ from dae_sdc.run.results import put_down
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, kinds_of, parameters_of
-from dae_sdc.run.tracing import check_at_states, index_near_end, read
+from dae_sdc.run.tracing import NOT_REDUCED, check_at_states, index_near_end, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
 from dae_sdc.sweepers.direct import DirectMethod
@@ -324,7 +324,8 @@ class Execution:
         for name, index in zip(problem.names, problem.variable_index, strict=True):
             names.setdefault(index, []).append(name)
         parts = [f"{listed(names[k])} of index {k}" for k in sorted(names, reverse=True) if k > 1]
-        return f"; index {problem.index} is {how}, with {', '.join(parts)}"
+        tried = equations[equations.find(NOT_REDUCED) :] if NOT_REDUCED in equations else ""
+        return "; ".join(filter(None, (f"; index {problem.index} is {how}, with {', '.join(parts)}", tried)))
 
     def _work(self, controller: Any) -> dict[str, int]:
         """Sum of the work counters over all ranks."""

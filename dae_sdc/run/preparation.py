@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -34,6 +34,7 @@ from dae_sdc.run.starting import (
 )
 from dae_sdc.run.tracing import (
     HIGHEST_INDEX,
+    NOT_REDUCED,
     Reading,
     is_function,
     is_of_user,
@@ -212,22 +213,27 @@ def _of_function(options: SolveOptions) -> Prepared:
     if searched:
         reading = with_index(reading, near, options.t0)
     to_tolerance = options.dt is None
-    if options.reduce is None and (reading.turns or reading.model is None or problem.index == HIGHEST_INDEX):
-        # Where linear equations turn, all pivots of a separation may pass 0.
+    # Where linear equations turn, all pivots of a separation may pass 0.
+    arrays_first = reading.turns or reading.model is None or problem.index == HIGHEST_INDEX
+    if options.reduce is None and arrays_first:
         reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
     if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
-        with suppress(_NotReducedError):
+        try:
             return replace(_of_equations(of_model, None, problem.index), equations=reading.equations)
+        except _NotReducedError as error:
+            reading = reading.without_way(f"by its structure: {error}")
+        if not arrays_first:
+            reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
     start = start_of(Equations(problem, reading.model), options, reading.systems)
     if not as_it_was or reading.remark:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:
-        return Prepared(options, remark=reading.remark, equations=reading.equations)
+        return Prepared(options, remark=reading.remark, equations=reading.told)
     options = replace(options, u0=state_of(problem, start.values))
     remark = "; ".join(part for part in (reading.remark, start.remark) if part)
-    return Prepared(options, remark=remark, equations=reading.equations)
+    return Prepared(options, remark=remark, equations=reading.told)
 
 
 def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:
@@ -418,7 +424,7 @@ class _Wanted:
         except DAEError as error:
             if self.index is not None:
                 raise _NotReducedError(str(error)) from error
-            return problem, ""
+            return problem, f"{NOT_REDUCED} (by its structure: {error})"
         if index is None:
             if reduction.differentiations < HIGHEST_INDEX:
                 return problem, ""

@@ -32,6 +32,7 @@ HIGHEST_INDEX: Final = 3
 """Index above which equations are reduced first: no method takes more."""
 
 FROM_JACOBIANS: Final = "by its Jacobians near the start"
+NOT_REDUCED: Final = "not reduced"
 """How an index was found, where it was not from equations."""
 
 MOST_KNOWN: Final = 64
@@ -62,6 +63,8 @@ class Reading:
         What is to be said of the problem.
     proved : bool
         Whether the index follows from the structure of the equations.
+    not_reduced : tuple of str
+        The ways to reduce the index that were tried, and why each was not possible.
     """
 
     problem: ProblemDAE
@@ -71,6 +74,18 @@ class Reading:
     turns: bool = False
     remark: str = ""
     proved: bool = False
+    not_reduced: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """What is said of the equations where they came from."""
+        left = bool(self.not_reduced) and self.needs_reduction
+        tried = f"{NOT_REDUCED} ({'; '.join(self.not_reduced)})" if left else ""
+        return "; ".join(filter(None, (self.equations, tried)))
+
+    def without_way(self, why: str) -> Reading:
+        """The same after a way to reduce the index that was not possible, where the index must be reduced."""
+        return replace(self, not_reduced=(*self.not_reduced, why)) if self.needs_reduction else self
 
     @property
     def needs_reduction(self) -> bool:
@@ -384,10 +399,10 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
     try:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
         if not is_linear(problem, time, start):
-            return reading
+            return reading.without_way("by derivatives along t: the equations are not linear")
         made = ArrayProblem(problem, index, time)
-    except DAEError:
-        return reading
+    except DAEError as error:
+        return reading.without_way(f"by derivatives along t: {error}")
     said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
     return replace(reading, problem=made, remark=said)
 
