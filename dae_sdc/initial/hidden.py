@@ -94,6 +94,10 @@ class HiddenConstraints:
         largest = float(self.weights.max(initial=1.0))
         self.weights[self.weights == 0.0] = HIDDEN.weight_of_derivatives * largest
 
+    def determines(self, index: int) -> bool:
+        """Whether the structure of the equations tells all hidden constraints of an index."""
+        return max(self.system.row_orders, default=0) + 1 >= index
+
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
         numbers = max(len(stage.rows) * len(stage.jets) for stage in self.system.stages)

@@ -416,7 +416,8 @@ class Execution:
             located.settle(between)
         of_events = () if located is None else (located.message, located.remark)
         largest = np.abs(u).max(axis=0) if sizes is None else sizes
-        if self.errors and self.hidden_constraints(largest) is not None:
+        corrected = self.hidden_constraints(largest) if self.errors else None
+        if corrected is not None and corrected.determines(problem.index or 0):
             self.errors = ""  # values that follow from hidden constraints are exact
         remarks = (*of_events, self.singular, self.sizes, self.started, self.errors)
         solution = Solution(

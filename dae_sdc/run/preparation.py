@@ -32,6 +32,7 @@ from dae_sdc.run.starting import (
     state_of,
     with_given_start,
 )
+from dae_sdc.run.sundials import SOLVERS
 from dae_sdc.run.tracing import (
     HIGHEST_INDEX,
     NOT_REDUCED,
@@ -214,8 +215,10 @@ def _of_function(options: SolveOptions) -> Prepared:
         reading = with_index(reading, near, options.t0)
     to_tolerance = options.dt is None
     # Where linear equations turn, all pivots of a separation may pass 0.
-    arrays_first = reading.turns or reading.model is None or problem.index == HIGHEST_INDEX
-    if options.reduce is None and arrays_first:
+    arrays_first = not reading.proved or reading.turns or problem.index == HIGHEST_INDEX
+    # IDA takes steps of order 1 where derivatives of F along t are differences.
+    by_arrays = options.reduce is None and options.sweeper not in SOLVERS
+    if by_arrays and arrays_first:
         reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
     if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
@@ -224,7 +227,7 @@ def _of_function(options: SolveOptions) -> Prepared:
             return replace(_of_equations(of_model, None, problem.index), equations=reading.equations)
         except _NotReducedError as error:
             reading = reading.without_way(f"by its structure: {error}")
-        if not arrays_first:
+        if by_arrays and not arrays_first:
             reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
     start = start_of(Equations(problem, reading.model), options, reading.systems)
     if not as_it_was or reading.remark:

@@ -365,8 +365,8 @@ def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> 
 def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance: bool) -> Reading:
     """Linear equations of a function with their hidden constraints, from derivatives by differences.
 
-    In a run to a tolerance the highest index that methods solve is reduced too: the errors of its unknowns
-    are let go by two orders.
+    In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
+    are let go; index 2 only where no structure tells the hidden constraints that results are corrected by.
 
     Parameters
     ----------
@@ -390,11 +390,8 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
     problem, index = reading.problem, reading.problem.index
     time = problem.interval[0] if t0 is None else t0
     known = reading.model is not None or (is_of_user(problem) and not _decides(problem))
-    if (
-        index is None
-        or not known
-        or not (reading.needs_reduction or (to_tolerance and index == HIGHEST_INDEX))
-    ):
+    let_go = to_tolerance and index is not None and index >= (HIGHEST_INDEX if reading.proved else 2)
+    if index is None or not known or not (reading.needs_reduction or let_go):
         return reading
     try:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
