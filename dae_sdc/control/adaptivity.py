@@ -88,6 +88,11 @@ class AdaptivityOptions:
         First step, in units of the time left, after a jump of algebraic unknowns.
     failed_steps : float
         Distance, in units of a step that failed, within which the equations have changed.
+    least_jump : float
+        Violation of an equation by the state, relative to its terms, that is a jump of the equations and not
+        what remains of a solution that ends or folds back.
+    largest_move : float
+        Largest relative change of the state before such a jump is looked for.
     least_progress : float
         Part of the interval between two such jumps that counts as progress.
     """
@@ -101,6 +106,8 @@ class AdaptivityOptions:
     most_rejections: int = 60
     restart_step: float = 1e-4
     failed_steps: float = 10.0
+    least_jump: float = 1e-4
+    largest_move: float = 1e-6
     least_progress: float = 1e-9
 
 
@@ -376,9 +383,13 @@ class AdaptivityDAE(RepeatingControl):
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
             k = L.prob.n_diff
-            u[:k] += ahead * before.derivative_at_end()[:k]
+            move = ahead * before.derivative_at_end()[:k]
+            sizes = np.maximum(np.abs(u[:k]), L.prob.run_scales.unknowns[:k])
+            if (np.abs(move) > ADAPTIVITY.largest_move * sizes).any():  # towards a pole, or along a fold
+                return False, ""
+            u[:k] += move
         h = ADAPTIVITY.restart_step * (self._target - L.time)
-        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h)
+        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, ADAPTIVITY.least_jump)
         if has_jumped:
             L.u[0] = u
             self.jumps, self._last_jump = self.jumps + 1, float(L.time)

@@ -85,7 +85,7 @@ def begin_scales(
         slope = problem.dtype_f(problem.init)
         parts = linearize(problem, u0, slope, t0)
         terms, known = _balance(problem, u0, t0, parts, span)
-        if getattr(problem, "jacobian", None) is None and not known.known.all():
+        if _are_tried(problem) and not known.known.all():
             problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
             # Far from there F may be linear with another slope.
             most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
@@ -127,9 +127,14 @@ def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     values = u0.view(np.ndarray)
     problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
-    if getattr(problem, "jacobian", None) is None:
+    if _are_tried(problem):
         most = np.full(problem.n, START.largest_trial)
         _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
+
+
+def _are_tried(problem: ProblemDAE) -> bool:
+    """Whether sizes for differences of F must be tried: without a Jacobian, and where none are given."""
+    return getattr(problem, "jacobian", None) is None and problem.run_scales.running
 
 
 def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:

@@ -315,7 +315,13 @@ def restart_failure(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: f
     return ""
 
 
-def jump_behind(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[bool, str]:
+def jump_behind(
+    problem: ProblemDAE,
+    u: MeshDAE,
+    t: float,
+    h: float,
+    least: float = CONSISTENCY.largest_violation,
+) -> tuple[bool, str]:
     """Move the algebraic part of u, in place, to where it has jumped just behind t, if it has.
 
     The polynomial of the state has the derivative there then.
@@ -328,6 +334,8 @@ def jump_behind(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[bo
         State, shape (n,), consistent before t.
     t, h : float
         Time, and a step size.
+    least : float
+        Smallest violation by the state, relative to the terms of an equation, that is a jump.
 
     Returns
     -------
@@ -343,7 +351,7 @@ def jump_behind(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[bo
         remains, scale = violation(problem, u, behind)
     except EvaluationError as error:
         return False, str(error)
-    if (np.abs(remains) <= CONSISTENCY.largest_violation * scale).all():
+    if (np.abs(remains) <= least * scale).all():
         return False, ""
     slope = attach(np.zeros(problem.n), problem.n_diff)
     failure = restart_failure(problem, u, slope, t, h)
