@@ -90,7 +90,8 @@ class AmplificationOptions:
     def steps_ahead(self, step: LinearStep) -> int:
         """How many steps are taken before growth is averaged."""
         before = self.steps_undamped if step.at_infinity > self.undamped else self.steps_before
-        return before + len(step.V)
+        # Parasitic solutions of a method of several steps fade the slower the more there are.
+        return (before + 1) * len(step.V)
 
 
 @dataclass

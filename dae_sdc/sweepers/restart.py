@@ -209,7 +209,7 @@ class AlgebraicPart(ImplicitSystem):
     def _follow_homotopy(self) -> None:
         """Move to the end of the path of F = (1 - s) F(start)."""
         if self.problem.n > PATH.most_unknowns:
-            raise SolveError(f"for at most {PATH.most_unknowns} unknowns")
+            raise SolveError(f"it is for at most {PATH.most_unknowns} unknowns; begin a run behind the jump")
         u, du, n, sizes = self._u.copy(), self._du.copy(), self.problem.n, self.sizes
 
         def place(x: Vector) -> None:
@@ -230,7 +230,7 @@ class AlgebraicPart(ImplicitSystem):
             return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
         if not np.isfinite(residual(np.zeros(n))).all():
-            raise EvaluationError("the equations are not defined at its start")
+            raise EvaluationError("the equations are not defined at its start; begin a run behind the jump")
         place(newton_homotopy(residual, jacobian, np.zeros(n), sizes))
 
 

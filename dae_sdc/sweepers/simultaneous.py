@@ -506,8 +506,7 @@ class Simultaneous:
         """F at the M stages; False where it is not finite."""
         self.times[:] = t0 + h * self.c
         if self.team is None or not self.team.separate:  # threads would wait for each other in Python
-            self.value[:] = self.problem.evaluate_nodes(self.u, self.du, self.times)
-            return bool(np.isfinite(self.value).all())
+            return self._evaluate(slice(None))
         counter = self.problem.work_counters["rhs"]
         before, m = counter.niter, len(self.c)
         done = self._share(CALL, self._evaluate_stage, m, self.value, range(m + 1))
@@ -515,8 +514,13 @@ class Simultaneous:
         return done
 
     def _evaluate_stage(self, i: int) -> bool:
-        at = slice(i, i + 1)
-        self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
+        return self._evaluate(slice(i, i + 1))
+
+    def _evaluate(self, at: slice) -> bool:
+        try:
+            self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
+        except EvaluationError:  # a smaller step may be defined
+            return False
         return bool(np.isfinite(self.value[at]).all())
 
     def _everywhere(self, do: Callable[[], Any]) -> Any:
