@@ -51,6 +51,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._next = 1
         self._logarithm = self._rate = 0.0
         self._step: LinearStep | None = None
+        self._terms: Vector | None = None
         self._remark: Callable[[], str] | None = None
         self._times: deque[float] = deque()
         self._values: deque[Vector] = deque()
@@ -104,7 +105,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """Add the growth since the last calculation, and end the run if it is too large."""
         assert self._step is not None
         known = list(self._times), list(self._values), list(self._slopes)
-        piece = Piece(L.prob, *known, self.options)
+        piece = Piece(L.prob, *known, self.options, self._terms)
         try:
             rate = self._growth(piece, self._step, float(L.dt))
         except EvaluationError:
@@ -113,7 +114,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        if self._logarithm + rate * self._ahead(piece, float(L.dt)) > log(self.options.most_growth):
+        ahead = rate * self._ahead(piece, float(L.dt)) if rate > 0.0 else 0.0
+        if self._logarithm + ahead > log(self.options.most_growth):
             self._remark = None
             raise StepSizeError(self._message(piece, L.sweep, float(L.dt), rate))
         if rate > self.options.least_told:
@@ -123,9 +125,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """Logarithm of the growth by the method in the last steps, or those ahead at the start."""
         options, problem = self.options, piece.problem
         first, last = piece.times[0], piece.times[-1]
-        mass, stiffness = piece.matrices(last)
-        if not piece.turns(mass, piece.mass(last - h)):
+        self._terms = piece.equations
+        if not piece.turns(piece.mass(last), piece.mass(last - h)):
             return 0.0
+        mass, stiffness = piece.matrices(last)
         index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
         count = options.steps_ahead(step) + options.steps

@@ -62,6 +62,9 @@ from dae_sdc.sharing import Lock, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import less_accurate
 
+if TYPE_CHECKING:
+    from dae_sdc.initial.hidden import HiddenConstraints
+
 QUIET = logging.ERROR
 
 PAUSE = 0.5
@@ -505,7 +508,7 @@ class Execution:
             return ManifoldValues(problem)
         return self.hidden_constraints(sizes) or PointwiseEquations(problem, sizes)
 
-    def hidden_constraints(self, sizes: Vector) -> Pointwise | None:
+    def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
         """What makes values satisfy hidden constraints, where that is wanted."""
         wanted, problem = self.given.hidden_constraints, self.setup.problem
         if wanted is False or (wanted is None and (self.count is not None or problem.index in (None, 0, 1))):

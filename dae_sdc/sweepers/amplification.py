@@ -110,6 +110,8 @@ class Piece:
         u and u' at these times.
     options : AmplificationOptions
         How matrices are made.
+    terms : ndarray, shape (n,), optional
+        Sizes of the terms of the equations, where they are known from an earlier part.
     """
 
     problem: ProblemDAE
@@ -117,6 +119,7 @@ class Piece:
     values: Sequence[Vector]
     slopes: Sequence[Vector]
     options: AmplificationOptions
+    terms: Vector | None = None
 
     def at(self, t: float) -> list[Vector]:
         """u and u' at a time."""
@@ -139,8 +142,10 @@ class Piece:
         return np.where(found > 0.0, found, found.max() or 1.0)
 
     @cached_property
-    def _equations(self) -> Vector:
+    def equations(self) -> Vector:
         """Sizes of the terms of the equations."""
+        if self.terms is not None:
+            return self.terms
         time = self.problem.run_scales.time
         mass, stiffness = self._halves(self.times[-1])
         sizes = np.abs(mass).max(axis=1) / time + np.abs(stiffness).max(axis=1)
@@ -155,7 +160,7 @@ class Piece:
     def matrices(self, t: float) -> tuple[Vector, Vector]:
         """dF/du' and dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
         mass, stiffness = self._halves(t)
-        return mass / self._equations[:, None], stiffness / self._equations[:, None]
+        return mass / self.equations[:, None], stiffness / self.equations[:, None]
 
     @cached_property
     def linear(self) -> bool:
@@ -171,7 +176,16 @@ class Piece:
 
     def mass(self, t: float) -> Vector:
         """The first of :meth:`matrices`."""
-        return self.matrices(t)[0]
+        problem, point = self.problem, self.at(t)
+        given = getattr(problem, "jacobian", None)
+        if given is None:
+            matrix = self._differences(point, t, 1)
+        else:
+            states = [attach(x, problem.n_diff) for x in point]
+            matrix = _dense(checked_matrix(problem, given(*states, t, 0.0)))
+        if not np.isfinite(matrix).all():
+            raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
+        return matrix * self.sizes / self.equations[:, None]
 
     def kernel(self, mass: Vector) -> Vector:
         """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
