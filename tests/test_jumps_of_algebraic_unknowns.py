@@ -367,3 +367,19 @@ def test_a_failure_tells_that_fewer_nodes_failed_too() -> None:
     solution = solve(undefined, u0=[0.0], t_end=2.0, trace=False)
     assert not solution.success
     assert "5, 3, 2 nodes were tried in vain" in solution.message
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
+def test_a_fold_is_no_jump_of_the_equations(rtol: float, trace: bool | None) -> None:
+    """On z - z^3 / 3 = y with y' = z, another branch exists behind the fold at z = 1.
+
+    As z' = z / (1 - z^2), it is reached at t = 3 / 2 - log(2) from z = 2.
+    """
+
+    def relaxation(t: Any, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1], u[0] + u[1] ** 3 / 3.0 - u[1]]
+
+    solution = ds.solve(relaxation, u0={"y": 2.0 - 8.0 / 3.0, "z": 2.0}, t_end=5.0, rtol=rtol, trace=trace)
+    assert not solution.success and "no longer determine 'z'" in solution.message
+    assert solution.t[-1] == pytest.approx(1.5 - np.log(2.0), abs=1e-6)

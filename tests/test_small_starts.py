@@ -194,3 +194,19 @@ def test_a_start_without_small_values_costs_no_more_jacobians() -> None:
 
     # Two for the Jacobian at the start, and two more where unknowns begin at 0.
     assert evaluated(np.ones(4)) == 2 and evaluated([1.0, 1.0, 0.0, 1.0]) == 4
+
+
+def test_sizes_that_are_given_are_those_of_unknowns_that_begin_at_0() -> None:
+    class Circle(ds.ProblemDAE):
+        index, nominal = 1, 1.0
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(n_diff=2, n_alg=1, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [du[0] - u[1], du[1] + u[0] ** 3 + u[2], u[2] - u[1] ** 2 * u[0]]
+
+    run = ds.solve(Circle, u0=[0.0, 1.0, 0.0], t_end=5.0, rtol=1e-6, trace=False, time_limit=20.0)
+    sine, cosine = np.sin(run.t), np.cos(run.t)
+    exact = np.column_stack([sine, cosine, cosine**2 * sine])
+    assert run.success and np.abs(run.u - exact).max() < 1e-5
