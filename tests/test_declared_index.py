@@ -134,3 +134,39 @@ def test_a_failed_run_tells_which_ways_to_reduce_its_index_were_tried():
     run = ds.solve(mixed, u0=[1.0, 1.0, 0.9], t_end=1.0, rtol=1e-6, trace=False)
     assert not run.success
     assert "not reduced (by derivatives along t: the equations are not linear)" in run.message
+
+
+def pencil(seed: int) -> tuple[Any, Any]:
+    """Linear equations with two chains of index 2 and their solution, in other rows and unknowns."""
+    rng = np.random.default_rng(seed)
+    mass, stiffness = np.diag([0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), np.eye(8)
+    mass[0, 1] = mass[3, 4] = 1.0
+    stiffness[5:, 5:] += 0.3 * rng.normal(size=(3, 3))
+    (P, Q), B = (np.linalg.qr(rng.normal(size=(8, 8)))[0] for _ in range(2)), rng.normal(size=(8, 8))
+    E, K, rates = P @ mass @ Q.T, P @ stiffness @ Q.T, rng.uniform(0.5, 2.5, 8)
+
+    def solution(t: float) -> Any:
+        return B @ np.sin(rates * t + 1)
+
+    def equations(t: float, u: Any, du: Any) -> Any:
+        slope = B @ (rates * np.cos(rates * t + 1))
+        return E @ (np.asarray(du) - slope) + K @ (np.asarray(u) - solution(t))
+
+    return equations, solution
+
+
+@pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9, 1e-11])
+@pytest.mark.parametrize("sweeper", [None, "radau-iia-5", "fully-implicit"])
+def test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown(sweeper, rtol, seed):
+    equations, solution = pencil(seed)
+    run = ds.solve(equations, u0=solution(0.0), t_end=2.0, rtol=rtol, sweeper=sweeper)
+    assert run.success, run.message
+    exact = np.array([solution(t) for t in run.t])
+    assert (np.abs(run.u - exact) / (1.0 + np.abs(exact))).max() < 30.0 * rtol
+
+
+def test_ida_takes_no_linear_equations_whose_index_differences_would_reduce():
+    equations, solution = pencil(100)
+    with pytest.raises(InputError, match="the error test of 'ida' leaves out unknowns of index 2 and more"):
+        ds.solve(equations, u0=solution(0.0), t_end=2.0, rtol=1e-5, sweeper="ida")
