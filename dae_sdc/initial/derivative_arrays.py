@@ -136,7 +136,10 @@ class ArrayProblem(ProblemDAE):
         n, problem = self.n, self.original
 
         def value(u: Vector, du: Vector) -> Vector:
-            return np.array(problem.evaluate(attach(u, problem.n_diff), attach(du, problem.n_diff), t))
+            values = np.array(problem.evaluate(attach(u, problem.n_diff), attach(du, problem.n_diff), t))
+            if not np.isfinite(values).all():
+                raise EvaluationError(f"the equations are not defined at t={t:.6g}")
+            return values
 
         nothing, units = np.zeros(n), np.eye(n)
         base = value(nothing, nothing)

@@ -366,7 +366,8 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
     """Linear equations of a function with their hidden constraints, from derivatives by differences.
 
     In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
-    are let go; index 2 only where no structure tells the hidden constraints that results are corrected by.
+    are let go; index 2 only of equations that were read and do not jump, whose structure does not tell the
+    hidden constraints that results are corrected by: differences across a kink are no derivatives.
 
     Parameters
     ----------
@@ -390,7 +391,10 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
     problem, index = reading.problem, reading.problem.index
     time = problem.interval[0] if t0 is None else t0
     known = reading.model is not None or (is_of_user(problem) and not _decides(problem))
-    let_go = to_tolerance and index is not None and index >= (HIGHEST_INDEX if reading.proved else 2)
+    form = getattr(problem, "form", None)
+    smooth = form is not None and form.jumps is None
+    least = 2 if smooth and not reading.proved else HIGHEST_INDEX
+    let_go = to_tolerance and index is not None and index >= least
     if index is None or not known or not (reading.needs_reduction or let_go):
         return reading
     try:
