@@ -138,7 +138,7 @@ class ArrayProblem(ProblemDAE):
         def value(u: Vector, du: Vector) -> Vector:
             values = np.array(problem.evaluate(attach(u, problem.n_diff), attach(du, problem.n_diff), t))
             if not np.isfinite(values).all():
-                raise EvaluationError(f"the equations are not defined at t={t:.6g}")
+                raise EvaluationError(f"the equations are not defined at t={t:.6g}; end the run before it")
             return values
 
         nothing, units = np.zeros(n), np.eye(n)
