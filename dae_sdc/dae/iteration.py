@@ -66,11 +66,6 @@ class KeptNumbers(ctypes.Structure):
     _fields_ = [(name, ctypes.c_double) for name in ("age", "rate", "is_aged", "last_change")]
 
 
-def least_residual(tolerance: float) -> float:
-    """The abs(F) that is small whatever the terms: its tolerance, where there is one."""
-    return tolerance if tolerance < float("inf") else 0.0
-
-
 def factorize_anew(work: Any, which: int) -> bool:
     """Replace the kept matrix by one made of another linearisation, see :data:`NEWEST`."""
     kept, newest = work.kept_numbers(), work.newest_age()

@@ -19,7 +19,6 @@ from dae_sdc.dae.iteration import (
     KeptNumbers,
     factorize_anew,
     iterate,
-    least_residual,
 )
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
@@ -434,7 +433,8 @@ class ModifiedNewton:
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
         # The terms of an equation may all be what rounding leaves of 0.
-        allowed = np.maximum(BACKWARD_ERROR * scale, least_residual(self.residual_tolerance))
+        least = self.residual_tolerance if self.residual_tolerance < np.inf else 0.0
+        allowed = np.maximum(BACKWARD_ERROR * scale, least)
         if self.problem.noise is not None:
             allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
         return bool((np.abs(system.residual()) <= allowed).all())

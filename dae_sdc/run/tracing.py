@@ -84,7 +84,7 @@ class Reading:
         return "; ".join(filter(None, (self.equations, tried)))
 
     def without_way(self, why: str) -> Reading:
-        """The same after a way to reduce the index that was not possible, where the index must be reduced."""
+        """Keep why a way to reduce the index is not possible, if the index must be reduced."""
         return replace(self, not_reduced=(*self.not_reduced, why)) if self.needs_reduction else self
 
     @property
