@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -257,12 +258,17 @@ class DifferenceSettings:
         Increments of formulas of order 1, 2 and 6.
     linear : float
         Departure of F from a linear function of u', relative to its terms, that counts as round-off.
+    suspected, jump : float
+        Difference of the changes of F over the two halves of an increment, relative to their sum, above which
+        a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum, 0 at a kink.
     """
 
     forward: float = ROOT_EPS
     central: float = 2.0**-17
     sixth: float = 2.0**-9
     linear: float = 2.0**-46
+    suspected: float = 0.3
+    jump: float = 0.75
 
 
 SETTINGS = DifferenceSettings()
@@ -363,7 +369,17 @@ def _difference(
     steps = (values + steps) - values
     point = values.copy()
     state = attach(point, problem.n_diff)
-    changes = np.zeros((len(groups), n))
+    changes, reach = np.zeros((len(groups), n)), max(distance for distance, _ in _FORMULAS[order])
+
+    def change(group: Any, distance: float) -> Vector:
+        point[group] = values[group] + distance * reach * steps[group]
+        shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
+        point[group] = values[group]
+        return np.asarray(shifted - base)
+
+    across = np.zeros(n, dtype=bool)
+    if order > 1 and problem.noise is None:
+        across = _jumps(*_secants(change, slice(None)), SETTINGS.suspected)
     for k, group in enumerate(groups):
         for distance, weight in _FORMULAS[order]:
             check()
@@ -373,12 +389,33 @@ def _difference(
                 np.subtract(shifted, base, out=changes[k])
             else:
                 changes[k] += weight * shifted
+        if across.any():
+            changes[k, across] = _beside_jumps(change, group, reach, changes[k])[across]
         point[group] = values[group]
     if problem.noise is not None:
         changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:
         return np.ascontiguousarray((changes / steps[:, None]).T)
     return _scatter(colouring, changes, steps)
+
+
+def _secants(change: Callable[[Any, float], Vector], group: Any) -> tuple[Vector, Vector]:
+    """Changes of F over the nearer and the farther half of the increment, on both sides, each (2, n)."""
+    nearer = np.array([side * change(group, 0.5 * side) for side in (1.0, -1.0)])
+    return nearer, np.array([side * change(group, side) for side in (1.0, -1.0)]) - nearer
+
+
+def _jumps(nearer: Vector, farther: Vector, least: float) -> npt.NDArray[np.bool_]:
+    """Rows in which one half of the increment has more of the change than smooth functions allow."""
+    return np.asarray((np.abs(nearer - farther) > least * np.abs(nearer + farther)).any(axis=0))
+
+
+def _beside_jumps(change: Callable[[Any, float], Vector], group: Any, reach: float, smooth: Vector) -> Vector:
+    """Changes of F with a group of unknowns, of shape (n,): by the smallest secant where there is a jump."""
+    nearer, farther = _secants(change, group)
+    secants = 2.0 / reach * np.concatenate([nearer, farther])
+    least = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
+    return np.where(_jumps(nearer, farther, SETTINGS.jump), least, smooth)
 
 
 def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:

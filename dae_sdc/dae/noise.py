@@ -29,6 +29,8 @@ class NoiseOptions:
         Number of directions of such changes: along one, terms may cancel.
     agreement : float
         Largest ratio of the levels by differences of three successive orders at which they agree.
+    balance : float
+        Least ratio of the largest differences of both signs.
     least : float
         Level, relative to the terms of F and in units of eps, above which it is more than round-off.
     """
@@ -38,6 +40,7 @@ class NoiseOptions:
     shift: float = 1e-3
     looks: int = 4
     agreement: float = 4.0
+    balance: float = 0.01
     least: float = 30.0
 
 
@@ -92,22 +95,15 @@ def measured_noise(
         moved = np.array([u, du]) + distance * np.cos((look + 1.0) * numbers) * scales
         return np.array(problem.evaluate(attach(moved[0], split), attach(moved[1], split), t))
 
-    rows = np.array([residual(options.spacing * i) for i in range(options.intervals + 1)])
-    if not np.isfinite(rows).all():
-        return None
-    levels, signs, table = [], [], rows
-    for k in range(1, options.intervals):
-        table = np.diff(table, axis=0)
-        factor = factorial(k) ** 2 / factorial(2 * k)
-        levels.append(np.sqrt(factor * np.mean(np.square(table), axis=0)))
-        signs.append(table.min(axis=0) * table.max(axis=0) < 0.0)
-    absolute = np.zeros(problem.n)
-    for k in range(len(levels) - 2):
-        three = np.array(levels[k : k + 3])
-        agree = signs[k] & (three.max(axis=0) <= options.agreement * three.min(axis=0)) & (absolute == 0.0)
-        absolute[agree] = levels[k][agree]
-    if not absolute.any():
-        return None
+    absolute = np.full(problem.n, np.inf)
+    # Noise is on both sides of the point, and a jump nearby on one of them.
+    for sign in (1.0, -1.0):
+        rows = np.array([residual(sign * options.spacing * i) for i in range(options.intervals + 1)])
+        if not np.isfinite(rows).all():
+            return None
+        np.minimum(absolute, _level(rows, options), out=absolute)
+        if not absolute.any():
+            return None
     changes = [(residual(options.shift, look) - rows[0]) / options.shift for look in range(options.looks)]
     # Cosines have the mean square 1/2.
     terms = np.sqrt(2.0 * np.mean(np.square(changes), axis=0)) + np.abs(rows[0])
@@ -116,3 +112,22 @@ def measured_noise(
     absolute[absolute <= options.least * EPS * terms] = 0.0
     relative = float((absolute / np.maximum(terms, np.finfo(float).tiny)).max())
     return Noise(relative, absolute) if relative > 0.0 else None
+
+
+def _level(rows: Vector, options: NoiseOptions) -> Vector:
+    """Standard deviation of the noise in every column of equidistant values, 0 where there is none."""
+    levels, signs, table = [], [], rows
+    for k in range(1, options.intervals):
+        table = np.diff(table, axis=0)
+        factor = factorial(k) ** 2 / factorial(2 * k)
+        levels.append(np.sqrt(factor * np.mean(np.square(table), axis=0)))
+        # A jump at the first of the values leaves one large difference, and slopes besides.
+        signs.append(
+            np.minimum(table.max(axis=0), -table.min(axis=0)) > options.balance * np.abs(table).max(axis=0)
+        )
+    level = np.zeros(rows.shape[1])
+    for k in range(len(levels) - 2):
+        three = np.array(levels[k : k + 3])
+        agree = signs[k] & (three.max(axis=0) <= options.agreement * three.min(axis=0)) & (level == 0.0)
+        level[agree] = levels[k][agree]
+    return level
