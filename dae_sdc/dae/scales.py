@@ -119,6 +119,8 @@ class Scales:
         Largest absolute values so far, without floors; followed if ``watched``.
     errors : ndarray, shape (n,)
         Largest estimated errors of accepted steps, where unknowns are held to less than the tolerance.
+    moves : ndarray, shape (n,)
+        How far the values that were given are from the start: a start value no larger may be 0.
 
     References
     ----------
@@ -137,7 +139,7 @@ class Scales:
         self.time, self.rate, self.begun = 1.0, 1.0, False
         self.least_rate = 0.0
         self.returns = 0
-        self.errors = np.zeros(n)
+        self.errors, self.moves = np.zeros(n), np.zeros(n)
         self.seen, self.watched = np.zeros(n), False
         self._floors, self._least, self._hidden = np.zeros(n), np.zeros(n), np.zeros(n)
         self._earlier = np.zeros(n)

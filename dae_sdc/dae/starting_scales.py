@@ -102,9 +102,9 @@ def begin_scales(
 
 
 def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
-    """A state with 0 in place of start values that :func:`zeros` finds, which would pass for terms of F."""
+    """A state with 0 in place of start values that may be 0, which would pass for terms of F."""
     values = u0.view(np.ndarray)
-    left_over = zeros(values)
+    left_over = zeros(values) | (np.abs(values) <= problem.run_scales.moves)
     if not values[left_over].any():
         return u0
     return attach(np.where(left_over, 0.0, values), problem.n_diff)

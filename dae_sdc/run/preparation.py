@@ -28,8 +28,8 @@ from dae_sdc.run.starting import (
     found_start,
     is_made_consistent,
     keeps_named,
+    moved_to,
     names_of_function,
-    state_of,
     with_given_start,
 )
 from dae_sdc.run.sundials import SOLVERS
@@ -234,7 +234,7 @@ def _of_function(options: SolveOptions) -> Prepared:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:
         return Prepared(options, remark=reading.remark, equations=reading.told)
-    options = replace(options, u0=state_of(problem, start.values))
+    options = replace(options, u0=moved_to(reading.problem, start.values, options.u0))
     remark = "; ".join(part for part in (reading.remark, start.remark) if part)
     return Prepared(options, remark=remark, equations=reading.told)
 
@@ -363,7 +363,8 @@ class _Wanted:
         if start is None:
             return Prepared(solved, unknowns, reduced)
         remark = "; ".join(part for part in (reduced, start.remark) if part)
-        return Prepared(replace(solved, u0=state_of(problem, start.values)), unknowns, remark)
+        u0 = moved_to(problem, start.values, self.options.u0)
+        return Prepared(replace(solved, u0=u0), unknowns, remark)
 
     def _start(
         self, model: Model, problem: ProblemDAE, found: Simplified | None, guesses_only: bool

@@ -409,3 +409,14 @@ def state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise InputError(f"u0 must have a value for every entry of the state; missing are {shown}")
     return np.array([require_number(name, values[name]) for name in problem.names])
+
+
+def moved_to(problem: ProblemDAE, values: Mapping[str, float], before: Any) -> Vector:
+    """The state of a problem at a start, which notes how far the values before it were from that."""
+    u = state_of(problem, values)
+    if isinstance(before, Mapping):
+        known = np.array([float(before.get(name, np.nan)) for name in problem.names])
+    else:
+        known = np.asarray(np.nan if np.shape(before) != u.shape else before, dtype=np.float64)
+    problem.run_scales.moves[:] = np.nan_to_num(np.abs(u - known))
+    return u
