@@ -119,6 +119,8 @@ class Scales:
         Largest absolute values so far, without floors; followed if ``watched``.
     errors : ndarray, shape (n,)
         Largest estimated errors of accepted steps, where unknowns are held to less than the tolerance.
+    hidden : ndarray, shape (n,)
+        Sizes that rounding of other terms hides.
     moves : ndarray, shape (n,)
         How far the values that were given are from the start: a start value no larger may be 0.
 
@@ -141,7 +143,7 @@ class Scales:
         self.returns = 0
         self.errors, self.moves = np.zeros(n), np.zeros(n)
         self.seen, self.watched = np.zeros(n), False
-        self._floors, self._least, self._hidden = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._floors, self._least, self.hidden = np.zeros(n), np.zeros(n), np.zeros(n)
         self._earlier = np.zeros(n)
         self._learned, self._zero = np.full(n, np.nan), np.zeros(n, dtype=bool)
 
@@ -171,7 +173,7 @@ class Scales:
         # Below that an unknown is nothing but rounding of the other terms of its equations.
         self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
         # Values that rounding of other terms hides count as 0.
-        self._hidden[:] = SETTINGS.rounding * balance.own
+        self.hidden[:] = SETTINGS.rounding * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
         self._zero[:] = ~balance.known
@@ -217,7 +219,7 @@ class Scales:
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
         # An error falls with the floor by which it was measured, a value stays.
-        reported = lost & (seen > self._hidden) & (seen > SETTINGS.lasting_part * self._earlier)
+        reported = lost & (seen > self.hidden) & (seen > SETTINGS.lasting_part * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
 
     def get_state(self) -> dict[str, Any]:
@@ -241,7 +243,7 @@ _ARRAYS = (
     "errors",
     "_floors",
     "_least",
-    "_hidden",
+    "hidden",
     "_earlier",
     "_learned",
     "_zero",

@@ -27,6 +27,8 @@ class HiddenOptions:
         Largest number of Newton iterations of a stage.
     round_off : float
         Relative change of the values up to which the iteration at a time ends.
+    rounding : float
+        Rounding of the terms of an equation, relative to their sum.
     accepted_change : float
         Largest relative change in the last iteration; a larger one counts as a failure.
     largest_shift : float
@@ -42,6 +44,7 @@ class HiddenOptions:
 
     max_iterations: int = 10
     round_off: float = 1e-13
+    rounding: float = 2.0**-50
     accepted_change: float = 1e-9
     largest_shift: float = 0.05
     weight_of_derivatives: float = 1e3
@@ -142,7 +145,10 @@ class HiddenConstraints:
             step = weights * _least_change(matrices, -part.values(here, times))
             x[np.ix_(columns, open_times)] += step
             here = np.abs(x[np.ix_(columns, open_times)])
-            change[open_times] = (np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)).max(axis=0)
+            relative = np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)
+            if (relative.max(axis=0) > HIDDEN.round_off).any():
+                relative[np.abs(step) <= _left_by_rounding(matrices, here / weights) * weights] = 0.0
+            change[open_times] = relative.max(axis=0)
             if linear:
                 change[:] = np.where(np.isfinite(change), 0.0, np.inf)
                 break
@@ -155,6 +161,17 @@ class HiddenConstraints:
             shift = np.abs(x[columns] - before)[own] / weights[own]
             done &= shift.max(axis=0, initial=0.0) <= HIDDEN.largest_shift
         return done
+
+
+def _left_by_rounding(matrices: Vector, values: Vector) -> Vector:
+    """Changes of values, shape (columns, K), that the rounding of the terms of some equation leaves open.
+
+    A value that is a sum of terms that cancel has no size of its own to compare its changes with.
+    """
+    matrices = np.abs(matrices)
+    terms = matrices @ values.T[..., None]
+    least = np.divide(terms, matrices, out=np.zeros_like(matrices), where=matrices > 0.0)
+    return np.asarray(HIDDEN.rounding * least.max(axis=1).T)
 
 
 def _least_change(matrices: Vector, values: Vector) -> Vector:

@@ -295,6 +295,7 @@ def initial_of_model(
     weak: Collection[str] | None = None,
     system: ModelJets | None = None,
     kept_is_enough: bool = False,
+    nominal: Mapping[str, float] | None = None,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -311,6 +312,9 @@ def initial_of_model(
         Result of :func:`jets_of` for this model and time.
     kept_is_enough : bool
         Whether a solution with all given values ends the search for others.
+    nominal : mapping of str to float, optional
+        Sizes of unknowns, which count besides those of the values; without them values that are not 0 count
+        by their own sizes alone.
 
     Raises
     ------
@@ -351,7 +355,11 @@ def initial_of_model(
             known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
     auxiliary = _define(system, point, has, held)
-    sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
+    if nominal is None:
+        sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
+    else:
+        usual = [nominal.get(name, 1.0) for name in own.names]
+        sizes = np.abs(point) + np.array([usual[j] for j, _ in system.jets])
     given = Given(point, has, held, sizes, auxiliary)
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()

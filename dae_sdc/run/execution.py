@@ -130,6 +130,7 @@ class Execution:
     singular: str = ""
     sizes: str = ""
     errors: str = ""
+    least_sizes: Vector | float = 0.0
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
     automatic: bool = False
@@ -185,6 +186,7 @@ class Execution:
             if self.count is None and self.given.rtol is not None:
                 problem = _sweepers(controller)[0].level.prob
                 self.errors = less_accurate(problem, float(self.given.rtol))
+                self.least_sizes = problem.run_scales.hidden
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -511,6 +513,7 @@ class Execution:
     def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
         """What makes values satisfy hidden constraints, where that is wanted."""
         wanted, problem = self.given.hidden_constraints, self.setup.problem
+        sizes = np.maximum(sizes, self.least_sizes)
         if wanted is False or (wanted is None and (self.count is not None or problem.index in (None, 0, 1))):
             return None
         found = None

@@ -119,6 +119,8 @@ class Equations:
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
         own |= self.named_in_model(guesses) or {}
         search["weak"] = self.named_in_model(search.get("weak"))
+        nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
+        search["nominal"] = dict(zip(model.names, nominal.tolist(), strict=True))
         found = initial_of_model(model, fixed=self.named_in_model(fixed), guesses=own, **search)
         values = {self._renamed(name, back): value for name, value in found.values.items()}
         place = {name: number for number, name in enumerate(found.names)}
