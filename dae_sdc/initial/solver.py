@@ -234,7 +234,19 @@ class Solver:
         if found is None:
             self._refuse()
         assert found is not None
-        return self._without_remainders(found)
+        return self._without_remainders(self._unpulled(found))
+
+    def _unpulled(self, x: Vector) -> Vector:
+        """The solution near another one that is nearest to the given values, whatever the guesses of others.
+
+        What is not given counts little, but not nothing: its distance from a guess moves what is given.
+        """
+        given = self.given
+        if not self.changes(x):
+            return x
+        way = self._at_once if self.together else self._by_stages
+        other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
+        return x if other is None else min(other, x, key=self._distance)
 
     def _without_remainders(self, x: Vector) -> Vector:
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""

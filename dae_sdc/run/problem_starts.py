@@ -326,11 +326,14 @@ def _projected(
     left = follow(system, x, known, sizes, CHECK.round_off)
     if left.stage is None or not _is_confirmed(system, left, x, known, sizes, CHECK.round_off):
         return None
+    # Multipliers follow from the others, which they do not pull to what is known of them.
+    problem, algebraic = equations.problem, equations.algebraic(system)
+    weak = [name for name, follows in zip(problem.names, algebraic, strict=True) if follows]
     try:
-        looked = equations.initial(u0=u.copy(), t0=t, restarts=0, system=system)
+        looked = equations.initial(u0=u.copy(), t0=t, restarts=0, system=system, weak=weak)
     except DAEError as error:
-        return Start(_by_name(equations.problem, u), f"u0 was not projected on hidden constraints: {error}")
-    return _moved(equations.problem, u, looked.u)
+        return Start(_by_name(problem, u), f"u0 was not projected on hidden constraints: {error}")
+    return _moved(problem, u, looked.u)
 
 
 def _by_name(problem: ProblemDAE, u: Vector) -> dict[str, float]:

@@ -334,7 +334,7 @@ def less_accurate(problem: ProblemDAE, rtol: float) -> str:
     if not loose.size:
         return ""
     names = [problem.names[j] for j in loose[np.argsort(-parts[loose], kind="stable")].tolist()]
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     return (
         f"{shown} of index {int(indices[loose].max())}: errors up to {parts.max():.1g} of their sizes, more "
         f"than rtol={rtol:g}; reduce the index for more accuracy"
