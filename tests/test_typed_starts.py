@@ -146,3 +146,13 @@ def test_called_square_wave_of_a_state_that_begins_at_its_border(rtol):
         first, last = np.minimum(t, begin), np.minimum(t, begin + half)
         exact += np.exp(-(t - last)) - np.exp(-(t - first))
     assert np.abs(solution.u[:, 0] - exact).max() < 100 * rtol * 2
+
+
+def test_differences_stay_where_a_function_is_defined():
+    """A diode that blocks: where central differences by a large size overflow, those of order 1 do not."""
+    problem = ds.FunctionProblem(lambda t, u, du: [du[0] + u[0], u[1] - np.exp(-u[1] / 0.025)], 2)
+    assert improve_differences(problem)
+    problem.run_scales.unknowns[:] = 2.0**22
+    with np.errstate(over="ignore"):
+        stiffness = linearize(problem, problem.state([0.0, 1.0]), problem.state([0.0, 0.0]), 0.0).stiffness
+    np.testing.assert_allclose(stiffness, [[1.0, 0.0], [0.0, 1.0]], rtol=1e-6)

@@ -323,6 +323,9 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurat
         mass = _difference(problem, u, du, t, base, steps, order, False)
         order = 6 if accurate else 2 if improved else 1
         stiffness = _difference(problem, u, du, t, base, sizes * _increment(problem, order), order, True)
+        if order == 2 and not _finite(stiffness):
+            # Sizes of unknowns at 0 are those for which the shorter increments of order 1 stay where F is.
+            stiffness = _difference(problem, u, du, t, base, sizes * _increment(problem, 1), 1, True)
     return mass, stiffness
 
 
