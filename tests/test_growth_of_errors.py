@@ -244,7 +244,7 @@ def test_at_index_three_the_growth_is_that_of_a_perturbation(h: float) -> None:
 
 
 class TurningLater(ds.ProblemDAE):
-    """y' + s z' + (1 + s') z = cos(t), y + s z = sin(t), in which s = eta (t - 1) from t = 1 on, and 0 before.
+    """y' + s z' + (1 + s') z = cos(t), y + s z = sin(t), in which s = eta (t - 1) from t = 1 on, else 0.
 
     The solution is y = sin(t), z = 0; from t = 1 on errors of z grow as those of problematic-f do.
     """

@@ -89,8 +89,9 @@ def _is_row(value: Any) -> bool:
         return value.ndim == 1
     row = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
     # Asking an abstract base class costs twenty times as much as asking for a float.
-    return row and all(
-        type(entry) is float or isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value
+    return row and (
+        set(map(type, value)) <= {float}
+        or all(isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value)
     )
 
 

@@ -178,7 +178,9 @@ class Piece:
         """The first of :meth:`matrices`."""
         problem, point = self.problem, self.at(t)
         given = getattr(problem, "jacobian", None)
-        matrix = self._differences(point, t, 1) if given is None else mass_matrix(problem, *point, t)
+        matrix = (
+            self._differences(point, t, 1) if given is None else mass_matrix(problem, point[0], point[1], t)
+        )
         if not np.isfinite(matrix).all():
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
         return matrix * self.sizes / self.equations[:, None]
@@ -205,7 +207,7 @@ class Piece:
             halves = self._differences(point, t, 1), self._differences(point, t, 0)
         else:
             time = problem.run_scales.time
-            mass, both = (_jacobian(problem, *point, t, c) for c in (0.0, time))
+            mass, both = (_jacobian(problem, point[0], point[1], t, c) for c in (0.0, time))
             halves = mass, (both - mass) / time
         if not all(np.isfinite(matrix).all() for matrix in halves):
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")

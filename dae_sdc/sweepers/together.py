@@ -49,7 +49,7 @@ class TogetherSettings:
 
     repetitions: int = 3
     failures: float = 3.0
-    recovery: float = 0.5
+    recovery: float = 1.0
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
