@@ -493,6 +493,76 @@ class _Aim:
     attempts: int = field(default=1)
 
 
+def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
+    """Numbers of the functions that may have a zero in a step, and whether their values there resolve them.
+
+    ``table`` has a row for each function, whose first entries are at the points of the curve.
+    """
+    if not watches:
+        return []
+    known = table[:, : len(curve.points)]
+    sizes = np.abs(known).max(axis=1)
+    for watch, size in zip(watches, sizes.tolist(), strict=True):
+        watch.size = max(watch.size, size)
+    largest = np.array([watch.size for watch in watches])
+    looked = (EVENTS.zero_value * largest < sizes) & (sizes < np.inf)
+    resolved = ~looked | are_resolved(curve.points, known)
+    # A function that has left its last zero and stays on its side.
+    sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
+    signed = sides[:, None] * table
+    most = signed.max(axis=1)
+    far = resolved & (most > 0.0) & (signed.min(axis=1) > EVENTS.no_extremum_above * most)
+    for i in np.flatnonzero(far).tolist():
+        watches[i].noise = EVENTS.zero_value * float(most[i])
+    return [(i, bool(resolved[i])) for i in np.flatnonzero(~far).tolist()]
+
+
+def _refined(
+    name: str,
+    function: Callable[[MeshDAE, float], float],
+    curve: Curve,
+    thetas: Sequence[float],
+    values: Sequence[float],
+) -> tuple[Sequence[float], Sequence[float]]:
+    """Places and values of a function in a step, with more of them, so that they resolve it.
+
+    Raises InputError if it changes too often.
+    """
+
+    def many(places: Vector) -> Vector:
+        states = curve.values(tuple(places.tolist()))
+        times = (curve.time + places * curve.dt).tolist()
+        return np.array([function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)])
+
+    middle = curve.time + 0.3 * curve.dt
+    timed = function(curve.state(0.0), middle) == function(curve.state(1.0), middle)
+    more, there = samples(many, np.array([0.0, 1.0]), name, WITHIN if timed else ALONG)
+    every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
+    places = sorted(every)
+    return places, [every[place] for place in places]
+
+
+def _along(function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Callable[[float], float]:
+    """A function of the place in the step."""
+
+    def value(theta: float) -> float:
+        u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
+        return function(u, curve.time + theta * curve.dt)
+
+    return value
+
+
+def _further(aim: _Aim, value: Callable[[float], float]) -> float | None:
+    """Where beyond the end of the step the zero of a function lies at which it was to end."""
+    end = 1.0 + EVENTS.farthest_beyond
+    at_one, at_end = value(1.0), value(end)
+    if np.sign(at_one) == np.sign(at_end):
+        return None
+    if aim.watch.may_rest and 0.0 in (at_one, at_end):
+        return _leaves(value, 1.0, end, at_one)
+    return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
+
+
 class LocateEvents(RepeatingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
@@ -695,7 +765,7 @@ class LocateEvents(RepeatingControl):
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
-            further = self._further(aim, self._along(self._function(P, watches.index(aim.watch)), L, curve))
+            further = _further(aim, _along(self._function(P, watches.index(aim.watch)), L, curve))
             if further is not None and 1.0 + near < further and further * dt < aim.whole:
                 self._aim = _Aim(aim.watch, aim.whole, aim.attempts + 1)
                 return further * dt
@@ -719,10 +789,9 @@ class LocateEvents(RepeatingControl):
 
     def _function(self, P: ProblemDAE, number: int) -> Callable[[MeshDAE, float], float]:
         """An event function, or behind these a switch, of the state and the time."""
-        count = len(self.events)
-        if number < count:
+        if number < len(self.events):
             return _checked(self.params.events[number])
-        return partial(self._switch_value, P, number - count)
+        return partial(self._switch_value, P, number - len(self.events))
 
     def _scans(
         self,
@@ -734,74 +803,23 @@ class LocateEvents(RepeatingControl):
         floor: float,
     ) -> dict[int, tuple[list[_Crossing], tuple[int, float, float]]]:
         """By number, what :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
-        if not watches:
-            return {}
-        known = table[:, : len(curve.points)]
-        sizes = np.abs(known).max(axis=1)
-        for watch, size in zip(watches, sizes.tolist(), strict=True):
-            watch.size = max(watch.size, size)
-        largest = np.array([watch.size for watch in watches])
-        looked = (EVENTS.zero_value * largest < sizes) & (sizes < np.inf)
-        unresolved = looked & ~are_resolved(curve.points, known)
-        sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
-        signed = sides[:, None] * table
-        most = signed.max(axis=1)
-        far = (signed.min(axis=1) > EVENTS.no_extremum_above * most) & (most > 0.0) & ~unresolved
         scans = {}
-        for i, watch in enumerate(watches):
-            if far[i]:
-                watch.noise = EVENTS.zero_value * float(most[i])
-                continue
+        for i, is_resolved in _near_zero(watches, curve, table):
             function = self._function(L.prob, i)
-            values: tuple[Sequence[float], Sequence[float]] = thetas, table[i].tolist()
-            if unresolved[i]:
-                values = self._refined(watch, function, curve, *values)
-            scans[i] = watch.scan(self._along(function, L, curve), *values, floor)
+            known: tuple[Sequence[float], Sequence[float]] = thetas, table[i].tolist()
+            if not is_resolved:
+                try:
+                    known = _refined(watches[i].name, function, curve, *known)
+                except InputError:
+                    self.doubtful.setdefault(watches[i].name, curve.time)
+            scans[i] = watches[i].scan(_along(function, L, curve), *known, floor)
         return scans
-
-    def _refined(
-        self,
-        watch: _Watch,
-        function: Callable[[MeshDAE, float], float],
-        curve: Curve,
-        thetas: Sequence[float],
-        values: Sequence[float],
-    ) -> tuple[Sequence[float], Sequence[float]]:
-        """Places and values of a function in a step, with more of them, so that they resolve it."""
-
-        def many(places: Vector) -> Vector:
-            states = curve.values(tuple(places.tolist()))
-            times = (curve.time + places * curve.dt).tolist()
-            return np.array(
-                [function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)]
-            )
-
-        middle = curve.time + 0.3 * curve.dt
-        start, end = curve.state(0.0), curve.state(1.0)
-        timed = function(start, middle) == function(end, middle)
-        try:
-            more, there = samples(many, np.array([0.0, 1.0]), watch.name, WITHIN if timed else ALONG)
-        except InputError:
-            self.doubtful.setdefault(watch.name, curve.time)
-            return thetas, values
-        every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
-        places = sorted(every)
-        return places, [every[place] for place in places]
 
     @property
     def remark(self) -> str:
         """What is to be said of functions that change too often within a step."""
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
         return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
-
-    def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
-        """A function of the place in the step."""
-
-        def value(theta: float) -> float:
-            u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
-            return function(u, curve.time + theta * curve.dt)
-
-        return value
 
     def _stop(self, number: int, watch: _Watch, crossings: list[_Crossing]) -> float | None:
         """Where in the step the run must stop for a function; None if it need not."""
@@ -811,17 +829,6 @@ class LocateEvents(RepeatingControl):
         counted = [crossing for crossing in crossings if event.counts(crossing.side)]
         missing = event.last - len(watch.times)
         return counted[missing - 1].theta if event.last and len(counted) >= missing else None
-
-    @staticmethod
-    def _further(aim: _Aim, value: Callable[[float], float]) -> float | None:
-        """Where beyond the end of the step the zero of a function lies at which it was to end."""
-        end = 1.0 + EVENTS.farthest_beyond
-        at_one, at_end = value(1.0), value(end)
-        if np.sign(at_one) == np.sign(at_end):
-            return None
-        if aim.watch.may_rest and 0.0 in (at_one, at_end):
-            return _leaves(value, 1.0, end, at_one)
-        return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
 
     def _stop_at_start(self, L: Any, watches: list[_Watch], scans: dict[int, Any], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""

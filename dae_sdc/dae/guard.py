@@ -48,7 +48,7 @@ def read_only(function: S, name: str) -> S:
             arguments, named = bound.args, bound.kwargs
         locked = [x for x in arguments if isinstance(x, np.ndarray) and x.flags.writeable]
         for array in locked:
-            array.flags.writeable = False
+            array.setflags(write=False)
         try:
             value = function(*arguments, **named)
         except NotImplementedError:
@@ -65,7 +65,7 @@ def read_only(function: S, name: str) -> S:
             ) from error
         finally:
             for array in locked:
-                array.flags.writeable = True
+                array.setflags(write=True)
         if returns_row and not _is_row(value):
             raise InputError(f"{name} must return a number for each, as a list or array; got {shown(value)}")
         if method == "invariants_jacobian" and not _is_matrix(value, np.size(arguments[-2])):
