@@ -192,21 +192,23 @@ class FewerNodes:
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
-        nodes = self.used.tableau.stages if self._left else self._full
-        outcome, tried = self._step(nodes, u0, t0, h, repeated), []
-        if nodes == self._full:
-            change = -SETTINGS.recovery if outcome.solved else 1.0
-            self._failures = min(SETTINGS.failures, max(0.0, self._failures + change))
+        full = self._methods[self._full]
+        method = self.used if self._left else full
+        outcome = self._step(method, u0, t0, h, repeated)
+        if method is full and outcome.solved:
+            self._failures, self._since, self.tried = max(0.0, self._failures - SETTINGS.recovery), 0, ""
+            return outcome
+        if method is full:
+            self._failures = min(SETTINGS.failures, self._failures + 1.0)
+        nodes, tried = method.tableau.stages, []
         while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
             nodes = max(SETTINGS.least_nodes, nodes - 2)
-            outcome = self._step(nodes, u0, t0, h, repeated)
+            outcome = self._step(self._method(nodes), u0, t0, h, repeated)
             self._left = SETTINGS.steps
             tried.append(str(nodes))
         self.tried = "" if outcome.solved or not tried else f"{', '.join(tried)} nodes were tried in vain"
         if not outcome.solved:
             self._left = 0
-        elif nodes == self._full:
-            self._since = 0
         else:
             self._left -= 1
             self._since += 1
@@ -218,8 +220,7 @@ class FewerNodes:
         may_take = self._wanted and self._since < SETTINGS.most_steps
         return may_take and self._failures >= SETTINGS.failures
 
-    def _step(self, nodes: int, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
-        method = self._method(nodes)
+    def _step(self, method: StagesTogether, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         if self.used is not method:
             # What it knows of the equations is old.
             method.stages.forget()
