@@ -69,9 +69,11 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         StepSizeError
             If the steps so far have multiplied errors by more than ``most_growth``.
         """
-        super().post_step(step, level_number)
+        # Nothing is added to statistics, for which the base keeps a count.
+        if not self._next or step.status.get("restart"):
+            return
         L = step.levels[0]
-        if step.status.get("restart") or L.uend is None or not self._next:
+        if L.uend is None:
             return
         if not self._accepted:
             self._begin(L)

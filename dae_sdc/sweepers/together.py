@@ -192,14 +192,19 @@ class FewerNodes:
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
-        full = self._methods[self._full]
-        method = self.used if self._left else full
-        outcome = self._step(method, u0, t0, h, repeated)
-        if method is full and outcome.solved:
-            self._failures, self._since, self.tried = max(0.0, self._failures - SETTINGS.recovery), 0, ""
-            return outcome
-        if method is full:
-            self._failures = min(SETTINGS.failures, self._failures + 1.0)
+        method, full = self.used, self._methods[self._full]
+        if method is full or not self._left:
+            outcome = (
+                full.step(u0, t0, h, repeated) if method is full else self._step(full, u0, t0, h, repeated)
+            )
+            if outcome.solved:
+                if self._failures or self._since or self.tried:
+                    self._failures, self._since = max(0.0, self._failures - SETTINGS.recovery), 0
+                    self.tried = ""
+                return outcome
+            method, self._failures = full, min(SETTINGS.failures, self._failures + 1.0)
+        else:
+            outcome = self._step(method, u0, t0, h, repeated)
         nodes, tried = method.tableau.stages, []
         while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
             nodes = max(SETTINGS.least_nodes, nodes - 2)
