@@ -12,7 +12,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.errors import DAEWarning
-from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification
+from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, mass_matrix
 from dae_sdc.sweepers.linear_multistep import MULTISTEP
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
@@ -243,7 +243,57 @@ def test_at_index_three_the_growth_is_that_of_a_perturbation(h: float) -> None:
     assert found == pytest.approx(expected, rel=0.1, abs=0.02)
 
 
-def test_equations_whose_kernel_is_fixed_cost_two_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
+class TurningLater(ds.ProblemDAE):
+    """y' + s z' + (1 + s') z = cos(t), y + s z = sin(t), in which s = eta (t - 1) from t = 1 on, else 0.
+
+    The solution is y = sin(t), z = 0; from t = 1 on errors of z grow as those of problematic-f do.
+    """
+
+    eta, index = -0.27, 2
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(n_diff=2, n_alg=0, **settings)
+
+    def slope(self, t: float) -> tuple[float, float]:
+        return (self.eta * (t - 1.0), self.eta) if t > 1.0 else (0.0, 0.0)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        (s, rate), (y, z), (dy, dz) = self.slope(t), u, du
+        return [dy + s * dz + (1.0 + rate) * z - np.cos(t), y + s * z - np.sin(t)]
+
+    def jacobian(self, u: Any, du: Any, t: float, c: float) -> Vector:
+        s, rate = self.slope(t)
+        return np.array([[1.0, s + c * (1.0 + rate)], [c, c * s]])
+
+
+@pytest.mark.parametrize("eta, stable", [(-0.27, False), (-0.1, True)])
+def test_a_kernel_that_turns_after_some_steps_is_seen(eta: float, stable: bool) -> None:
+    problem = type("Later", (TurningLater,), {"eta": eta})
+    given = {"u0": [0.0, 0.0], "dt": 0.05, "t_end": 6.0, "reduce": False, "trace": False}
+    solution = ds.solve(problem, sweeper="fully-implicit", nodes=3, **given)
+    assert solution.success is stable, solution.message
+    if not stable:
+        told = float(solution.message.split("factor of ")[1].split()[0])
+        assert told == pytest.approx(factor_of_problematic_f(METHODS["radau-iia-5"], eta), rel=0.05)
+        assert 1.0 < solution.t[-1] < 6.0
+
+
+def test_equations_whose_derivative_part_is_constant_cost_one_matrix_a_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[float] = []
+
+    def counted(problem: Any, u: Any, du: Any, t: float) -> Vector:
+        looked.append(t)
+        return mass_matrix(problem, u, du, t)
+
+    monkeypatch.setattr("dae_sdc.control.amplification.mass_matrix", counted)
+    monkeypatch.setattr(WatchAmplification, "_calculate", lambda self, L: pytest.fail("the kernel is fixed"))
+    assert ds.solve("simple", dt=0.01, sweeper="radau-iia-5").success
+    assert 2 < len(looked) < 12
+
+
+def test_equations_whose_kernel_is_fixed_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
     growth = WatchAmplification._growth
 
@@ -252,5 +302,19 @@ def test_equations_whose_kernel_is_fixed_cost_two_evaluations(monkeypatch: pytes
         return looked[-1]
 
     monkeypatch.setattr(WatchAmplification, "_growth", counted)
-    assert ds.solve("simple", dt=0.01, sweeper="radau-iia-5").success
+
+    class Scaled(ds.SimpleDAE):
+        """The first equation times a function of the time: the kernel stays where it is."""
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            rows = np.array(super().eval_f(u, du, t))
+            rows[0] *= 2.0 + np.sin(t)
+            return rows
+
+        def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+            matrix = np.array(super().jacobian(u, du, t, c))
+            matrix[0] *= 2.0 + np.sin(t)
+            return matrix
+
+    assert ds.solve(Scaled, dt=0.01, sweeper="radau-iia-5").success
     assert looked and not any(looked) and len(looked) < 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import exp, inf, log
 from typing import Any
@@ -18,6 +19,7 @@ from dae_sdc.sweepers.amplification import (
     LinearStep,
     Piece,
     growth_of_method,
+    mass_matrix,
     pencil_index,
 )
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
@@ -31,8 +33,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     within some steps, or keep them. Where it turns, at index 2 and higher, they may grow by a factor per step
     that does not tend to 1 with h, or slower than 1 + O(h): the numerical solution leaves the true one
     exponentially in the number of steps, smoothly, so that error estimates, which compare two solutions of
-    one step, stay small. The growth is calculated after 1, 2, 4, 8, ... accepted steps and at the end, for
-    problems whose ``index`` is 2 or more or not given, and multiplied up along the run.
+    one step, stay small. dF/du' is looked at after 1, 2, 4, 8, ... accepted steps and at the end, for
+    problems whose ``index`` is 2 or more or not given. From where it has changed, the growth is calculated,
+    and multiplied up along the run.
 
     References
     ----------
@@ -51,6 +54,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._next = 1
         self._logarithm = self._rate = 0.0
         self._step: LinearStep | None = None
+        self._mass: Vector | None = None  # dF/du' at all checks so far; None where it has changed
         self._terms: Vector | None = None
         self._remark: Callable[[], str] | None = None
         self._times: deque[float] = deque()
@@ -65,41 +69,81 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         StepSizeError
             If the steps so far have multiplied errors by more than ``most_growth``.
         """
-        super().post_step(step, level_number)
-        L = step.levels[0]
-        if step.status.get("restart") or L.uend is None or not self._next:
+        # Nothing is added to statistics, for which the base keeps a count.
+        if not self._next or step.status.get("restart"):
             return
-        slope = L.uend.polynomial.derivative_at_end()
+        L = step.levels[0]
+        if L.uend is None:
+            return
         if not self._accepted:
-            self._begin(L, slope)
+            self._begin(L)
             if not self._next:
                 return
         self._accepted += 1
-        self._times.append(float(L.time + L.dt))
-        self._values.append(L.uend.view(np.ndarray).copy())
-        self._slopes.append(slope)
-        if self._accepted >= self._next > 0:
+        if self._mass is None:
+            self._record(L)
+        if self._accepted >= self._next:
             self._next = min(2 * self._accepted, self._accepted + self.options.widest)
-            self._calculate(L)
+            self._check(L)
 
     def post_run(self, step: Any, level_number: int) -> None:
         """Check the steps since the last check; raises as :meth:`post_step` does."""
         super().post_run(step, level_number)
         if step is not None and self._accepted > self._calculated:
-            self._calculate(step.levels[0])
+            self._check(step.levels[0])
 
-    def _begin(self, L: Any, slope: Vector) -> None:
+    def _begin(self, L: Any) -> None:
         problem = L.prob
         self._step = getattr(L.sweep, "linear_step", None)
         if self._step is None or problem.n > self.options.most_unknowns or problem.constant_mass:
             self._next = 0
             return
+        if getattr(problem, "jacobian", None) is not None:
+            self._mass = self._mass_at(L, float(L.time), *self._start(L))
+        if self._mass is None:
+            self._begin_record(L)
+
+    def _begin_record(self, L: Any) -> None:
+        """Record the start of a step."""
+        assert self._step is not None
         kept = self.options.steps_ahead(self._step) + self.options.steps + 1
+        value, slope = self._start(L)
         self._times = deque([float(L.time)], kept)
+        self._values, self._slopes = deque([value], kept), deque([slope], kept)
+
+    @staticmethod
+    def _start(L: Any) -> tuple[Vector, Vector]:
+        """u and u' at the start of a step."""
         start = L.u[0].view(np.ndarray).copy()
         # The derivative at the start is not always known; of the parabola with that at the end it is.
-        first = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - slope
-        self._values, self._slopes = deque([start], kept), deque([first], kept)
+        slope = 2.0 * (L.uend.view(np.ndarray) - start) / float(L.dt) - L.uend.polynomial.derivative_at_end()
+        return start, slope
+
+    def _record(self, L: Any) -> None:
+        """Record the end of a step."""
+        self._times.append(float(L.time + L.dt))
+        self._values.append(L.uend.view(np.ndarray).copy())
+        self._slopes.append(L.uend.polynomial.derivative_at_end())
+
+    def _check(self, L: Any) -> None:
+        """Calculate the growth, unless dF/du' is the matrix that it was at the start, to the last bit."""
+        if self._mass is not None:
+            slope = L.uend.polynomial.derivative_at_end()
+            mass = self._mass_at(L, float(L.time + L.dt), L.uend, slope)
+            if mass is not None and np.array_equal(mass, self._mass):
+                self._calculated = self._accepted
+                return
+            self._mass = None
+            self._begin_record(L)
+            self._record(L)
+        self._calculate(L)
+
+    @staticmethod
+    def _mass_at(L: Any, t: float, u: Vector, du: Vector) -> Vector | None:
+        """dF/du' at a state, None where it is not defined."""
+        with suppress(EvaluationError):
+            return mass_matrix(L.prob, u, du, t)
+        return None
 
     def _calculate(self, L: Any) -> None:
         """Add the growth since the last calculation, and end the run if it is too large."""

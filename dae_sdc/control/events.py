@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import pairwise
+from math import isfinite
 from numbers import Integral, Real
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +24,7 @@ from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.sign_changes import SamplingOptions, is_resolved, samples
+from dae_sdc.dae.sign_changes import SamplingOptions, are_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.restart import consistent_restart
@@ -330,14 +331,11 @@ class _Watch:
         floor : float
             Rounding of times, in steps.
         """
-        if self.side and self.tolerance == 0.0:
-            least, most = sorted((self.side * min(values), self.side * max(values)))
-            if least > EVENTS.no_extremum_above * most > 0.0:
-                return [], (self.side, 0.0, EVENTS.zero_value * most)
+        # It may rest near the zero it has crossed, but for rounding.
+        if 0.0 < max(map(abs, values)) <= self.tolerance:
+            return [], (self.side, self.tolerance, self.noise)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
-        if 0.0 < largest <= self.tolerance:  # it rests near the zero it has crossed, but for rounding
-            return [], (self.side, self.tolerance, self.noise)
         steepest = _steepest(thetas, values)
         noise = min(max(EVENTS.zero_value * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
@@ -493,6 +491,76 @@ class _Aim:
     watch: _Watch
     whole: float
     attempts: int = field(default=1)
+
+
+def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
+    """Numbers of the functions that may have a zero in a step, and whether their values there resolve them.
+
+    ``table`` has a row for each function, whose first entries are at the points of the curve.
+    """
+    if not watches:
+        return []
+    known = table[:, : len(curve.points)]
+    sizes = np.abs(known).max(axis=1)
+    for watch, size in zip(watches, sizes.tolist(), strict=True):
+        watch.size = max(watch.size, size)
+    largest = np.array([watch.size for watch in watches])
+    looked = (EVENTS.zero_value * largest < sizes) & (sizes < np.inf)
+    resolved = ~looked | are_resolved(curve.points, known)
+    # A function that has left its last zero and stays on its side.
+    sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
+    signed = sides[:, None] * table
+    most = signed.max(axis=1)
+    far = resolved & (most > 0.0) & (signed.min(axis=1) > EVENTS.no_extremum_above * most)
+    for i in np.flatnonzero(far).tolist():
+        watches[i].noise = EVENTS.zero_value * float(most[i])
+    return [(i, bool(resolved[i])) for i in np.flatnonzero(~far).tolist()]
+
+
+def _refined(
+    name: str,
+    function: Callable[[MeshDAE, float], float],
+    curve: Curve,
+    thetas: Sequence[float],
+    values: Sequence[float],
+) -> tuple[Sequence[float], Sequence[float]]:
+    """Places and values of a function in a step, with more of them, so that they resolve it.
+
+    Raises InputError if it changes too often.
+    """
+
+    def many(places: Vector) -> Vector:
+        states = curve.values(tuple(places.tolist()))
+        times = (curve.time + places * curve.dt).tolist()
+        return np.array([function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)])
+
+    middle = curve.time + 0.3 * curve.dt
+    timed = function(curve.state(0.0), middle) == function(curve.state(1.0), middle)
+    more, there = samples(many, np.array([0.0, 1.0]), name, WITHIN if timed else ALONG)
+    every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
+    places = sorted(every)
+    return places, [every[place] for place in places]
+
+
+def _along(function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Callable[[float], float]:
+    """A function of the place in the step."""
+
+    def value(theta: float) -> float:
+        u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
+        return function(u, curve.time + theta * curve.dt)
+
+    return value
+
+
+def _further(aim: _Aim, value: Callable[[float], float]) -> float | None:
+    """Where beyond the end of the step the zero of a function lies at which it was to end."""
+    end = 1.0 + EVENTS.farthest_beyond
+    at_one, at_end = value(1.0), value(end)
+    if np.sign(at_one) == np.sign(at_end):
+        return None
+    if aim.watch.may_rest and 0.0 in (at_one, at_end):
+        return _leaves(value, 1.0, end, at_one)
+    return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
 
 
 class LocateEvents(RepeatingControl):
@@ -672,26 +740,19 @@ class LocateEvents(RepeatingControl):
         # The states at both ends, to the last bit.
         states[0], states[len(curve.points) - 1] = L.u[0], L.uend
         times = [time + theta * dt for theta in thetas]
-        watches: list[_Watch] = []
-        functions: list[Callable[[MeshDAE, float], float]] = []
-        for watch, event in zip(self.events, self.params.events, strict=True):
-            watches.append(watch)
-            functions.append(_checked(event))
-        table = [[function(u, t) for u, t in zip(states, times, strict=True)] for function in functions]
+        watches = [*self.events, *self.switches]
+        table = np.empty((len(watches), len(thetas)))
+        for i, event in enumerate(self.params.events):
+            function = _checked(event)
+            table[i] = [function(u, t) for u, t in zip(states, times, strict=True)]
         if self.switches:
             rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
-            for i, watch in enumerate(self.switches):
-                watches.append(watch)
-                functions.append(partial(self._switch_value, P, i))
-                table.append([row[i] for row in rows])
+            table[len(self.events) :] = np.array(rows).T
 
-        along = [self._along(function, L, curve) for function in functions]
-        scans = [
-            watch.scan(value, *self._resolved(watch, function, curve, thetas, values), floor)
-            for watch, function, value, values in zip(watches, functions, along, table, strict=True)
-        ]
+        scans = self._scans(watches, L, curve, thetas, table, floor)
         stops: list[tuple[float, _Watch]] = []
-        for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
+        for number, (crossings, _) in scans.items():
+            watch = watches[number]
             stop = self._stop(number, watch, crossings)
             if stop is not None:
                 stops.append((stop, watch))
@@ -704,12 +765,13 @@ class LocateEvents(RepeatingControl):
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
             return first * dt
         if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
-            further = self._further(aim, watches, along)
+            further = _further(aim, _along(self._function(P, watches.index(aim.watch)), L, curve))
             if further is not None and 1.0 + near < further and further * dt < aim.whole:
                 self._aim = _Aim(aim.watch, aim.whole, aim.attempts + 1)
                 return further * dt
         self._aim = None
-        for watch, (crossings, state), values in zip(watches, scans, table, strict=True):
+        for number, (crossings, state) in scans.items():
+            watch, values = watches[number], table[number].tolist()
             watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
@@ -720,59 +782,44 @@ class LocateEvents(RepeatingControl):
         confirm = getattr(P, "confirm_jumps", None)
         if confirm is not None:
             known = [watch.size for watch in self.switches]
-            far = _farthest(table[len(self.events) :], known, len(curve.points))
+            far = _farthest(table[len(self.events) :].tolist(), known, len(curve.points))
             if far is not None:
                 confirm(states[far], L.uend.polynomial.derivative_at_end(), times[far])
         return None
 
-    def _resolved(
+    def _function(self, P: ProblemDAE, number: int) -> Callable[[MeshDAE, float], float]:
+        """An event function, or behind these a switch, of the state and the time."""
+        if number < len(self.events):
+            return _checked(self.params.events[number])
+        return partial(self._switch_value, P, number - len(self.events))
+
+    def _scans(
         self,
-        watch: _Watch,
-        function: Callable[[MeshDAE, float], float],
+        watches: list[_Watch],
+        L: Any,
         curve: Curve,
         thetas: tuple[float, ...],
-        values: list[float],
-    ) -> tuple[Sequence[float], Sequence[float]]:
-        """Places and values of a function in a step, more of them where the known ones do not resolve it."""
-        known = np.array(values[: len(curve.points)])
-        size = float(np.abs(known).max())
-        watch.size = max(watch.size, size)
-        if not EVENTS.zero_value * watch.size < size < np.inf or is_resolved(curve.points, known):
-            return thetas, values
-
-        def many(places: Vector) -> Vector:
-            states = curve.values(tuple(places.tolist()))
-            times = (curve.time + places * curve.dt).tolist()
-            return np.array(
-                [function(attach(u, curve.n_diff), t) for u, t in zip(states, times, strict=True)]
-            )
-
-        middle = curve.time + 0.3 * curve.dt
-        start, end = curve.state(0.0), curve.state(1.0)
-        timed = function(start, middle) == function(end, middle)
-        try:
-            more, there = samples(many, np.array([0.0, 1.0]), watch.name, WITHIN if timed else ALONG)
-        except InputError:
-            self.doubtful.setdefault(watch.name, curve.time)
-            return thetas, values
-        every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
-        places = sorted(every)
-        return places, [every[place] for place in places]
+        table: Vector,
+        floor: float,
+    ) -> dict[int, tuple[list[_Crossing], tuple[int, float, float]]]:
+        """By number, what :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
+        scans = {}
+        for i, is_resolved in _near_zero(watches, curve, table):
+            function = self._function(L.prob, i)
+            known: tuple[Sequence[float], Sequence[float]] = thetas, table[i].tolist()
+            if not is_resolved:
+                try:
+                    known = _refined(watches[i].name, function, curve, *known)
+                except InputError:
+                    self.doubtful.setdefault(watches[i].name, curve.time)
+            scans[i] = watches[i].scan(_along(function, L, curve), *known, floor)
+        return scans
 
     @property
     def remark(self) -> str:
         """What is to be said of functions that change too often within a step."""
         parts = [f"'{name}' changes so often from t={t:.6g} on" for name, t in self.doubtful.items()]
         return f"{', '.join(parts)} that zeros may be missing; bound the steps by dt_max" if parts else ""
-
-    def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
-        """A function of the place in the step."""
-
-        def value(theta: float) -> float:
-            u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
-            return function(u, curve.time + theta * curve.dt)
-
-        return value
 
     def _stop(self, number: int, watch: _Watch, crossings: list[_Crossing]) -> float | None:
         """Where in the step the run must stop for a function; None if it need not."""
@@ -783,23 +830,12 @@ class LocateEvents(RepeatingControl):
         missing = event.last - len(watch.times)
         return counted[missing - 1].theta if event.last and len(counted) >= missing else None
 
-    @staticmethod
-    def _further(aim: _Aim, watches: list[_Watch], along: list[Callable[[float], float]]) -> float | None:
-        """Where beyond the end of the step the zero lies at which it was to end."""
-        place = next(i for i, watch in enumerate(watches) if watch is aim.watch)
-        value, end = along[place], 1.0 + EVENTS.farthest_beyond
-        at_one, at_end = value(1.0), value(end)
-        if np.sign(at_one) == np.sign(at_end):
-            return None
-        if aim.watch.may_rest and 0.0 in (at_one, at_end):
-            return _leaves(value, 1.0, end, at_one)
-        return aim.watch.zero_between(value, 1.0, end, 0.25 * EPS)
-
-    def _stop_at_start(self, L: Any, watches: list[_Watch], scans: list[Any], first: float) -> float:
+    def _stop_at_start(self, L: Any, watches: list[_Watch], scans: dict[int, Any], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""
-        for number, (watch, (crossings, state)) in enumerate(zip(watches, scans, strict=True)):
+        for number, (crossings, state) in scans.items():
             if not crossings or crossings[0].theta > first:
                 continue
+            watch = watches[number]
             side, nominal = crossings[0].side, watch.tolerance > 0.0 and not crossings[0].side
             if nominal:  # it was at 0 and turns out to rest there
                 watch.set_side((side, state[2], state[2]))
@@ -810,9 +846,10 @@ class LocateEvents(RepeatingControl):
         self._aim = None
         return float(L.dt)
 
-    def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
+    def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: dict[int, Any], end: float) -> None:
         """Keep the zeros on an accepted step; those from ``end`` on count as being at its end."""
-        for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
+        for number, (crossings, _) in scans.items():
+            watch = watches[number]
             for theta, side in crossings:
                 if not self._counts(number, side):
                     continue
@@ -916,11 +953,12 @@ class LocateEvents(RepeatingControl):
 
     def _switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
         values = list(P.switches(u, t))
-        if not all(type(value) is float for value in values):  # asking for Real costs twenty times as much
+        if not set(map(type, values)) <= {float}:  # asking for Real costs twenty times as much
             name = type(P).__name__
             values = [continuous(value, f"switch {i} of {name}", t) for i, value in enumerate(values)]
         _require_as_many(P, "switches", len(values), len(self.switches), t)
-        if not np.isfinite(values).all():
+        # A finite sum has no other terms.
+        if not isfinite(sum(values)) and not np.isfinite(values).all():
             raise SolveError(
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
             )

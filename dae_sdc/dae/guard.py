@@ -48,7 +48,7 @@ def read_only(function: S, name: str) -> S:
             arguments, named = bound.args, bound.kwargs
         locked = [x for x in arguments if isinstance(x, np.ndarray) and x.flags.writeable]
         for array in locked:
-            array.flags.writeable = False
+            array.setflags(write=False)
         try:
             value = function(*arguments, **named)
         except NotImplementedError:
@@ -65,7 +65,7 @@ def read_only(function: S, name: str) -> S:
             ) from error
         finally:
             for array in locked:
-                array.flags.writeable = True
+                array.setflags(write=True)
         if returns_row and not _is_row(value):
             raise InputError(f"{name} must return a number for each, as a list or array; got {shown(value)}")
         if method == "invariants_jacobian" and not _is_matrix(value, np.size(arguments[-2])):
@@ -89,8 +89,9 @@ def _is_row(value: Any) -> bool:
         return value.ndim == 1
     row = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
     # Asking an abstract base class costs twenty times as much as asking for a float.
-    return row and all(
-        type(entry) is float or isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value
+    return row and (
+        set(map(type, value)) <= {float}
+        or all(isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value)
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -127,7 +128,25 @@ def _to_even(places: tuple[float, ...]) -> Vector:
     return _weights(nodes[::2], nodes[1::2])
 
 
-def is_resolved(places: tuple[float, ...], values: Vector, options: SamplingOptions = SAMPLING) -> bool:
-    """Whether the polynomial through every other value of a function predicts the values between."""
-    error = np.abs(_to_even(places) @ values[::2] - values[1::2]).max(initial=0.0)
-    return bool(error <= options.resolved * np.abs(values).max(initial=0.0))
+def are_resolved(
+    places: tuple[float, ...], values: Vector, options: SamplingOptions = SAMPLING
+) -> NDArray[np.bool_]:
+    """Whether polynomials through every other value of functions predict the values between.
+
+    Parameters
+    ----------
+    places : tuple of float
+        K places.
+    values : ndarray, shape (F, K)
+        The functions there.
+    options : SamplingOptions
+        Settings.
+
+    Returns
+    -------
+    ndarray of bool, shape (F,)
+        For each function.
+    """
+    with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
+        errors = np.abs(values[:, ::2] @ _to_even(places).T - values[:, 1::2]).max(axis=1, initial=0.0)
+    return np.asarray(errors <= options.resolved * np.abs(values).max(axis=1), dtype=np.bool_)

@@ -10,6 +10,8 @@ import numpy as np
 
 from dae_sdc.dae.polynomial import Vector
 
+_MASKED = type(np.ma.masked)
+_ROWS = (list, tuple)
 _NOT_REAL = (str, bytes, complex, np.complexfloating, np.ndarray)
 
 # What the standard library and NumPy say where a function has no value; Python 3.14 has words for each.
@@ -47,14 +49,14 @@ def undefined(error: Exception) -> bool:
 
 def real_numbers(values: Any) -> Vector:
     """``values`` as an array of doubles; raises TypeError with the reason where they are no real numbers."""
-    if isinstance(values, np.ma.MaskedArray) or (
-        isinstance(values, list | tuple) and any(entry is np.ma.masked for entry in values)
-    ):
+    if isinstance(values, np.ma.MaskedArray) or (isinstance(values, _ROWS) and _MASKED in map(type, values)):
         raise TypeError("masked entries have no value; fill them first")
     try:
         array = np.asarray(values)
     except ValueError:
         raise TypeError("entries of different shapes") from None
+    if array.dtype == np.float64:
+        return array
     if array.dtype.kind not in "biufO":
         raise TypeError(f"entries of type {array.dtype}")
     if array.dtype.kind == "O":

@@ -100,7 +100,7 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
     -------
     mass, stiffness : csr_matrix, shape (n, n)
         Entries that are not 0 at one of the points.
-    here : tuple of csr_matrix
+    here : tuple of ndarray or csr_matrix
         Both matrices at the start's time where F = 0, where entries that matter for derivatives may vanish.
 
     Raises
@@ -109,25 +109,26 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
         If the equations have no values at any of the points.
     """
     pairs: list[tuple[Any, Any]] = []
+    at_start = None
     for number in range(POINTS_OF_PATTERN):
         with suppress(DAEError):
             mass, stiffness = near.halves(near.later(number), *near.point(number))
-            pairs.append((sparse.csr_matrix(mass), sparse.csr_matrix(stiffness)))
+            at_start = at_start if number else (mass, stiffness)
+            pairs.append((mass, stiffness))
     if not pairs:
         raise InputError(
             f"the equations of {type(near.problem).__name__} have no values near the given ones at "
             f"t={near.t:.6g}; give others"
         )
-    sizes = [abs(mass) + abs(stiffness) for mass, stiffness in pairs]
-    largest = sum(sizes).max(axis=1).toarray().ravel()
+    largest = sum(abs(mass) + abs(stiffness) for mass, stiffness in pairs).max(axis=1)
+    largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
     pair = [_largest(parts, largest) for parts in zip(*pairs, strict=True)]
     held: tuple[Any, Any] = pairs[0]
     with suppress(DAEError):
-        held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0)))
-    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ sparse.csr_matrix(half)) for half in held)
-    return pair[0], pair[1], (here[0], here[1])
+        held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0), known=at_start))
+    return pair[0], pair[1], (_in_units(held[0], largest), _in_units(held[1], largest))
 
 
 class ProblemJets:
@@ -423,12 +424,21 @@ def _stacked(blocks: list[Any]) -> Any:
     return np.vstack(blocks)
 
 
+def _in_units(matrix: Any, rows: Vector) -> Any:
+    """A matrix whose rows are divided by numbers."""
+    return (
+        sparse.csr_matrix(sparse.diags(1.0 / rows) @ matrix)
+        if sparse.issparse(matrix)
+        else matrix / rows[:, None]
+    )
+
+
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     """Entries relative to ``rows``: of the first matrix and, where they vanish, of the next ones."""
-    scaled = [sparse.diags(1.0 / rows) @ matrix for matrix in matrices]
-    found = sparse.csr_matrix(scaled[0])
-    for matrix in scaled[1:]:
-        found = found + matrix - matrix.multiply(abs(found) > NEGLIGIBLE_ENTRY)
+    found, *more = (_in_units(matrix, rows) for matrix in matrices)
+    for matrix in more:
+        known = abs(found) > NEGLIGIBLE_ENTRY
+        found = found + matrix - (matrix.multiply(known) if sparse.issparse(known) else matrix * known)
     triples = sparse.coo_matrix(found)
     keep = np.abs(triples.data) > NEGLIGIBLE_ENTRY
     return sparse.csr_matrix(
@@ -448,9 +458,7 @@ def offsets_of(
         (entries[:, 0], entries[:, 1], entries[:, 2]), shape, problem.names, problem.equation_names
     )
     found = structure(signature)
-    leading = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]]
-    matrix = sparse.csr_matrix(
-        ([here[1 - k][i, j] for i, j, k in leading.tolist()], (leading[:, 0], leading[:, 1])),
-        shape=shape,
-    )
+    rows, columns, order = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]].T
+    of_rates, of_unknowns = (np.asarray(half[rows, columns]).ravel() for half in here)
+    matrix = sparse.csr_matrix((np.where(order, of_rates, of_unknowns), (rows, columns)), shape=shape)
     return (found.c, found.d) if floating_rank(matrix, found.fine).rank == problem.n else None

@@ -83,7 +83,7 @@ class Neighbourhood:
 
     def _balanced_time(self) -> float:
         """The time for which both halves of the Jacobian have rows of the same size in the mean."""
-        mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n))
+        mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
         of_mass, of_stiffness = (abs(half).max(axis=1) for half in (mass, stiffness))
         if sparse.issparse(of_mass):
             of_mass, of_stiffness = of_mass.toarray().ravel(), of_stiffness.toarray().ravel()
@@ -102,8 +102,10 @@ class Neighbourhood:
         slope = np.sin(1.0 + 3.0 * places + number)
         return self.u + self.sizes * displacement, self.sizes / self.time * slope
 
-    def halves(self, t: float, u: Vector, du: Vector) -> tuple[Any, Any]:
+    def halves(self, t: float, u: Vector, du: Vector, accurate: bool = True) -> tuple[Any, Any]:
         """dF/du' and dF/du with respect to unknowns and rates in their sizes, shape (n, n) each.
+
+        Entries of less accurate ones have half the digits where they are differences.
 
         Raises
         ------
@@ -112,11 +114,16 @@ class Neighbourhood:
         """
         first = self.problem.n_diff
         state, slope = attach(np.array(u), first), attach(np.array(du), first)
-        parts = linearize(self.problem, state, slope, t, accurate=True)
+        parts = linearize(self.problem, state, slope, t, accurate=accurate)
         return _in_sizes(parts.mass, self.sizes / self.time), _in_sizes(parts.stiffness, self.sizes)
 
     def where_they_hold(
-        self, t: float, u: Vector, du: Vector, distances: Vector | None = None
+        self,
+        t: float,
+        u: Vector,
+        du: Vector,
+        distances: Vector | None = None,
+        known: tuple[Any, Any] | None = None,
     ) -> tuple[Vector, Vector]:
         """States and rates on a curve near u(t + s) = u + s u' along which F = 0, for the distances s.
 
@@ -132,6 +139,8 @@ class Neighbourhood:
             The line.
         distances : ndarray, shape (K,), optional
             In units of :attr:`time`; 0 alone if not given.
+        known : tuple, optional
+            :meth:`halves` at the start of the line, where they are known; only without ``distances``.
 
         Returns
         -------
@@ -146,23 +155,29 @@ class Neighbourhood:
         x = np.zeros((len(powers), self.n))
         x[0], x[1] = u / self.sizes, unit * self.time / self.sizes * du
         line = x.copy()
+        norms: list[Vector] = []
         for _ in range(MOST_CORRECTIONS if self.n * len(places) <= LARGEST_DENSE else 0):
-            rows, left = [], []
-            for value, rate, s in zip(values, rates, places.tolist(), strict=True):
-                at = t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x)
-                mass, stiffness = map(dense, self.halves(*at))
+            points = [
+                (t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x))
+                for value, rate, s in zip(values, rates, places.tolist(), strict=True)
+            ]
+            left = [self._residual(*at) for at in points]
+            # The norms of the rows, which the last Jacobians tell well enough, need no new ones.
+            if norms and np.abs(np.array(left) / norms).max() <= HELD:
+                line = x
+                break
+            rows, norms = [], []
+            for value, rate, at in zip(values, rates, points, strict=True):
+                mass, stiffness = map(dense, self.halves(*at) if known is None else known)
                 block = np.concatenate(
                     [a * stiffness + r * mass for a, r in zip(value, rate, strict=True)], axis=1
                 )
-                norms = np.maximum(np.linalg.norm(block, axis=1), np.finfo(float).tiny)
-                rows.append(block / norms[:, None])
-                left.append(self._residual(*at) / norms)
-            defect = np.concatenate(left)
+                norms.append(np.maximum(np.linalg.norm(block, axis=1), np.finfo(float).tiny))
+                rows.append(block / norms[-1][:, None])
+            defect = np.concatenate([value / norm for value, norm in zip(left, norms, strict=True)])
             if not np.isfinite(defect).all() or not np.isfinite(rows).all():
                 break
-            if np.abs(defect).max() <= HELD:
-                line = x
-                break
+            known = None
             change = np.linalg.lstsq(np.concatenate(rows), defect, rcond=TERM_ROUND_OFF)[0]
             x = x - change.reshape(x.shape)
         states, slopes = self.sizes * (values @ line), self.sizes / self.time * (rates @ line)

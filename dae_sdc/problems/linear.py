@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
@@ -272,6 +273,7 @@ class DiscontinuousTestDAE(LibraryProblem):
         """The function 2 y - 100 whose zero is the event."""
         return 2.0 * float(u[0]) - 100.0
 
+    @unguarded
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The event function in units of 100."""
         return (0.01 * self.event(u, t),)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -678,6 +679,7 @@ class WSCC9BusSystem(ReferencedProblem):
         """Position of valve 1 less its limit; the valve is held from the zero of this function on."""
         return float(u[30]) - float(self.psv_max)
 
+    @unguarded
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The value of :meth:`event`, as the only switch."""
         return (self.event(u, t),)

@@ -7,10 +7,10 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -27,6 +27,13 @@ ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Cal
 """A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
 function that returns one, or equations that are read: a problem with an ``eval_f``, or a function
 F(t, u, du), see :func:`trace`."""
+
+R = TypeVar("R")
+
+REMEMBERED: Final = 16
+"""Most models of which results of :func:`calculated` are kept."""
+
+_CALCULATED: dict[Model, tuple[str, dict[Hashable, Any]]] = {}
 
 
 def is_problem(value: object) -> bool:
@@ -70,6 +77,33 @@ def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:
 def is_file(text: str) -> bool:
     """Whether a text names a file with a model instead of a model of the library."""
     return text.partition(":")[0].endswith((".py", ".mo"))
+
+
+def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
+    """A result that depends on a model alone, kept until its equations, parameters or start values change.
+
+    Parameters
+    ----------
+    model : Model
+        The model; the caller holds :data:`~dae_sdc.sharing.EQUATIONS`.
+    what : hashable
+        What the result is, besides what the model says.
+    calculate : callable
+        Function that makes it.
+    """
+    parts = model.variables_by_name, model.parameters_by_name, model.equation_names, model.definitions
+    content = repr((model.name, model.interval, model.roots, model.conditions, parts))
+    known = _CALCULATED.pop(model, None)
+    if known is None or known[0] != content:
+        known = content, {}
+    # The model that was asked for last stands last.
+    _CALCULATED[model] = known
+    while len(_CALCULATED) > REMEMBERED:
+        del _CALCULATED[next(iter(_CALCULATED))]
+    if what not in known[1]:
+        known[1][what] = calculate()
+    result: R = known[1][what]
+    return result
 
 
 def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Model:

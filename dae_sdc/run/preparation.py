@@ -19,7 +19,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, defined_in, make_problem, named
-from dae_sdc.run.models import is_file, is_problem, make_model
+from dae_sdc.run.models import calculated, is_file, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
 from dae_sdc.run.starting import (
     Known,
@@ -377,7 +377,8 @@ class _Wanted:
         if options.u0 is None and not wanted:
             if found is None and not self.from_tool and time != first:
                 return None
-            return found_start(model, found, options.t0, guesses_only)
+            look = functools.partial(found_start, model, found, options.t0, guesses_only)
+            return look() if found is not None else calculated(model, (options.t0, guesses_only), look)
         states = model.form().names
         given = self._values(states, problem)
         if given is None:
@@ -424,7 +425,7 @@ class _Wanted:
         from dae_sdc.reduction.reduction import reduce_index
 
         try:
-            reduction = reduce_index(model)
+            reduction = calculated(model, "reduction", functools.partial(reduce_index, model))
         except DAEError as error:
             if self.index is not None:
                 raise _NotReducedError(str(error)) from error

@@ -178,11 +178,9 @@ class Piece:
         """The first of :meth:`matrices`."""
         problem, point = self.problem, self.at(t)
         given = getattr(problem, "jacobian", None)
-        if given is None:
-            matrix = self._differences(point, t, 1)
-        else:
-            states = [attach(x, problem.n_diff) for x in point]
-            matrix = _dense(checked_matrix(problem, given(*states, t, 0.0)))
+        matrix = (
+            self._differences(point, t, 1) if given is None else mass_matrix(problem, point[0], point[1], t)
+        )
         if not np.isfinite(matrix).all():
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
         return matrix * self.sizes / self.equations[:, None]
@@ -208,8 +206,8 @@ class Piece:
         if given is None:
             halves = self._differences(point, t, 1), self._differences(point, t, 0)
         else:
-            states, time = [attach(x, problem.n_diff) for x in point], problem.run_scales.time
-            mass, both = (_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time))
+            time = problem.run_scales.time
+            mass, both = (_jacobian(problem, point[0], point[1], t, c) for c in (0.0, time))
             halves = mass, (both - mass) / time
         if not all(np.isfinite(matrix).all() for matrix in halves):
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
@@ -233,7 +231,14 @@ class Piece:
         return matrix
 
 
-def _dense(matrix: Any) -> Vector:
+def mass_matrix(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
+    """dF/du' of a problem that gives its Jacobian, shape (n, n)."""
+    return _jacobian(problem, u, du, t, 0.0)
+
+
+def _jacobian(problem: Any, u: Vector, du: Vector, t: float, c: float) -> Vector:
+    states = attach(u, problem.n_diff), attach(du, problem.n_diff)
+    matrix = checked_matrix(problem, problem.jacobian(*states, t, c))
     return np.array(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
 
 

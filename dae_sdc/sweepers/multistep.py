@@ -222,7 +222,7 @@ class MultistepDAE(DirectSweeper):
         stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
         stages.solve()
         if np.isnan(slopes[-1]).any():
-            slopes[-1] = interpolation_matrix(tuple(tableau.c.tolist()), (0.0,))[0] @ stages.du
+            slopes[-1] = interpolation_matrix(tableau.nodes, (0.0,))[0] @ stages.du
         return stages.u[-1].copy(), stages.du[-1].copy()
 
     def _end_step(self) -> None:

@@ -279,7 +279,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
         stages.solve()
     except SolveError:
         return state
-    nodes = tuple(tableau.c.tolist())
+    nodes = tableau.nodes
     back = interpolation_matrix(nodes, (0.0,))[0]
     slope[:] = back @ stages.du
     slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / h

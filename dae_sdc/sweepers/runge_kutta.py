@@ -259,13 +259,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def _step_together(self) -> None:
         """Solve all stages as one system, and estimate the error."""
         L = self.level
-        self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
-        self._tried_at = L.time
-        self.outcome = self._together.step(L.u[0], L.time, L.dt, self._repeated)
-        used = self._together.used
-        self._used = used.tableau
-        self._take(used.stages.u, used.stages.du)
-        L.f[0] = attach(used.stages.du0.copy(), L.prob.n_diff)
+        t0, together = L.time, self._together
+        self._repeated = self._repeated + 1 if self._tried_at == t0 else 0
+        self._tried_at = t0
+        self.outcome = together.step(L.u[0], t0, L.dt, self._repeated)
+        stages, self._used = together.used.stages, together.used.tableau
+        self._take(stages.u, stages.du)
+        L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
 
     @property
     def fewer_nodes(self) -> int:
@@ -380,7 +380,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if tableau.diagonally_implicit:
             end.polynomial = EndDerivative(self._du[-1])
         else:
-            end.polynomial = StepPolynomial(L.time, L.dt, tuple(tableau.c.tolist()), self._u, self._du, P.n)
+            end.polynomial = StepPolynomial(L.time, L.dt, tableau.nodes, self._u, self._du, P.n)
         switched = self._switched
         L.uend = end if switched is None else switched.end(L.u[0], L.time, L.dt, self._u, tableau.c, end)
         if tableau.b_embedded is not None:

@@ -143,6 +143,11 @@ class Tableau(MethodRecord):
         return bool(abs(self.c[-1] - 1.0) <= DEFECT_TOLERANCE / 10)
 
     @cached_property
+    def nodes(self) -> tuple[float, ...]:
+        """Times of the stages, in units of the step."""
+        return tuple(self.c.tolist())
+
+    @cached_property
     def linear_step(self) -> LinearStep:
         """What a step does with errors of its start."""
         return LinearStep.of_runge_kutta(self.A, self.b, self.c)

@@ -49,7 +49,7 @@ class TogetherSettings:
 
     repetitions: int = 3
     failures: float = 3.0
-    recovery: float = 0.5
+    recovery: float = 1.0
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
@@ -192,21 +192,28 @@ class FewerNodes:
 
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
-        nodes = self.used.tableau.stages if self._left else self._full
-        outcome, tried = self._step(nodes, u0, t0, h, repeated), []
-        if nodes == self._full:
-            change = -SETTINGS.recovery if outcome.solved else 1.0
-            self._failures = min(SETTINGS.failures, max(0.0, self._failures + change))
+        method, full = self.used, self._methods[self._full]
+        if method is full or not self._left:
+            outcome = (
+                full.step(u0, t0, h, repeated) if method is full else self._step(full, u0, t0, h, repeated)
+            )
+            if outcome.solved:
+                if self._failures or self._since or self.tried:
+                    self._failures, self._since = max(0.0, self._failures - SETTINGS.recovery), 0
+                    self.tried = ""
+                return outcome
+            method, self._failures = full, min(SETTINGS.failures, self._failures + 1.0)
+        else:
+            outcome = self._step(method, u0, t0, h, repeated)
+        nodes, tried = method.tableau.stages, []
         while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
             nodes = max(SETTINGS.least_nodes, nodes - 2)
-            outcome = self._step(nodes, u0, t0, h, repeated)
+            outcome = self._step(self._method(nodes), u0, t0, h, repeated)
             self._left = SETTINGS.steps
             tried.append(str(nodes))
         self.tried = "" if outcome.solved or not tried else f"{', '.join(tried)} nodes were tried in vain"
         if not outcome.solved:
             self._left = 0
-        elif nodes == self._full:
-            self._since = 0
         else:
             self._left -= 1
             self._since += 1
@@ -218,8 +225,7 @@ class FewerNodes:
         may_take = self._wanted and self._since < SETTINGS.most_steps
         return may_take and self._failures >= SETTINGS.failures
 
-    def _step(self, nodes: int, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
-        method = self._method(nodes)
+    def _step(self, method: StagesTogether, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         if self.used is not method:
             # What it knows of the equations is old.
             method.stages.forget()

@@ -1,0 +1,92 @@
+"""What a run needs once is not calculated again, and what has changed is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.problems.power import WSCC9BusSystem
+from dae_sdc.run import models
+
+
+@pytest.fixture
+def reductions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the models whose index is reduced in a test that begins with none known."""
+    from dae_sdc.reduction import reduction
+
+    names: list[str] = []
+    reduce_index = reduction.reduce_index
+
+    def counted(model: Any, *given: Any, **named: Any) -> Any:
+        names.append(model.name)
+        return reduce_index(model, *given, **named)
+
+    monkeypatch.setattr(reduction, "reduce_index", counted)
+    known = dict(models._CALCULATED)
+    models._CALCULATED.clear()
+    yield names
+    models._CALCULATED.clear()
+    models._CALCULATED.update(known)
+
+
+def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
+    first, second = (ds.solve("transistor-amplifier", t_end=0.01, rtol=1e-5) for _ in range(2))
+    assert reductions == ["transistor-amplifier"]
+    np.testing.assert_array_equal(first.u, second.u)
+
+
+def decay(rate: float) -> Any:
+    """x' = -k y with y = x, from x = 1; the derivatives stand in a singular matrix."""
+    model = ds.Model("decay", interval=(0.0, 1.0))
+    x, y = model.variables("x y", start=[1.0, 1.0], fixed=[True, False])
+    k = model.parameter("k", rate)
+    model.equations(model.der(x) + model.der(y) + 2 * k * y, x - y)
+    return model
+
+
+@pytest.mark.parametrize(
+    "change, expected",
+    [
+        (lambda model: setattr(model.parameters_by_name["k"], "value", 3.0), np.exp(-3.0)),
+        (lambda model: model.variables_by_name["x"].start.update({0: 2.0}), 2.0 * np.exp(-1.0)),
+        (lambda model: None, np.exp(-1.0)),
+    ],
+)
+def test_a_model_that_has_changed_is_analysed_again(change: Any, expected: float) -> None:
+    model = decay(1.0)
+    assert ds.solve(model, rtol=1e-8).u[-1, 0] == pytest.approx(np.exp(-1.0), rel=1e-6)
+    change(model)
+    assert ds.solve(model, rtol=1e-8)["x"][-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_results_of_few_models_are_kept() -> None:
+    for number in range(models.REMEMBERED + 3):
+        ds.solve(decay(1.0 + number), rtol=1e-4)
+    assert len(models._CALCULATED) <= models.REMEMBERED
+
+
+def test_a_switch_that_rests_at_its_zero_is_not_followed_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A valve that is held at its limit is there but for rounding: the samples of a step are enough."""
+    calls: list[float] = []
+    switches = WSCC9BusSystem.switches
+
+    def counted(self: Any, u: Any, t: float) -> Any:
+        calls.append(t)
+        return switches(self, u, t)
+
+    monkeypatch.setattr(WSCC9BusSystem, "switches", counted)
+    solution = ds.solve("wscc9", rtol=1e-6)
+    limit = solution.switches[0].t[0]
+    steps = int((solution.t > limit).sum())
+    assert steps > 3
+    assert sum(t > limit + 1e-9 for t in calls) <= 17 * steps
+
+
+def test_newton_failures_that_shorter_steps_cure_do_not_call_for_fewer_nodes() -> None:
+    """In front of the jumps of its gates every second step of the charge pump fails."""
+    solution = ds.solve("charge-pump", rtol=1e-6)
+    assert solution.success and "fewer_nodes" not in solution.stats
