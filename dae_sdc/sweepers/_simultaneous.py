@@ -59,7 +59,7 @@ SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
 POOL_BYTES = 1 << 16
 """Size of memory that stages of several steps share: asking for memory and for its address takes time."""
 
-ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH = range(5)
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW = range(6)
 """What :func:`act` may be asked for."""
 
 
@@ -85,7 +85,7 @@ class StagesMemory(ctypes.Structure):
             # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
             "m n n_diff pairs entries",
             "u_before du_before",  # (M, n), the stages of the step before
-            "u0 du0 weights error",  # (n,)
+            "u0 du0 weights error of_low_index",  # (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
@@ -324,7 +324,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
         call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
         if finite(found, n):
             for j in range(n):
-                found[j] = abs(found[j] - value[j])
+                found[j] -= value[j]
             return True
         sign = -1.0
     return False
@@ -336,7 +336,7 @@ def within(a: Any, multiple: Any) -> Any:
     left, found, allowed = doubles(a.change), doubles(a.transformed), doubles(a.error)
     met = True
     for j in range(a.n):
-        allowed[j] = max(allowed[j], multiple * found[j])
+        allowed[j] = max(allowed[j], multiple * abs(found[j]))
         met = met and left[j] <= allowed[j]
     return met
 
@@ -363,6 +363,21 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
         if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
             return True
     return False
+
+
+@_view.method()
+def _deviation(a: Any, h: Any) -> Any:
+    n, last = a.n, 8 * (a.m - 1) * a.n
+    u, changed, found, error = doubles(a.u + last), doubles(a.work), doubles(a.transformed), doubles(a.error)
+    low, largest = doubles(a.of_low_index), 0.0
+    for j in range(n):
+        error[j] = h * a.numbers.gamma * found[j]
+    a.filtered()
+    for j in range(n):
+        step = changed[j] - u[j]
+        if low[j] * step != 0.0:
+            largest = max(largest, abs(error[j] / step - 1.0))
+    return largest if largest < np.inf else 0.0
 
 
 @_view.method()
@@ -620,7 +635,9 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
         out[j] = factor / max(allowed, TINY)
 
 
-for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
+for _function in (
+    *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.renew, own.slope),
+):
     within_compiled(_function)
 
 
@@ -636,6 +653,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
     if what == WEIGH:
         a.weigh(h, again)
         return 0.0
+    if what == RENEW:
+        return 1.0 if own.renew(a, t0, h) else 0.0
     return float(own.slope(a, t0, h))
 
 
@@ -846,6 +865,9 @@ class MachineStages(Simultaneous):
             return super().estimate_error(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)
 
+    def renew(self, t0: float, h: float) -> bool:
+        return super().renew(t0, h) if self._by_numpy else self._act(RENEW, t0, h) != 0.0
+
     def _slope(self, t0: float, h: float) -> float:
         found = self._act(SLOPE, t0, h)
         if np.isfinite(found):
@@ -895,6 +917,6 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("to_middle", "weights", "error", "c", "A", "inverse"),
+    *("to_middle", "weights", "error", "c", "A", "inverse", "of_low_index"),
 )
 """Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

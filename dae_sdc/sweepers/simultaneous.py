@@ -24,9 +24,9 @@ from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
+from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers.step_error import multipliers, only_rounding
+from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -69,10 +69,13 @@ class StepNumbers(ctypes.Structure):
         The real eigenvalue of the collocation matrix, see :class:`Basis`.
     relative : float
         Relative error of the unknowns that is allowed to Newton's method.
+    deviation : float
+        Relative error of a change of the last stage that the kept Jacobian computes from the change of F.
     """
 
     _fields_ = fields(
-        ctypes.c_double, "linearized factored eta rate error iterations kappa worst at gamma relative"
+        ctypes.c_double,
+        "linearized factored eta rate error iterations kappa worst at gamma relative deviation",
     )
 
 
@@ -181,6 +184,8 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     if status == SOLVED and not w.residual_is_small(t0, h):
         w.numbers.eta = 1.0
         return UNRESOLVED
+    if status == SOLVED:
+        w.numbers.deviation = w.deviation(h)
     return status
 
 
@@ -288,6 +293,17 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     return x.error
 
 
+def renew(w: Any, t0: Any, h: Any) -> Any:
+    """Evaluate and factorise the Jacobian at stages that were solved without it; False where that fails."""
+    x = w.numbers
+    w.keep_iterate()
+    x.at, x.eta, x.rate, x.linearized = t0, 1.0, 0.0, 0.0
+    if not w.linearize_step(t0, h):
+        return False
+    x.linearized = h * x.gamma
+    return w.factorize(h)
+
+
 def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
@@ -348,6 +364,9 @@ class Simultaneous:
         self._row_factor = 0.0
         self.weights = np.ones(n)
         self._multipliers = multipliers(self.problem)
+        # 1 for unknowns of index 0 and 1; rounding hides what is looked for of the others.
+        self.of_low_index = np.where(np.array(problem.variable_index) < 2, 1.0, 0.0)
+        self._changed = np.zeros(n), np.zeros(n)
         self.times = np.empty(m)
         self.numbers: Any = StepNumbers()
         self.numbers.gamma = self.real
@@ -449,6 +468,36 @@ class Simultaneous:
         """See :func:`estimate`."""
         error: float = estimate(self, t0, h, first, again)
         return error
+
+    def renew(self, t0: float, h: float) -> bool:
+        """See :func:`renew`."""
+        return bool(renew(self, t0, h))
+
+    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding.
+
+        Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode which
+        no longer conducts, corrections with that one are small however large the error is.
+
+        Parameters
+        ----------
+        t0, h : float
+            Start and size of a step whose stages have been solved.
+        most : float
+            Largest weighted size of the correction that is small.
+        """
+        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
+        counted = self.of_low_index * self.weights
+        try:
+            made = self._everywhere(lambda: operators_at(self.problem, u, du, t, c))
+        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
+            return True
+        with np.errstate(all="ignore"):
+            error = np.abs(c * made.solve(np.array(self.value[-1])))
+            if not (error * counted > most).any():
+                return True
+        noise = rounding_noise(self.problem, u, du, t, c, self._multipliers)
+        return noise is None or not (((error - noise) * counted) > most).any()
 
     def _slope(self, t0: float, h: float) -> float:
         found: float = slope(self, t0, h)
@@ -579,9 +628,20 @@ class Simultaneous:
             step = factor * direction * change
             u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
             at = attach(u, problem.n_diff), attach(du, problem.n_diff)
-            return np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            value = np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            self._changed = step, value - last
+            return value
 
         return is_small(above_noise(left, problem), last, relative, changed)
+
+    def deviation(self, h: float) -> float:
+        """Relative error of the change of the last stage by which its residual was judged, from that of F."""
+        step, self.error[:] = self._changed
+        self._share(FILTER, self._filter, 1, self.error[None], (0, 1))
+        counted = self.of_low_index * step != 0.0
+        with np.errstate(all="ignore"):
+            found = np.abs(h * self.real * self.error[counted] / step[counted] - 1.0).max(initial=0.0)
+        return float(found) if found < np.inf else 0.0
 
     def at_round_off(self) -> bool:
         """Whether the last correction is as small as rounding lets it be."""

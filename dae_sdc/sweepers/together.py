@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
@@ -34,6 +34,11 @@ class TogetherSettings:
     ----------
     repetitions : int
         Repetitions of a step after which all stages are solved with a Jacobian of their own.
+    deviation : float
+        Relative error of a change of the last stage, as the kept Jacobian computes it from the change of F,
+        from which on the last stage is checked with a Jacobian of its own.
+    end_share : float
+        Largest correction of the last stage by that one, in units of the error allowed to Newton's method.
     failures : float
         Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
         fewer nodes are tried.
@@ -48,6 +53,8 @@ class TogetherSettings:
     """
 
     repetitions: int = 3
+    deviation: float = 0.3
+    end_share: float = 10.0
     failures: float = 3.0
     recovery: float = 0.5
     steps: int = 8
@@ -124,14 +131,12 @@ class StagesTogether:
         first = stages.begin(u0, t0, h)
         stages.weigh(self.weights, h, first)
         status = stages.solve(t0, h)
-        if (
-            status in (DIVERGED, SLOW, UNRESOLVED)
-            and repeated >= SETTINGS.repetitions
-            and self._coupled.solve_step(u0, stages.guess, t0, h)
-        ):
-            status = SOLVED
-            stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
         numbers = stages.numbers
+        if status == SOLVED and numbers.deviation > SETTINGS.deviation:
+            if not stages.end_is_solved(t0, h, SETTINGS.end_share * stages.share):
+                status = self._solve_coupled(u0, stages.du, t0, h, UNRESOLVED)
+        elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= SETTINGS.repetitions:
+            status = self._solve_coupled(u0, stages.guess, t0, h, status)
         error = np.inf
         if status == SOLVED:
             if first:
@@ -154,6 +159,14 @@ class StagesTogether:
             worst=int(numbers.worst),
             slack=self._slack,
         )
+
+    def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
+        """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
+        if not self._coupled.solve_step(u0, guess, t0, h):
+            return status
+        self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
+        # The error is estimated by a matrix, and that of iterates which diverged hides any error.
+        return SOLVED if self.stages.renew(t0, h) else status
 
 
 class FewerNodes:
