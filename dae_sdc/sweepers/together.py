@@ -34,11 +34,9 @@ class TogetherSettings:
     ----------
     repetitions : int
         Repetitions of a step after which all stages are solved with a Jacobian of their own.
-    deviation : float
-        Relative error of a change of the last stage, as the kept Jacobian computes it from the change of F,
-        from which on the last stage is checked with a Jacobian of its own.
     end_share : float
-        Largest correction of the last stage by that one, in units of the error allowed to Newton's method.
+        Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to
+        Newton's method: that is at most a hundredth of the tolerance of the user.
     failures : float
         Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
         fewer nodes are tried.
@@ -50,16 +48,19 @@ class TogetherSettings:
         Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
+    largest_defect : float
+        Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
+        which the step is still accepted.
     """
 
     repetitions: int = 3
-    deviation: float = 0.3
-    end_share: float = 10.0
+    end_share: float = 500.0
     failures: float = 3.0
     recovery: float = 0.5
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
+    largest_defect: float = 100.0
 
 
 SETTINGS = TogetherSettings()
@@ -108,12 +109,20 @@ class StagesTogether:
         Accuracy of a step.
     team : Team, optional
         Threads or ranks that share matrices and stages.
+    wary : bool
+        Whether F is checked between the nodes of every step, and not only of steps that are repeated or
+        longer than the last.
     """
 
     def __init__(
-        self, problem: ProblemDAE, tableau: Tableau, tolerance: Tolerance, team: Team | None = None
+        self,
+        problem: ProblemDAE,
+        tableau: Tableau,
+        tolerance: Tolerance,
+        team: Team | None = None,
+        wary: bool = False,
     ) -> None:
-        self.tableau = tableau
+        self.tableau, self._wary = tableau, wary
         self.stages = stage_solver(problem, tableau.A, tableau.c, team)
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         index = max(problem.variable_index, default=1)
@@ -132,8 +141,10 @@ class StagesTogether:
         stages.weigh(self.weights, h, first)
         status = stages.solve(t0, h)
         numbers = stages.numbers
-        if status == SOLVED and numbers.deviation > SETTINGS.deviation:
-            if not stages.end_is_solved(t0, h, SETTINGS.end_share * stages.share):
+        grown = h > getattr(u0.polynomial, "dt", 0.0)
+        most = SETTINGS.end_share * stages.share
+        if status == SOLVED and numbers.end_error > most:
+            if not stages.end_is_solved(t0, h, most):
                 status = self._solve_coupled(u0, stages.du, t0, h, UNRESOLVED)
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= SETTINGS.repetitions:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
@@ -148,6 +159,10 @@ class StagesTogether:
                 error = stages.estimate_error(t0, h, first, True)
         if error <= 1.0 and not first:
             self.weights.see(stages.error)
+        if error <= 1.0 and (self._wary or repeated or grown):
+            # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
+            defect = stages.defect(t0, h) / SETTINGS.largest_defect
+            error = error if defect <= 1.0 else defect
         stages.count()
         return Outcome(
             solved=status == SOLVED,
@@ -241,7 +256,7 @@ class FewerNodes:
 
     def _method(self, nodes: int) -> StagesTogether:
         if nodes not in self._methods:
-            self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance)
+            self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance, wary=True)
         return self._methods[nodes]
 
     @property
