@@ -35,7 +35,13 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, tolerance
-from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
+from dae_sdc.sweepers.simultaneous import (
+    CHEAPLY_DOUBTED_DEVIATION,
+    DOUBTED_DEVIATION,
+    RELATIVE_ROUND_OFF,
+    Simultaneous,
+    StepNumbers,
+)
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -56,10 +62,13 @@ KEPT_RATE = scales.SETTINGS.kept_rate
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
 """Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
 
+CERTAIN = 1e-3
+"""Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains."""
+
 POOL_BYTES = 1 << 16
 """Size of memory that stages of several steps share: asking for memory and for its address takes time."""
 
-ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH = range(5)
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)
 """What :func:`act` may be asked for."""
 
 
@@ -78,6 +87,8 @@ class StagesMemory(ctypes.Structure):
             ctypes.c_int64,
             "own",  # address of this structure
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
+            "checks",  # whether errors of the last stage are checked
+            "between",  # number of places between the nodes at which F is checked
             "several chunks",  # 1 where each matrix has scratch memory of its own; parts of SPREAD
             "residual jacobian p",  # kernels, and their parameters
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
@@ -85,16 +96,18 @@ class StagesMemory(ctypes.Structure):
             # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
             "m n n_diff pairs entries",
             "u_before du_before",  # (M, n), the stages of the step before
-            "u0 du0 weights error",  # (n,)
+            "u0 du0 weights error checked",  # (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
+            "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
             "h_a to back",  # (M, M)
             "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
             "at_start middle to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
             "stiffness",  # dF/du times the coefficient at which it was evaluated
+            "end_matrix end_lu end_pivots",  # the matrix of the last stage, row by row, and its factors
             "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
             "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
@@ -324,7 +337,7 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
         call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
         if finite(found, n):
             for j in range(n):
-                found[j] = abs(found[j] - value[j])
+                found[j] -= value[j]
             return True
         sign = -1.0
     return False
@@ -336,7 +349,7 @@ def within(a: Any, multiple: Any) -> Any:
     left, found, allowed = doubles(a.change), doubles(a.transformed), doubles(a.error)
     met = True
     for j in range(a.n):
-        allowed[j] = max(allowed[j], multiple * found[j])
+        allowed[j] = max(allowed[j], multiple * abs(found[j]))
         met = met and left[j] <= allowed[j]
     return met
 
@@ -363,6 +376,50 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
         if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
             return True
     return False
+
+
+@within_compiled
+def fits_at_end(a: Any, h: Any, most: Any) -> Any:
+    """Whether the kept Jacobian explains the last change of F at the last stage, to a relative error."""
+    n, factor = a.n, h * a.numbers.gamma
+    u, changed = doubles(a.u + 8 * (a.m - 1) * n), doubles(a.work)
+    found, error, checked = doubles(a.transformed), doubles(a.error), doubles(a.checked)
+    for j in range(n):
+        error[j] = factor * found[j]
+    a.filtered()
+    for j in range(n):
+        step = changed[j] - u[j]
+        if checked[j] * step != 0.0 and abs(error[j] / step - 1.0) > most:
+            return False
+    return True
+
+
+@_view.method()
+def _end_error(a: Any, t0: Any, h: Any) -> Any:
+    if a.checks == 0:
+        return 0.0
+    if a.refactorize != 0:
+        return 0.0 if fits_at_end(a, h, DOUBTED_DEVIATION) else np.inf
+    # Where the last step was in doubt this one is, too.
+    if a.numbers.end_error == 0.0 and fits_at_end(a, h, CHEAPLY_DOUBTED_DEVIATION):
+        return 0.0
+    n, last, c = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma
+    call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+    rows, lu, value = doubles(a.end_matrix), doubles(a.end_lu), doubles(a.value + last)
+    error, weights, checked, largest = doubles(a.error), doubles(a.weights), doubles(a.checked), 0.0
+    for i in range(n):
+        error[i] = c * value[i]
+        for j in range(n):
+            lu[j * n + i] = rows[i * n + j]
+    if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
+        return np.inf
+    if n <= LARGEST_LOOP_SOLVE:
+        mn.loop_solve(n, lu, short_integers(a.end_pivots), error)
+    else:
+        mn.lapack_solve(a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
+    for j in range(n):
+        largest = max(largest, checked[j] * weights[j] * abs(error[j]))
+    return largest if largest > CERTAIN * a.numbers.kappa else 0.0
 
 
 @_view.method()
@@ -555,6 +612,26 @@ def _filtered(a: Any) -> Any:
     return norm_of(a, a.error, 1)
 
 
+@_view.method()
+def _residual_between(a: Any, k: Any, t0: Any, h: Any) -> Any:
+    m, n, u_at, du_at = a.m, a.n, a.work, a.work + 8 * a.n
+    combined_row(m, n, a.slope_between + 8 * k * m, a.du, du_at)
+    combined_row(m, n, a.value_between + 8 * (k * (m + 1) + 1), a.u, u_at)
+    u, u0, error, start = (
+        doubles(u_at),
+        doubles(a.u0),
+        doubles(a.error),
+        doubles(a.value_between)[k * (m + 1)],
+    )
+    for j in range(n):
+        u[j] += start * u0[j]
+    a.counts.rhs += 1
+    call_residual(a.residual, t0 + h * doubles(a.places)[k], u_at, du_at, a.p, a.error)
+    for j in range(n):
+        error[j] *= h * a.numbers.gamma
+    return finite(error, n)
+
+
 @within_compiled
 def put_continuation(a: Any, start: Any, ratio: Any) -> None:
     """Compute the matrix from the nodes of a step to those of one that begins at ``start`` in its units."""
@@ -620,7 +697,18 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
         out[j] = factor / max(allowed, TINY)
 
 
-for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
+for _function in (
+    *(
+        own.corrections,
+        own.iterate,
+        own.linearize_near,
+        own.advance,
+        own.estimate,
+        own.defect,
+        own.renew,
+        own.slope,
+    ),
+):
     within_compiled(_function)
 
 
@@ -636,6 +724,10 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
     if what == WEIGH:
         a.weigh(h, again)
         return 0.0
+    if what == DEFECT:
+        return float(own.defect(a, t0, h, a.between))
+    if what == RENEW:
+        return 1.0 if own.renew(a, t0, h) else 0.0
     return float(own.slope(a, t0, h))
 
 
@@ -696,7 +788,8 @@ class MachineStages(Simultaneous):
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
-        memory.several = int(memory.chunks > 1)
+        memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
+        memory.between = len(self.places)
         self._copies = len(self.pairs) + 1 if memory.several else 1
         self._raised: BaseException | None = None
         self._shared = None if team is None else python_answer(self, type(self)._share_parts)
@@ -729,6 +822,9 @@ class MachineStages(Simultaneous):
         self._arrays |= {
             "mass": np.zeros((n, n)),
             "stiffness": np.zeros((n, n)),
+            "end_matrix": np.empty((n, n)),
+            "end_lu": np.empty((n, n)),
+            "end_pivots": np.empty(n, dtype=np.int32),
             "real_lu": np.empty((n, n)),
             "real_pivots": np.empty(n, dtype=np.int32),
             "pair_lu": np.empty((pairs, n, n), dtype=np.complex128),
@@ -846,6 +942,12 @@ class MachineStages(Simultaneous):
             return super().estimate_error(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)
 
+    def defect(self, t0: float, h: float) -> float:
+        return super().defect(t0, h) if self._by_numpy else self._act(DEFECT, t0, h)
+
+    def renew(self, t0: float, h: float) -> bool:
+        return super().renew(t0, h) if self._by_numpy else self._act(RENEW, t0, h) != 0.0
+
     def _slope(self, t0: float, h: float) -> float:
         found = self._act(SLOPE, t0, h)
         if np.isfinite(found):
@@ -895,6 +997,7 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("to_middle", "weights", "error", "c", "A", "inverse"),
+    *("to_middle", "weights", "error", "c", "A", "inverse", "checked"),
+    *("places", "value_between", "slope_between"),
 )
 """Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +25,9 @@ from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
+from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers.step_error import multipliers, only_rounding
+from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -69,10 +70,14 @@ class StepNumbers(ctypes.Structure):
         The real eigenvalue of the collocation matrix, see :class:`Basis`.
     relative : float
         Relative error of the unknowns that is allowed to Newton's method.
+    end_error : float
+        Weighted error of the solved last stage by its own Jacobian: 0 where the kept one fits there, infinite
+        where it does not and the other is not evaluated yet.
     """
 
     _fields_ = fields(
-        ctypes.c_double, "linearized factored eta rate error iterations kappa worst at gamma relative"
+        ctypes.c_double,
+        "linearized factored eta rate error iterations kappa worst at gamma relative end_error",
     )
 
 
@@ -91,6 +96,17 @@ UNBELIEVED_ROW_GROWTH = 1e3
 
 LEAST_FORETOLD_CONTRACTION = 1e-4
 """Smallest contraction carried over from the last step: a linear problem may have a kink in the next one."""
+
+
+WIDEST_GAP = 0.12
+"""Largest distance in units of a step over which F is not evaluated where a pulse is looked for."""
+
+DOUBTED_DEVIATION = 0.1
+"""Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
+which on the last stage is checked with a Jacobian of its own."""
+
+CHEAPLY_DOUBTED_DEVIATION = 0.02
+"""The same where that Jacobian takes little time."""
 
 
 class Basis(NamedTuple):
@@ -146,6 +162,11 @@ class Coefficients(NamedTuple):
         Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step.
     to_middle : ndarray, shape (M,)
         Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
+    places : ndarray, shape (P,)
+        Places between the start and the nodes, with which none is farther from the next than
+        :data:`WIDEST_GAP`.
+    values, slopes : ndarray, shape (P, M + 1) and (P, M)
+        Weights of the start and the stages in u, and of the stages in u', of the polynomials there.
     """
 
     eigen: Basis
@@ -153,6 +174,9 @@ class Coefficients(NamedTuple):
     at_start: Vector
     middle: Vector
     to_middle: Vector
+    places: Vector
+    values: Vector
+    slopes: Vector
 
 
 @functools.lru_cache(maxsize=32)
@@ -160,12 +184,19 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
     halves, weights = np.polynomial.legendre.leggauss(len(nodes))
     points = tuple((0.25 + 0.25 * halves).tolist())
+    known = (0.0, *sorted(nodes))
+    gaps = [np.linspace(a, b, int(np.ceil((b - a) / WIDEST_GAP)) + 1)[1:-1] for a, b in pairwise(known)]
+    places = np.concatenate(gaps)
+    between = tuple(places.tolist())
     return Coefficients(
         eigenbasis(A),
         np.asarray(np.linalg.inv(A), dtype=np.float64),
         np.ascontiguousarray(interpolation_matrix(nodes, (0.0,))[0]),
         np.ascontiguousarray(interpolation_matrix(nodes, (0.5,))[0]),
         0.25 * weights @ interpolation_matrix(nodes, points),
+        places,
+        np.ascontiguousarray(interpolation_matrix((0.0, *nodes), between)),
+        np.ascontiguousarray(interpolation_matrix(nodes, between)),
     )
 
 
@@ -181,6 +212,8 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     if status == SOLVED and not w.residual_is_small(t0, h):
         w.numbers.eta = 1.0
         return UNRESOLVED
+    if status == SOLVED:
+        w.numbers.end_error = w.end_error(t0, h)
     return status
 
 
@@ -288,6 +321,27 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     return x.error
 
 
+def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
+    """Largest weighted norm of the error of a solved step that F shows at places between its nodes."""
+    largest = 0.0
+    for k in range(places):
+        if not w.residual_between(k, t0, h):
+            return np.inf
+        largest = max(largest, w.filtered())
+    return largest
+
+
+def renew(w: Any, t0: Any, h: Any) -> Any:
+    """Evaluate and factorise the Jacobian at stages that were solved without it; False where that fails."""
+    x = w.numbers
+    w.keep_iterate()
+    x.at, x.eta, x.rate, x.linearized = t0, 1.0, 0.0, 0.0
+    if not w.linearize_step(t0, h):
+        return False
+    x.linearized = h * x.gamma
+    return w.factorize(h)
+
+
 def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
@@ -338,6 +392,7 @@ class Simultaneous:
         self.to, self.back = basis.eigen.to, basis.eigen.back
         self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle
         self.inverse = basis.inverse
+        self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
         n, m = problem.n, len(c)
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
@@ -348,6 +403,10 @@ class Simultaneous:
         self._row_factor = 0.0
         self.weights = np.ones(n)
         self._multipliers = multipliers(self.problem)
+        # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
+        index = np.array(problem.variable_index)
+        self.checked = np.where((index < 2) & (index.max(initial=0) < 3), 1.0, 0.0)
+        self._changed = np.zeros(n), np.zeros(n)
         self.times = np.empty(m)
         self.numbers: Any = StepNumbers()
         self.numbers.gamma = self.real
@@ -449,6 +508,51 @@ class Simultaneous:
         """See :func:`estimate`."""
         error: float = estimate(self, t0, h, first, again)
         return error
+
+    def defect(self, t0: float, h: float) -> float:
+        """See :func:`defect`."""
+        return float(defect(self, t0, h, len(self.places)))
+
+    def residual_between(self, k: int, t0: float, h: float) -> bool:
+        """Set the error to h gamma F at a place between the nodes; False where it is not finite."""
+        u = self.value_between[k, 0] * self.u0 + self.value_between[k, 1:] @ self.u
+        at = attach(u, self.problem.n_diff), attach(self.slope_between[k] @ self.du, self.problem.n_diff)
+        try:
+            value = self._everywhere(lambda: self.problem.evaluate(*at, t0 + h * float(self.places[k])))
+        except EvaluationError:
+            return False
+        self.error[:] = h * self.real * value
+        return bool(np.isfinite(self.error).all())
+
+    def renew(self, t0: float, h: float) -> bool:
+        """See :func:`renew`."""
+        return bool(renew(self, t0, h))
+
+    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding.
+
+        Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode which
+        no longer conducts, corrections with that one are small however large the error is.
+
+        Parameters
+        ----------
+        t0, h : float
+            Start and size of a step whose stages have been solved.
+        most : float
+            Largest weighted size of the correction that is small.
+        """
+        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
+        counted = self.checked * self.weights
+        try:
+            made = self._everywhere(lambda: operators_at(self.problem, u, du, t, c))
+        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
+            return True
+        with np.errstate(all="ignore"):
+            error = np.abs(c * made.solve(np.array(self.value[-1])))
+            if not (error * counted > most).any():
+                return True
+        noise = rounding_noise(self.problem, u, du, t, c, self._multipliers)
+        return noise is None or not (((error - noise) * counted) > most).any()
 
     def _slope(self, t0: float, h: float) -> float:
         found: float = slope(self, t0, h)
@@ -579,9 +683,25 @@ class Simultaneous:
             step = factor * direction * change
             u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
             at = attach(u, problem.n_diff), attach(du, problem.n_diff)
-            return np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            value = np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            self._changed = step, value - last
+            return value
 
         return is_small(above_noise(left, problem), last, relative, changed)
+
+    def end_error(self, t0: float, h: float) -> float:
+        """See :class:`StepNumbers`.
+
+        The kept Jacobian fits where it explains the change of F by which the residual was judged.
+        """
+        if not self.checked.any():
+            return 0.0
+        step, self.error[:] = self._changed
+        self.filtered()
+        counted = self.checked * step != 0.0
+        with np.errstate(all="ignore"):
+            found = np.abs(h * self.real * self.error[counted] / step[counted] - 1.0)
+        return np.inf if (found > DOUBTED_DEVIATION).any() else 0.0
 
     def at_round_off(self) -> bool:
         """Whether the last correction is as small as rounding lets it be."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
@@ -34,6 +34,9 @@ class TogetherSettings:
     ----------
     repetitions : int
         Repetitions of a step after which all stages are solved with a Jacobian of their own.
+    end_share : float
+        Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to
+        Newton's method: that is at most a hundredth of the tolerance of the user.
     failures : float
         Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
         fewer nodes are tried.
@@ -45,14 +48,19 @@ class TogetherSettings:
         Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
+    largest_defect : float
+        Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
+        which the step is still accepted.
     """
 
     repetitions: int = 3
+    end_share: float = 500.0
     failures: float = 3.0
     recovery: float = 1.0
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
+    largest_defect: float = 100.0
 
 
 SETTINGS = TogetherSettings()
@@ -101,12 +109,20 @@ class StagesTogether:
         Accuracy of a step.
     team : Team, optional
         Threads or ranks that share matrices and stages.
+    wary : bool
+        Whether F is checked between the nodes of every step, and not only of steps that are repeated or
+        longer than the last.
     """
 
     def __init__(
-        self, problem: ProblemDAE, tableau: Tableau, tolerance: Tolerance, team: Team | None = None
+        self,
+        problem: ProblemDAE,
+        tableau: Tableau,
+        tolerance: Tolerance,
+        team: Team | None = None,
+        wary: bool = False,
     ) -> None:
-        self.tableau = tableau
+        self.tableau, self._wary = tableau, wary
         self.stages = stage_solver(problem, tableau.A, tableau.c, team)
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         index = max(problem.variable_index, default=1)
@@ -124,14 +140,14 @@ class StagesTogether:
         first = stages.begin(u0, t0, h)
         stages.weigh(self.weights, h, first)
         status = stages.solve(t0, h)
-        if (
-            status in (DIVERGED, SLOW, UNRESOLVED)
-            and repeated >= SETTINGS.repetitions
-            and self._coupled.solve_step(u0, stages.guess, t0, h)
-        ):
-            status = SOLVED
-            stages.du[:], stages.u[:] = self._coupled.du, self._coupled.u
         numbers = stages.numbers
+        grown = h > getattr(u0.polynomial, "dt", 0.0)
+        most = SETTINGS.end_share * stages.share
+        if status == SOLVED and numbers.end_error > most:
+            if not stages.end_is_solved(t0, h, most):
+                status = self._solve_coupled(u0, stages.du, t0, h, UNRESOLVED)
+        elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= SETTINGS.repetitions:
+            status = self._solve_coupled(u0, stages.guess, t0, h, status)
         error = np.inf
         if status == SOLVED:
             if first:
@@ -143,6 +159,10 @@ class StagesTogether:
                 error = stages.estimate_error(t0, h, first, True)
         if error <= 1.0 and not first:
             self.weights.see(stages.error)
+        if error <= 1.0 and (self._wary or repeated or grown):
+            # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
+            defect = stages.defect(t0, h) / SETTINGS.largest_defect
+            error = error if defect <= 1.0 else defect
         stages.count()
         return Outcome(
             solved=status == SOLVED,
@@ -154,6 +174,14 @@ class StagesTogether:
             worst=int(numbers.worst),
             slack=self._slack,
         )
+
+    def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
+        """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
+        if not self._coupled.solve_step(u0, guess, t0, h):
+            return status
+        self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
+        # The error is estimated by a matrix, and that of iterates which diverged hides any error.
+        return SOLVED if self.stages.renew(t0, h) else status
 
 
 class FewerNodes:
@@ -234,7 +262,7 @@ class FewerNodes:
 
     def _method(self, nodes: int) -> StagesTogether:
         if nodes not in self._methods:
-            self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance)
+            self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance, wary=True)
         return self._methods[nodes]
 
     @property
