@@ -108,6 +108,10 @@ class MisreadError(InputError):
     """Equations that were read from a function differ from it along a run."""
 
 
+class NotReducibleError(InputError):
+    """Equations were reduced by their derivatives, and are seen along a run to have none, or other ones."""
+
+
 class ReferenceRangeError(InputError):
     """A reference solution was asked for outside the range it was computed on.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
 from dae_sdc import InputError
@@ -122,18 +123,50 @@ def test_where_a_structural_reduction_fails_derivatives_along_t_are_taken(trace)
     assert np.max(np.abs(run.u - solution) / (1 + np.abs(solution))) < 1e-6
 
 
-def test_a_failed_run_tells_which_ways_to_reduce_its_index_were_tried():
-    """Rows are mixed by a matrix of the unknowns, and the multiplier lets errors grow."""
+def mixed_by_unknowns(driven: Any) -> Any:
+    """Equations of index 2 in x, y, z with the constraint x y = 1 + driven(t) / 10; unknowns mix the rows."""
 
     def mixed(t: float, u: Any, du: Any) -> Any:
         x, y, z = u
         P = np.array([[1 + 0.3 * np.sin(x), 0.2, 0.1 * y], [0.1 * x, 1.0, 0.3 * z], [0.2, 0.1 * z * x, 1.0]])
-        rows = [du[0] - z - np.cos(t), du[1] + 2.0 * z * y - np.sin(t), x * y - 1.0 - 0.1 * np.sin(t)]
+        rows = [du[0] - z - np.cos(t), du[1] + 2.0 * z * y - np.sin(t), x * y - 1.0 - 0.1 * driven(t)]
         return P @ np.array(rows)
 
+    return mixed
+
+
+def test_a_failed_run_tells_which_ways_to_reduce_its_index_were_tried():
+    """Of an input with noise there are no derivatives by differences."""
+    mixed = mixed_by_unknowns(lambda t: np.sin(t) + 1e-5 * np.modf(1e5 * np.sin(1e4 * t))[0])
     run = ds.solve(mixed, u0=[1.0, 1.0, 0.9], t_end=1.0, rtol=1e-6, trace=False)
     assert not run.success
-    assert "not reduced (by derivatives along t: the equations are not linear)" in run.message
+    assert "not reduced (by derivatives along t: differences do not agree near t=0)" in run.message
+
+
+@pytest.mark.parametrize("sweeper", [None, "radau-iia-5"])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8, 1e-10])
+def test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol(rtol, sweeper):
+    """The constraint and its derivative leave x' = z + cos t, with y and z functions of x and t."""
+
+    def rest(t: float, x: float) -> tuple[float, float]:
+        y = (1.0 + 0.1 * np.sin(t)) / x
+        return y, (0.1 * np.cos(t) - y * np.cos(t) - x * np.sin(t)) / (y - 2.0 * x * y)
+
+    run = ds.solve(
+        mixed_by_unknowns(np.sin), u0=[1.0, 1.0, 0.9], t_end=1.0, rtol=rtol, trace=False, sweeper=sweeper
+    )
+    assert run.success and "index 2 reduced to 1" in run.message
+    x = solve_ivp(
+        lambda t, x: [rest(t, x[0])[1] + np.cos(t)],
+        (0.0, 1.0),
+        [1.0],
+        "DOP853",
+        run.t,
+        rtol=1e-13,
+        atol=1e-14,
+    ).y[0]
+    exact = np.array([(x, *rest(t, x)) for t, x in zip(run.t, x, strict=True)])
+    assert (np.abs(run.u - exact) / (1.0 + np.abs(exact))).max() < 30.0 * rtol
 
 
 def pencil(seed: int) -> tuple[Any, Any]:
@@ -170,3 +203,80 @@ def test_ida_takes_no_linear_equations_whose_index_differences_would_reduce():
     equations, solution = pencil(100)
     with pytest.raises(InputError, match="the error test of 'ida' leaves out unknowns of index 2 and more"):
         ds.solve(equations, u0=solution(0.0), t_end=2.0, rtol=1e-5, sweeper="ida")
+
+
+@pytest.mark.parametrize("seed", range(100, 103))
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9, 1e-10])
+@pytest.mark.parametrize("units", [False, True])
+def test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown(units, rtol, seed):
+    equations, solution = pencil(seed)
+    scale = 10.0 ** np.random.default_rng(seed).integers(-12, 13, 8) if units else np.ones(8)
+
+    def called(t: float, u: Any, du: Any) -> Any:
+        return equations(t, np.asarray(u) / scale, np.asarray(du) / scale)
+
+    run = ds.solve(called, u0=solution(0.0) * scale, t_end=2.0, rtol=rtol, trace=False)
+    assert run.success, run.message
+    exact = np.array([solution(t) for t in run.t])
+    assert (np.abs(run.u / scale - exact) / (1.0 + np.abs(exact))).max() < 30.0 * rtol
+
+
+def driven(position: Any, velocity: Any, force: Any) -> tuple[Any, Any]:
+    """x = position(t), x' = z, v' + v = force(t), w = z + v in other rows and unknowns; values at times."""
+    rng = np.random.default_rng(3)
+    P, Q = (np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(2))
+
+    def equations(t: float, u: Any, du: Any) -> Any:
+        (x, z, v, w), slope = Q.T @ np.asarray(u), Q.T @ np.asarray(du)
+        return P @ np.array([x - position(t), slope[0] - z, slope[2] + v - force(t), w - z - v])
+
+    def solution(times: Any, v: Any) -> Any:
+        z = velocity(times)
+        return np.array([position(times), z, v, z + v]).T @ Q.T
+
+    return equations, solution
+
+
+@pytest.mark.parametrize("rtol", [1e-5, 1e-8])
+@pytest.mark.parametrize("kind", ["kink", "begins at 0", "jump of a force", "root at the end"])
+def test_derivatives_of_inputs_that_are_not_smooth_are_taken_beside_where_they_are_not(kind, rtol):
+    inputs = {
+        "kink": (
+            lambda t: np.sin(t) + 0.5 * np.abs(t - 0.7),
+            lambda t: np.cos(t) + 0.5 * np.where(t > 0.7, 1.0, -1.0),
+            np.cos,
+        ),
+        "begins at 0": (lambda t: np.where(np.asarray(t) < 0.0, 0.0, np.sin(t)), np.cos, np.cos),
+        "jump of a force": (np.sin, np.cos, lambda t: 0.0 if t < 0.7 else 1.0),
+        "root at the end": (
+            lambda t: np.sin(t) + np.sqrt(2.0 - t),
+            lambda t: np.cos(t) - 0.5 / np.sqrt(2.0 - t),
+            np.cos,
+        ),
+    }
+    equations, solution = driven(*inputs[kind])
+    with np.errstate(invalid="ignore"):
+        run = ds.solve(equations, u0=solution(np.zeros(1), np.ones(1))[0], t_end=1.9, rtol=rtol, trace=False)
+    assert run.success and "index 2 reduced to 1" in run.message
+    t = run.t
+    v = 0.5 * (np.cos(t) + np.sin(t) + np.exp(-t))
+    if kind == "jump of a force":
+        v = np.where(t < 0.7, np.exp(-t), 1.0 + (np.exp(-0.7) - 1.0) * np.exp(np.minimum(0.0, 0.7 - t)))
+    exact = solution(t, v)
+    assert (np.abs(run.u - exact) / (1.0 + np.abs(exact))).max() < 30.0 * rtol
+
+
+def test_equations_that_are_linear_near_the_start_alone_are_solved_as_they_are():
+    """A diode's knee is reached late: beyond it, coefficients that were taken at one state are not those."""
+
+    def equations(t: float, u: Any, du: Any) -> Any:
+        x, z, v = u
+        knee = max(0.0, v - 1.5)
+        rows = [x - np.sin(t), du[0] - z, du[2] - 2.0 * z + knee**2]
+        return [rows[0] + rows[1], rows[0] - rows[1] + rows[2], rows[2] + rows[0]]
+
+    run = ds.solve(equations, u0=[0.0, 1.0, 0.0], t_end=2.0, rtol=1e-6, trace=False)
+    assert run.success
+    assert "solved without reduction of the index: the equations are not linear near t=" in run.message
+    reference = ds.solve(equations, u0=[0.0, 1.0, 0.0], t_end=2.0, rtol=1e-9, trace=False, reduce=False)
+    assert np.abs(run.u[-1] - reference.u[-1]).max() < 3e-5

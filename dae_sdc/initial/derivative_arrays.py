@@ -1,16 +1,18 @@
-"""Linear equations that are functions, reduced to index 1 by their derivative arrays in numbers."""
+"""Equations that are functions, reduced to index 1 by their derivative arrays in numbers."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from math import comb, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError
+from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
+from dae_sdc.initial.neighbourhood import Neighbourhood, dense
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,10 @@ class ArrayOptions:
         times as large.
     dependent : float
         Singular value, in units of that error times the largest one, that counts as 0.
+    dependent_by_jacobians : float
+        Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
+    corrections, settled : int, float
+        Largest number of corrections of derivatives of the solution, and the relative one that is none.
     most : int
         Highest index.
     longest_part : float
@@ -39,6 +45,13 @@ class ArrayOptions:
         Ratio of the singular values beside a rank that is certain.
     weakest : float
         Smallest singular value of the chosen equations, relative to the largest, below which others are.
+    shorter, lengths : float, int
+        Factor of the distance of the points where differences with fewer points say something else, and the
+        number of distances that are tried.
+    disagreement : float
+        Part of the tolerance by which differences with fewer points may change the constraints.
+    nonlinear : float
+        Change of an equation, relative to its terms and in units of round-off, that shows it is not linear.
     kept_times : int
         Times at which the reduced equations are kept.
     """
@@ -47,12 +60,19 @@ class ArrayOptions:
     step: float = 0.1
     error: float = 1e-14
     dependent: float = 1e3
+    dependent_by_jacobians: float = 1e-7
+    corrections: int = 20
+    settled: float = 1e-11
     most: int = 6
     longest_part: float = 0.25
     trial_part: float = 0.05
     trials: int = 30
     clear_gap: float = 100.0
     weakest: float = 0.3
+    shorter: float = 0.25
+    lengths: int = 8
+    disagreement: float = 0.1
+    nonlinear: float = 1e4
     kept_times: int = 64
 
 
@@ -60,44 +80,86 @@ ARRAYS = ArrayOptions()
 
 
 class _Linear(NamedTuple):
-    """E u' + A u = f at a time, or a derivative of its coefficients."""
+    """E u' + A u = f at a time, or Taylor coefficients of its coefficients."""
 
     mass: Vector
     stiffness: Vector
     right: Vector
 
 
+class _Array(NamedTuple):
+    """What a derivative array says: combinations that are free of derivatives, and their constraints.
+
+    ``combinations`` times the array is 0; times the derivatives by u it has the orthonormal rows ``rows``.
+    """
+
+    combinations: Vector
+    rows: Vector
+    weakest: float
+
+
 class _Constrained(NamedTuple):
-    """Equations at a time, all constraints C u = c with orthonormal rows of C, and the errors of c and C."""
+    """Equations at a time, all constraints C u = c with orthonormal rows of C, and the errors of c and C.
+
+    ``slopes`` are the derivatives of u along a curve in sizes of unknowns and time, shape (nu, n).
+    """
 
     equations: _Linear
     rows: Vector
     right: Vector
     errors: tuple[float, float]
+    slopes: Vector | None = None
+
+
+class _Stencil(NamedTuple):
+    """Points of differences in units of their distance, and weights of their values in Taylor coefficients.
+
+    ``fewer`` are the weights without the last two points.
+    """
+
+    points: tuple[int, ...]
+    weights: Vector
+    fewer: Vector
+
+    @classmethod
+    def of(cls, first: int, highest: int, pairs: int = ARRAYS.pairs) -> _Stencil:
+        """The stencil from a first point on, for Taylor coefficients up to an order."""
+        points = range(first, first + 2 * pairs + 1)
+        both = []
+        for chosen in (points, points[:-2]):
+            weights = np.zeros((highest + 1, len(points)))
+            for j, here in enumerate(chosen):
+                # Whole numbers, and so exact, where a Vandermonde matrix is not well conditioned.
+                others = [point for point in chosen if point != here]
+                lagrange = np.polynomial.polynomial.polyfromroots(others) / prod(here - k for k in others)
+                weights[:, j] = lagrange[: highest + 1]
+            both.append(weights)
+        return cls(tuple(points), both[0], both[1])
 
 
 class ArrayProblem(ProblemDAE):
-    r"""Linear equations E(t) u' + A(t) u = f(t) with their hidden constraints, as equations of index 1.
+    r"""Equations F(t, u, u') = 0 with their hidden constraints, as equations of index 1.
 
-    The equations and their derivatives up to order :math:`\nu - 1` are linear in u and :math:`z = (u', \dots,
-    u^{(\nu)})`: M z + N u = g. What multiplies M to 0 from the left gives all constraints C u = c. With rows
-    of the equations, combined by a constant matrix Z, that determine the rest of u', the problem is
+    The equations and their derivatives up to order :math:`\nu - 1` are linearised in u and :math:`z = (u',
+    \dots, u^{(\nu)})`: M z + N u = g. What multiplies M to 0 from the left gives all constraints C u = c.
+    With rows of the equations, combined by a constant matrix Z, that determine the rest of u', the problem is
 
     .. math::
-        Z^T (E u' + A u - f) = 0, \qquad (C W^T)^{-1} (C u - c) = 0
+        Z^T F(t, u, u') = 0, \qquad (C W^T)^{-1} (C u - c) = 0
 
     The constant matrix W makes it independent of the basis of the constraints. W and Z are chosen again when
-    a step begins and they have become weak. Derivatives of E, A and f are central differences, for which F is
-    called a little beyond the ends of the interval too.
+    a step begins and they have become weak. Derivatives along t are central differences, for which F is
+    called a little beyond the ends of the interval too; where those with fewer points say something else,
+    their distance is made shorter. All is computed in sizes of the unknowns, the equations and time.
 
     Parameters
     ----------
-    problem : ProblemDAE
-        The equations, linear in u and u'.
+    near : Neighbourhood
+        The equations near a state of the run.
     index : int
         Their differentiation index, at least 2.
-    t0 : float
-        A time of the run.
+    rtol : float
+        Relative tolerance of the run.
 
     Raises
     ------
@@ -106,10 +168,11 @@ class ArrayProblem(ProblemDAE):
 
     References
     ----------
-    P. Kunkel, V. Mehrmann, Differential-Algebraic Equations, EMS (2006), chapter 3.
+    P. Kunkel, V. Mehrmann, Differential-Algebraic Equations, EMS (2006), chapters 3 and 4.
     """
 
-    def __init__(self, problem: ProblemDAE, index: int, t0: float) -> None:
+    def __init__(self, near: Neighbourhood, index: int, rtol: float) -> None:
+        problem = near.problem
         super().__init__(problem.n, 0, problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
         if index > ARRAYS.most:
             raise InputError(f"differences give {ARRAYS.most - 1} derivatives; index {index} needs more")
@@ -120,31 +183,56 @@ class ArrayProblem(ProblemDAE):
             problem.interval,
             problem.dt,
         )
-        self._rank: int | None = None
-        self._known: OrderedDict[float, _Constrained] = OrderedDict()
+        if problem.given_nominal is not None:
+            self.nominal = problem.given_nominal
+        self._near, self._rows, self._rank = near, np.ones(self.n), -1
+        self._known: OrderedDict[Any, _Constrained] = OrderedDict()
         self._accuracy = ARRAYS.error * ARRAYS.step ** (1 - self._order)
-        self._step = ARRAYS.step * self._time(t0)
-        found = self._at(t0)
+        self._allowed = ARRAYS.disagreement * rtol
+        central, before, after = (
+            _Stencil.of(first, self._order) for first in (-ARRAYS.pairs, -2 * ARRAYS.pairs, 0)
+        )
+        self._stencils = (central, before, after), (central, after, before)
+        self._begin(near)
+        found = self._at(near.t, near.u)
         self.equation_names = tuple(
             f"equation {i} of index 1" if i < self.n - len(found.rows) else f"constraint {i}"
             for i in range(self.n)
         )
         self._choose(found)
 
+    def _begin(self, near: Neighbourhood) -> None:
+        """Find sizes of the equations and the time over which coefficients change little."""
+        self._probe = near.point(1)[0] / near.sizes, near.point(0)[1] * near.time / near.sizes
+        self._last: _Linear | None = None
+        self._array_of: tuple[Vector, float, _Array] | None = None
+        start = self._coefficients(near.t)
+        self._rows = _sizes_of_rows(start.mass, start.stiffness)
+        self._last = None
+        self._step = ARRAYS.step * self._time(near.t)
+
+    def _value(self, u: Vector, du: Vector, t: float) -> Vector:
+        """F at a state and a rate in their sizes, in sizes of the equations."""
+        near, first = self._near, self.original.n_diff
+        state, slope = attach(near.sizes * u, first), attach(near.sizes / near.time * du, first)
+        values: Vector = self.original.evaluate(state, slope, t) / self._rows
+        if not np.isfinite(values).all():
+            raise EvaluationError(f"the equations are not defined at t={t:.6g}; end the run before it")
+        return values
+
     def _coefficients(self, t: float) -> _Linear:
-        """E, A and f, exact but for rounding as F is linear."""
-        n, problem = self.n, self.original
-
-        def value(u: Vector, du: Vector) -> Vector:
-            values = np.array(problem.evaluate(attach(u, problem.n_diff), attach(du, problem.n_diff), t))
-            if not np.isfinite(values).all():
-                raise EvaluationError(f"the equations are not defined at t={t:.6g}; end the run before it")
-            return values
-
-        nothing, units = np.zeros(n), np.eye(n)
-        base = value(nothing, nothing)
-        mass = np.array([value(nothing, unit) - base for unit in units]).T
-        stiffness = np.array([value(unit, nothing) - base for unit in units]).T
+        """E, A and f, exact but for rounding as F is linear; E and A of before where they are the same."""
+        nothing, units, last = np.zeros(self.n), np.eye(self.n), self._last
+        base = self._value(nothing, nothing, t)
+        if last is not None:
+            state, slope = self._probe
+            terms = np.abs(last.mass) @ np.abs(slope) + np.abs(last.stiffness) @ np.abs(state) + np.abs(base)
+            change = self._value(state, slope, t) - base - last.mass @ slope - last.stiffness @ state
+            if (np.abs(change) <= ARRAYS.error * terms).all():
+                return last._replace(right=-base)
+        mass = np.array([self._value(nothing, unit, t) - base for unit in units]).T
+        stiffness = np.array([self._value(unit, nothing, t) - base for unit in units]).T
+        self.__dict__["_last"] = _Linear(mass, stiffness, -base)
         return _Linear(mass, stiffness, -base)
 
     def _time(self, t0: float) -> float:
@@ -154,7 +242,7 @@ class ArrayProblem(ProblemDAE):
             trial, least = ARRAYS.trial_part * time, time
             before, here, after = (self._coefficients(t0 + k * trial) for k in (-1, 0, 1))
             for a, b, c in zip(before, here, after, strict=True):
-                size = max(np.abs(a).max(), np.abs(b).max(), np.abs(c).max())
+                size = max(1.0, np.abs(a).max(), np.abs(b).max(), np.abs(c).max())
                 bend, slope = np.abs(a - 2.0 * b + c).max() / trial**2, np.abs(c - a).max() / (2.0 * trial)
                 fastest = max(bend * size, slope**2)
                 if fastest > 0.0:
@@ -164,60 +252,120 @@ class ArrayProblem(ProblemDAE):
             time = least
         return time
 
-    def _at(self, t: float) -> _Constrained:
-        """All constraints at a time, and the equations."""
-        known = self._known.get(t)
-        if known is not None:
-            return known
+    def _at(self, t: float, u: Vector) -> _Constrained:
+        """All constraints at a time and a state, and the equations; coefficients depend on time alone."""
+        key = self._key(t, u)
+        if key in self._known:
+            return self._known[key]
+        step, bound, reason = self._step, self._allowed, ""
+        # What comes before the start is no part of the run, and a value at a kink is that before it.
+        stencils = self._stencils[t <= self._near.t]
+        for number in range(ARRAYS.lengths):
+            for stencil in stencils:
+                try:
+                    found, doubt = self._constrained(t, u, step, stencil)
+                except EvaluationError as error:
+                    reason = str(error)
+                    continue
+                if not number:
+                    bound = max(self._allowed, sum(found.errors))
+                if doubt <= bound * max(1.0, float(np.abs(found.right).max(initial=0.0))):
+                    self._known[key] = found
+                    if len(self._known) > ARRAYS.kept_times:
+                        self._known.popitem(last=False)
+                    return found
+            step, bound = step * ARRAYS.shorter, self._allowed
+        if reason:
+            raise EvaluationError(f"{reason} near t={t:.6g}")
+        raise self._refusal(f"differences do not agree near t={t:.6g}")
+
+    def _key(self, t: float, u: Vector) -> Any:
+        return t
+
+    def _refusal(self, reason: str) -> DAEError:
+        """What is raised where there are no derivatives."""
+        return NotReducibleError(reason)
+
+    def _constrained(self, t: float, u: Vector, step: float, stencil: _Stencil) -> tuple[_Constrained, float]:
+        """All constraints by differences with a step, and what fewer points change of them."""
+        samples = [self._coefficients(t + k * step) for k in stencil.points]
+        stacks = [np.array(part) for part in zip(*samples, strict=True)]
+        terms = _Linear(*(np.tensordot(stencil.weights, stack, 1) for stack in stacks))
+        doubts = _Linear(*(np.tensordot(stencil.weights - stencil.fewer, stack, 1) for stack in stacks))
+        equations = samples[stencil.points.index(0)]
+        if all(sample.mass is equations.mass for sample in samples):
+            known = self._array_of
+            if known is None or known[0] is not equations.mass or known[1] != step:
+                for part in (*terms[:2], *doubts[:2]):
+                    part[1:] = 0.0
+                rounding = ARRAYS.dependent * ARRAYS.error
+                left = self._ranked(self._block(terms.mass, terms.stiffness, step), rounding)[0]
+                known = equations.mass, step, self._array(left, terms.stiffness, rounding)
+                self.__dict__["_array_of"] = known
+            array, doubt = known[2], np.zeros(1)
+        else:
+            left = self._ranked(self._block(terms.mass, terms.stiffness, step), self._dependent)[0]
+            array = self._array(left, terms.stiffness, self._dependent)
+            powers = np.repeat(ARRAYS.step ** np.arange(1.0, self._order + 2.0), self.n)
+            of_mass = array.combinations.T @ self._block(doubts.mass, doubts.stiffness, step)
+            of_state = array.combinations.T @ doubts.stiffness.reshape(-1, self.n)
+            doubt = np.abs(of_mass) @ powers + np.abs(of_state).sum(axis=1)
+        right = array.combinations.T @ terms.right.reshape(-1)
+        doubt = doubt + np.abs(array.combinations.T @ doubts.right.reshape(-1))
+        error = self._error(array, stencil)
+        errors = error * float(np.abs(terms.right).max()), error * float(np.abs(terms.stiffness).max())
+        return _Constrained(equations, array.rows, right, errors), float(doubt.max(initial=0.0))
+
+    @staticmethod
+    def _error(array: _Array, stencil: _Stencil) -> float:
+        """Error of the constraints by differences, relative to the terms of the equations."""
+        return ARRAYS.error / array.weakest * float(np.abs(stencil.weights).sum(axis=1).max())
+
+    def _block(self, mass: Vector, stiffness: Vector, step: float) -> Vector:
+        """The derivative array of Taylor coefficients in units of a step, for those of u' times the step."""
         n, most = self.n, self._order
-        points = np.arange(-ARRAYS.pairs, ARRAYS.pairs + 1)
-        samples = [self._coefficients(t + k * self._step) for k in points.tolist()]
-        taylor = np.linalg.inv(np.polynomial.polynomial.polyvander(points, len(points) - 1))[: most + 1]
-        terms = _Linear(*(np.tensordot(taylor, np.array(part), 1) for part in zip(*samples, strict=True)))
-        # Taylor coefficients in units of the step: row k is that of F, column l that of u' in powers of s.
-        array = np.zeros((most + 1, n, most + 1, n))
+        block = np.zeros((most + 1, n, most + 1, n))
         for k in range(most + 1):
             for power in range(k + 1):
-                array[k, :, power] = terms.mass[k - power] / self._step
+                block[k, :, power] = mass[k - power] * (self._near.time / step)
                 if power < k:
-                    array[k, :, power] += terms.stiffness[k - power - 1] / (power + 1)
-        size = (most + 1) * n
-        left, values, _ = np.linalg.svd(array.reshape(size, size))
-        if self._rank is None:
-            self._rank = int((values > ARRAYS.dependent * self._accuracy * values[0]).sum())
+                    block[k, :, power] += stiffness[k - power - 1] / (power + 1)
+        return block.reshape((most + 1) * n, (most + 1) * n)
+
+    def _ranked(self, block: Vector, dependent: float) -> tuple[Vector, Vector, Vector]:
+        """Singular vectors and values of the derivative array; raises EvaluationError for another rank."""
+        left, values, right = np.linalg.svd(block)
+        if self._rank < 0:
+            self.__dict__["_rank"] = int((values > dependent * values[0]).sum())
         following = values[self._rank : self._rank + 1].sum()
         if not values[self._rank - 1] > ARRAYS.clear_gap * following:
-            raise EvaluationError(f"the rank of the derivative array is not certain at t={t:.6g}")
+            raise EvaluationError("the rank of the derivative array is not certain")
+        return left, values, right
+
+    def _array(self, left: Vector, stiffness: Vector, dependent: float) -> _Array:
+        """What the derivative array says, by its singular vectors from the left."""
         null = left[:, self._rank :]
-        rows = null.T @ terms.stiffness.reshape(size, n)
-        right = null.T @ terms.right.reshape(size)
-        basis, sizes, turn = np.linalg.svd(rows, full_matrices=False)
-        if (
-            not np.isfinite(sizes).all()
-            or not len(sizes)
-            or sizes[-1] <= ARRAYS.dependent * self._accuracy * sizes[0]
-        ):
-            raise EvaluationError(f"the hidden constraints of the equations are not found at t={t:.6g}")
-        error = ARRAYS.error / float(sizes[-1]) * float(np.abs(taylor).sum(axis=1).max())
-        largest = float(np.abs(terms.right).max()), float(np.abs(terms.stiffness).max())
-        errors = error * largest[0], error * largest[1]
-        found = _Constrained(samples[ARRAYS.pairs], turn, (basis.T @ right) / sizes, errors)
-        self._known[t] = found
-        if len(self._known) > ARRAYS.kept_times:
-            self._known.popitem(last=False)
-        return found
+        basis, sizes, turn = np.linalg.svd(null.T @ stiffness.reshape(-1, self.n), full_matrices=False)
+        if not np.isfinite(sizes).all() or not len(sizes) or sizes[-1] <= dependent * sizes[0]:
+            raise EvaluationError("the hidden constraints of the equations are not found")
+        return _Array(null @ (basis / sizes), turn, float(sizes[-1]))
+
+    @property
+    def _dependent(self) -> float:
+        """Singular value, relative to the largest, that counts as 0."""
+        return ARRAYS.dependent * self._accuracy
 
     def _choose(self, found: _Constrained) -> None:
         """Take the constraints and the strongest equations of a time for W and Z."""
         free = np.linalg.svd(found.rows)[2][len(found.rows) :]
         left, values, _ = np.linalg.svd(found.equations.mass @ free.T, full_matrices=False)
-        if values.size and values[-1] <= ARRAYS.dependent * self._accuracy * values[0]:
+        if values.size and values[-1] <= self._dependent * values[0]:
             raise InputError("the equations do not determine the derivatives of what no constraint does")
         self.__dict__["_frame"] = found.rows, left
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose other constraints and equations where those of before have become weak."""
-        found = self._at(t)
+        found = self._at(t, np.asarray(u))
         frame, left = self._frame
         free = np.linalg.svd(found.rows)[2][len(found.rows) :]
         for matrix in (found.rows @ frame.T, left.T @ found.equations.mass @ free.T):
@@ -228,24 +376,39 @@ class ArrayProblem(ProblemDAE):
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The chosen equations, and all constraints."""
-        found = self._at(t)
-        frame, left = self._frame
-        mass, stiffness, right = found.equations
-        motion = left.T @ (mass @ np.asarray(du) + stiffness @ np.asarray(u) - right)
-        bound = np.linalg.solve(found.rows @ frame.T, found.rows @ np.asarray(u) - found.right)
-        return np.concatenate([motion, bound])
+        near, (frame, left) = self._near, self._frame
+        state, slope = np.asarray(u) / near.sizes, np.asarray(du) * near.time / near.sizes
+        found = self._at(t, np.asarray(u))
+        value = self._checked(found.equations, state, slope, t)
+        bound = np.linalg.solve(found.rows @ frame.T, found.rows @ state - found.right)
+        return np.concatenate([left.T @ value, bound])
+
+    def _checked(self, equations: _Linear, u: Vector, du: Vector, t: float) -> Vector:
+        """F at a state and a rate; raises NotReducibleError where that is not E u' + A u - f."""
+        mass, stiffness, right = equations
+        value = self._value(u, du, t)
+        terms = np.abs(mass) @ np.abs(du) + np.abs(stiffness) @ np.abs(u) + np.abs(right)
+        change = np.abs(value - (mass @ du + stiffness @ u - right))
+        if (change > ARRAYS.nonlinear * self.original.round_off * terms).any():
+            raise NotReducibleError(f"the equations are not linear near t={t:.6g}")
+        return value
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """dF/du' + c dF/du."""
-        found = self._at(t)
-        frame, left = self._frame
-        motion = left.T @ (found.equations.mass + c * found.equations.stiffness)
-        return np.vstack([motion, c * np.linalg.solve(found.rows @ frame.T, found.rows)])
+        near, (frame, left) = self._near, self._frame
+        found = self._at(t, np.asarray(u))
+        state, slope = np.asarray(u) / near.sizes, np.asarray(du) * near.time / near.sizes
+        mass, stiffness = self._halves(found.equations, state, slope, t)
+        motion = left.T @ (near.time * mass + c * stiffness)
+        return np.vstack([motion, c * np.linalg.solve(found.rows @ frame.T, found.rows)]) / near.sizes
+
+    def _halves(self, equations: _Linear, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
+        return equations.mass, equations.stiffness
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What errors of differences may leave of every equation, shape (n,)."""
-        found = self._at(t)
-        error = found.errors[0] + found.errors[1] * float(np.abs(np.asarray(u)).max())
+        found = self._at(t, np.asarray(u))
+        error = found.errors[0] + found.errors[1] * float(np.abs(np.asarray(u) / self._near.sizes).max())
         return np.where(np.arange(self.n) < self.n - len(found.rows), 0.0, error)
 
     def u_exact(self, t: float) -> Any:
@@ -255,3 +418,143 @@ class ArrayProblem(ProblemDAE):
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times at which steps must end."""
         return tuple(self.original.breakpoints(t0, t_end))
+
+
+class CurveArrayProblem(ArrayProblem):
+    r"""Equations that are not linear, with their hidden constraints, as equations of index 1.
+
+    The derivative array is taken along the polynomial through u with the derivatives z that satisfy it best,
+    which Gauss-Newton's method finds for every u: with M = U S V' of constant rank and R(t, u, z) the
+    equations and their derivatives, U_1' R = 0 determines z, and U_2' R = 0 are all constraints of u.
+    """
+
+    def _begin(self, near: Neighbourhood) -> None:
+        self._step = ARRAYS.step * near.time
+        self._inner = {
+            stencil.points: _Stencil.of(stencil.points[0] // 2, self._order, ARRAYS.pairs // 2)
+            for stencil in self._stencils[0]
+        }
+        self._slopes, self._slopes_at = np.zeros((self._order + 1, self.n)), near.t
+        self._rows = _sizes_of_rows(*near.halves(near.t, near.u, np.zeros(self.n)))
+        # Ranks belong to points where F = 0, and where its derivatives are.
+        for order in range(self._order + 1):
+            self._find_slopes(near.t, near.u / near.sizes, self._stencils[1][0], order)
+
+    def _find_slopes(self, t: float, u: Vector, stencil: _Stencil, order: int) -> None:
+        """Derivatives for which F and its derivatives up to an order vanish, as well as they can."""
+        count = (order + 1) * self.n
+        scale = ((self._step / self._near.time) ** np.arange(1, self._order + 2))[:, None]
+        for _ in range(ARRAYS.corrections):
+            z = self._slopes * scale
+            mass, stiffness = self._matrices(t, u, z, self._step, self._inner[stencil.points])
+            block = self._block(mass, stiffness, self._step)[:count, :count]
+            left = self._residual(t, u, z, self._step, stencil)[0].reshape(-1)[:count]
+            change = np.linalg.lstsq(block, left, rcond=self._dependent)[0]
+            z.reshape(-1)[:count] -= change
+            self._slopes = z / scale
+            if np.abs(change).max() <= ARRAYS.settled * max(1.0, np.abs(z).max()):
+                return
+
+    def _expected(self, t: float) -> Vector:
+        """Derivatives at a time by those at the begin of the step."""
+        past, powers = (t - self._slopes_at) / self._near.time, np.arange(self._order + 1)
+        shift = np.array([[comb(m, k) * past ** (m - k) if m >= k else 0.0 for m in powers] for k in powers])
+        expected: Vector = shift @ self._slopes
+        return expected
+
+    def _curve(self, u: Vector, z: Vector, points: tuple[int, ...]) -> tuple[Vector, Vector]:
+        """u and step times u' on the polynomial, shape (K, n) each."""
+        powers = np.arange(self._order + 1)
+        at = np.array(points, dtype=np.float64)[:, None]
+        return u + (at ** (powers + 1) / (powers + 1)) @ z, at**powers @ z
+
+    def _residual(
+        self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+    ) -> tuple[Vector, Vector]:
+        """Taylor coefficients of F along the curve, and what fewer points change of them."""
+        states, changes = self._curve(u, z, stencil.points)
+        rates = changes * (self._near.time / step)
+        values = np.array(
+            [
+                self._value(u_at, du_at, t + k * step)
+                for u_at, du_at, k in zip(states, rates, stencil.points, strict=True)
+            ]
+        )
+        return stencil.weights @ values, (stencil.weights - stencil.fewer) @ values
+
+    def _matrices(
+        self, t: float, u: Vector, z: Vector, step: float, stencil: _Stencil
+    ) -> tuple[Vector, Vector]:
+        """Taylor coefficients of both parts of the Jacobian along the curve."""
+        states, changes = self._curve(u, z, stencil.points)
+        rates = changes * (self._near.time / step)
+        halves = [
+            self._scaled_halves(u_at, du_at, t + k * step)
+            for u_at, du_at, k in zip(states, rates, stencil.points, strict=True)
+        ]
+        mass, stiffness = (
+            np.tensordot(stencil.weights, np.array(half), 1) for half in zip(*halves, strict=True)
+        )
+        return mass, stiffness
+
+    def _scaled_halves(self, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
+        near = self._near
+        mass, stiffness = near.halves(t, near.sizes * u, near.sizes / near.time * du)
+        return dense(mass) / self._rows[:, None], dense(stiffness) / self._rows[:, None]
+
+    def _constrained(self, t: float, u: Vector, step: float, stencil: _Stencil) -> tuple[_Constrained, float]:
+        near = self._near
+        state = u / near.sizes
+        scale = ((step / near.time) ** np.arange(1, self._order + 2))[:, None]
+        z, before = self._expected(t) * scale, np.inf
+        mass, stiffness = self._matrices(t, state, z, step, self._inner[stencil.points])
+        left, values, right = self._ranked(self._block(mass, stiffness, step), self._dependent)
+        back = (right[: self._rank].T / values[: self._rank]) @ left[:, : self._rank].T
+        for _ in range(ARRAYS.corrections):
+            terms, doubts = self._residual(t, state, z, step, stencil)
+            change = (back @ terms.reshape(-1)).reshape(z.shape)
+            z = z - change
+            size = float(np.abs(change).max())
+            if size <= ARRAYS.settled * max(1.0, float(np.abs(z).max())):
+                break
+            if not size < before:
+                raise EvaluationError("the derivatives of the solution are not found")
+            before = size
+        else:
+            raise EvaluationError("the derivatives of the solution are not found")
+        array = self._array(left, stiffness, self._dependent)
+        remains = array.combinations.T @ terms.reshape(-1)
+        doubt = np.abs(array.combinations.T @ doubts.reshape(-1)).max(initial=0.0)
+        found = _Linear(mass[0], stiffness[0], np.zeros(0))
+        errors = self._error(array, stencil), 0.0
+        right_side = array.rows @ state - remains
+        return _Constrained(found, array.rows, right_side, errors, z / scale), float(doubt)
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Begin at the derivatives of the solution at a state, see :meth:`ArrayProblem.start_step`."""
+        # Of what the equations leave free, all evaluations in a step must take the same.
+        self.__dict__.update(_slopes=self._at(t, np.asarray(u)).slopes, _slopes_at=t)
+        self._known.clear()
+        super().start_step(u, t)
+
+    def _key(self, t: float, u: Vector) -> Any:
+        return t, u.tobytes()
+
+    def _refusal(self, reason: str) -> DAEError:
+        return EvaluationError(reason)
+
+    @property
+    def _dependent(self) -> float:
+        return ARRAYS.dependent_by_jacobians
+
+    def _checked(self, equations: _Linear, u: Vector, du: Vector, t: float) -> Vector:
+        return self._value(u, du, t)
+
+    def _halves(self, equations: _Linear, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
+        return self._scaled_halves(u, du, t)
+
+
+def _sizes_of_rows(mass: Vector, stiffness: Vector) -> Vector:
+    """Largest entry of each equation, 1 where all are 0."""
+    sizes = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=1)
+    return np.where(sizes > 0.0, sizes, 1.0)

@@ -125,7 +125,7 @@ def _of_varying(near: Neighbourhood, alike: FoundIndex | None) -> FoundIndex | N
         before = alike.index > 0 and _known_rates(near, near.t, alike.index - 1).all()
         if not before and _known_rates(near, near.t, alike.index).all():
             return alike
-    return _by_arrays(near) if _is_linear(near) else None
+    return _by_arrays(near) if is_linear(near) else None
 
 
 def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | None:
@@ -146,12 +146,8 @@ def _lowered(near: Neighbourhood, by_offsets: FoundIndex) -> FoundIndex:
     return other if _known_rates(near, near.t, other.index).all() else by_offsets
 
 
-def is_linear(problem: ProblemDAE, t: float, u: Vector) -> bool:
+def is_linear(near: Neighbourhood) -> bool:
     """Whether equations are linear in u and u', by Jacobians near a state at one time."""
-    return _is_linear(Neighbourhood(problem, t, u))
-
-
-def _is_linear(near: Neighbourhood) -> bool:
     pencils = [_pencil(near, number, at_start=True) for number in range(SEARCH.points)]
     return all(_are_close(pencils[0], other) for other in pencils[1:])
 

@@ -18,6 +18,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
+from dae_sdc.run.adaptive import DEFAULT_RTOL
 from dae_sdc.run.description import SolveOptions, defined_in, make_problem, named
 from dae_sdc.run.models import calculated, is_file, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
@@ -213,13 +214,14 @@ def _of_function(options: SolveOptions) -> Prepared:
     as_it_was = not searched and reading.model is None
     if searched:
         reading = with_index(reading, near, options.t0)
-    to_tolerance = options.dt is None
+    rtol = DEFAULT_RTOL if options.rtol is None else require_number("rtol", options.rtol)
+    rtol_or_fixed = rtol if options.dt is None else None
     # Where linear equations turn, all pivots of a separation may pass 0.
     arrays_first = not reading.proved or reading.turns or problem.index == HIGHEST_INDEX
     # IDA takes steps of order 1 where derivatives of F along t are differences.
     by_arrays = options.reduce is None and options.sweeper not in SOLVERS
     if by_arrays and arrays_first:
-        reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
+        reading = reduced_by_arrays(reading, near, (options.t0, options.t_end), rtol_or_fixed)
     if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
@@ -228,7 +230,7 @@ def _of_function(options: SolveOptions) -> Prepared:
         except _NotReducedError as error:
             reading = reading.without_way(f"by its structure: {error}")
         if by_arrays and not arrays_first:
-            reading = reduced_by_arrays(reading, near, options.t0, to_tolerance)
+            reading = reduced_by_arrays(reading, near, (options.t0, options.t_end), rtol_or_fixed)
     start = start_of(Equations(problem, reading.model), options, reading.systems)
     if not as_it_was or reading.remark:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)

@@ -24,7 +24,7 @@ from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
-from dae_sdc.errors import InputError, MisreadError, TimeLimitError, require_number
+from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError, require_number
 from dae_sdc.launch import launched
 from dae_sdc.options import (
     ConsistentStart,
@@ -114,14 +114,24 @@ def solve(given: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
+    return _with_other_ways(given)
+
+
+def _with_other_ways(given: SolveOptions) -> Solution:
+    """The solution; in another way where a run shows that its equations were read or reduced wrongly."""
     try:
         return _solved(given)
     except MisreadError as error:
         if given.trace is not None:
             raise
-        solution = _solved(replace(given, trace=False))
-        said = f"solved with the function called: {str(error).partition(';')[0]}"
-        return replace(solution, message="; ".join(filter(None, (solution.message, said))))
+        other, how, why = replace(given, trace=False), "with the function called", str(error)
+    except NotReducibleError as error:
+        if given.reduce is not None:
+            raise
+        other, how, why = replace(given, reduce=False), "without reduction of the index", str(error)
+    solution = _with_other_ways(other)
+    said = f"solved {how}: {why.partition(';')[0]}"
+    return replace(solution, message="; ".join(filter(None, (solution.message, said))))
 
 
 def _solved(given: SolveOptions) -> Solution:

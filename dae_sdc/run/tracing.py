@@ -362,12 +362,14 @@ def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> 
 
 
 @under_way("hidden constraints were found from derivatives by differences", ", or give reduce=False")
-def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance: bool) -> Reading:
+def reduced_by_arrays(
+    reading: Reading, u0: Any, interval: tuple[float | None, float | None], rtol: float | None
+) -> Reading:
     """Linear equations of a function with their hidden constraints, from derivatives by differences.
 
     In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
-    are let go; index 2 only of equations that were read and do not jump, whose structure does not tell the
-    hidden constraints that results are corrected by: differences across a kink are no derivatives.
+    are let go; index 2 only of equations whose structure does not tell the hidden constraints that results
+    are corrected by, and not where jumps were read.
 
     Parameters
     ----------
@@ -375,33 +377,41 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
         The problem.
     u0 : array_like or None
         Start; that of the problem if None.
-    t0 : float or None
-        Its time; that of the problem if None.
-    to_tolerance : bool
-        Whether the run is to a tolerance.
+    interval : tuple of (float or None)
+        The interval of the run; None for a bound of the problem.
+    rtol : float or None
+        Relative tolerance of the run; None for fixed steps.
 
     Returns
     -------
     Reading
         What was given, where this need not or cannot be done.
     """
-    from dae_sdc.initial.derivative_arrays import ArrayProblem
+    from dae_sdc.initial.derivative_arrays import ArrayProblem, CurveArrayProblem
     from dae_sdc.initial.index import is_linear
+    from dae_sdc.initial.neighbourhood import USUAL_TOLERANCE, Neighbourhood
 
     problem, index = reading.problem, reading.problem.index
-    time = problem.interval[0] if t0 is None else t0
+    time, end = (
+        own if bound is None else bound for bound, own in zip(interval, problem.interval, strict=True)
+    )
     known = reading.model is not None or (is_of_user(problem) and not _decides(problem))
     form = getattr(problem, "form", None)
-    smooth = form is not None and form.jumps is None
+    smooth = form is None or form.jumps is None
     least = 2 if smooth and not reading.proved else HIGHEST_INDEX
-    let_go = to_tolerance and index is not None and index >= least
+    let_go = rtol is not None and index is not None and index >= least
     if index is None or not known or not (reading.needs_reduction or let_go):
         return reading
     try:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
-        if not is_linear(problem, time, start):
-            return reading.without_way("by derivatives along t: the equations are not linear")
-        made = ArrayProblem(problem, index, time)
+        if end > time:  # refused when the run begins
+            problem = copy.copy(problem)
+            problem.interval = time, end
+        near = Neighbourhood(problem, time, start)
+        linear = is_linear(near)
+        if not linear and not reading.needs_reduction:
+            return reading
+        made = (ArrayProblem if linear else CurveArrayProblem)(near, index, rtol or USUAL_TOLERANCE)
     except DAEError as error:
         return reading.without_way(f"by derivatives along t: {error}")
     said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
