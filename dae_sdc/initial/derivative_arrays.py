@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import power_of_two
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError
+from dae_sdc.initial.neighbourhood import Neighbourhood
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ class ArrayProblem(ProblemDAE):
         Their differentiation index, at least 2.
     t0 : float
         A time of the run.
+    u0 : ndarray, shape (n,)
+        A state, which need not be consistent: the sizes of unknowns and time, in which all matrices are, are
+        those near it.
 
     Raises
     ------
@@ -109,7 +114,7 @@ class ArrayProblem(ProblemDAE):
     P. Kunkel, V. Mehrmann, Differential-Algebraic Equations, EMS (2006), chapter 3.
     """
 
-    def __init__(self, problem: ProblemDAE, index: int, t0: float) -> None:
+    def __init__(self, problem: ProblemDAE, index: int, t0: float, u0: Vector) -> None:
         super().__init__(problem.n, 0, problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
         if index > ARRAYS.most:
             raise InputError(f"differences give {ARRAYS.most - 1} derivatives; index {index} needs more")
@@ -122,6 +127,11 @@ class ArrayProblem(ProblemDAE):
         )
         self._rank: int | None = None
         self._known: OrderedDict[float, _Constrained] = OrderedDict()
+        near = Neighbourhood(problem, t0, u0)
+        self._sizes, self._rows = power_of_two(near.sizes), np.ones(self.n)
+        self._unit = float(power_of_two(np.array(near.time)))
+        first = self._coefficients(t0)
+        self._rows = power_of_two(np.abs([first.mass, first.stiffness]).max(axis=(0, 2)))
         self._accuracy = ARRAYS.error * ARRAYS.step ** (1 - self._order)
         self._step = ARRAYS.step * self._time(t0)
         found = self._at(t0)
@@ -132,18 +142,18 @@ class ArrayProblem(ProblemDAE):
         self._choose(found)
 
     def _coefficients(self, t: float) -> _Linear:
-        """E, A and f, exact but for rounding as F is linear."""
+        """E, A and f in sizes of unknowns, equations and time, exact but for rounding as F is linear."""
         n, problem = self.n, self.original
 
         def value(u: Vector, du: Vector) -> Vector:
             values = np.array(problem.evaluate(attach(u, problem.n_diff), attach(du, problem.n_diff), t))
             if not np.isfinite(values).all():
                 raise EvaluationError(f"the equations are not defined at t={t:.6g}; end the run before it")
-            return values
+            return values / self._rows
 
-        nothing, units = np.zeros(n), np.eye(n)
+        nothing, units = np.zeros(n), np.diag(self._sizes)
         base = value(nothing, nothing)
-        mass = np.array([value(nothing, unit) - base for unit in units]).T
+        mass = np.array([value(nothing, unit / self._unit) - base for unit in units]).T
         stiffness = np.array([value(unit, nothing) - base for unit in units]).T
         return _Linear(mass, stiffness, -base)
 
@@ -178,7 +188,7 @@ class ArrayProblem(ProblemDAE):
         array = np.zeros((most + 1, n, most + 1, n))
         for k in range(most + 1):
             for power in range(k + 1):
-                array[k, :, power] = terms.mass[k - power] / self._step
+                array[k, :, power] = terms.mass[k - power] * (self._unit / self._step)
                 if power < k:
                     array[k, :, power] += terms.stiffness[k - power - 1] / (power + 1)
         size = (most + 1) * n
@@ -231,21 +241,24 @@ class ArrayProblem(ProblemDAE):
         found = self._at(t)
         frame, left = self._frame
         mass, stiffness, right = found.equations
-        motion = left.T @ (mass @ np.asarray(du) + stiffness @ np.asarray(u) - right)
-        bound = np.linalg.solve(found.rows @ frame.T, found.rows @ np.asarray(u) - found.right)
+        state, slope = np.asarray(u) / self._sizes, np.asarray(du) * (self._unit / self._sizes)
+        motion = left.T @ (mass @ slope + stiffness @ state - right)
+        bound = np.linalg.solve(found.rows @ frame.T, found.rows @ state - found.right)
         return np.concatenate([motion, bound])
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """dF/du' + c dF/du."""
         found = self._at(t)
         frame, left = self._frame
-        motion = left.T @ (found.equations.mass + c * found.equations.stiffness)
-        return np.vstack([motion, c * np.linalg.solve(found.rows @ frame.T, found.rows)])
+        motion = left.T @ (self._unit * found.equations.mass + c * found.equations.stiffness)
+        bound = np.linalg.solve(found.rows @ frame.T, found.rows)
+        matrix: Vector = np.vstack([motion, c * bound]) / self._sizes
+        return matrix
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What errors of differences may leave of every equation, shape (n,)."""
         found = self._at(t)
-        error = found.errors[0] + found.errors[1] * float(np.abs(np.asarray(u)).max())
+        error = found.errors[0] + found.errors[1] * float(np.abs(np.asarray(u) / self._sizes).max())
         return np.where(np.arange(self.n) < self.n - len(found.rows), 0.0, error)
 
     def u_exact(self, t: float) -> Any:

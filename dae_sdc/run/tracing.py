@@ -401,7 +401,7 @@ def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None, to_tolerance:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
         if not is_linear(problem, time, start):
             return reading.without_way("by derivatives along t: the equations are not linear")
-        made = ArrayProblem(problem, index, time)
+        made = ArrayProblem(problem, index, time, start)
     except DAEError as error:
         return reading.without_way(f"by derivatives along t: {error}")
     said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
