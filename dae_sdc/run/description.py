@@ -16,7 +16,7 @@ from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import LARGEST_COUNT, InputError
+from dae_sdc.errors import LARGEST_COUNT, InputError, require_number
 from dae_sdc.options import (
     ConsistentStart,
     End,
@@ -450,6 +450,15 @@ def check_interval(t0: float, t_end: float) -> None:
         raise InputError(
             f"t_end={t_end:g} is less than {SHORTEST_INTERVAL:g} after t0={t0:g}: use another time unit"
         )
+
+
+def interval_of(problem: ProblemDAE, t0: float | None, t_end: float | None) -> tuple[float, float]:
+    """Start and end of a run, those of the problem where none are given; raises as :func:`check_interval`."""
+    start, end = problem.interval
+    start = start if t0 is None else require_number("t0", t0)
+    end = end if t_end is None else require_number("t_end", t_end)
+    check_interval(start, end)
+    return start, end
 
 
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:

@@ -19,7 +19,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import DEFAULT_RTOL
-from dae_sdc.run.description import SolveOptions, defined_in, make_problem, named
+from dae_sdc.run.description import SolveOptions, defined_in, interval_of, make_problem, named
 from dae_sdc.run.models import calculated, is_file, is_problem, make_model
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
 from dae_sdc.run.starting import (
@@ -207,6 +207,8 @@ def _of_function(options: SolveOptions) -> Prepared:
     own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
     given = {**(options.params or {}), **own}
     problem = make_problem(found, given)
+    # What is found of the equations is that of this run, whatever its unit of time.
+    problem.interval = interval_of(problem, options.t0, options.t_end)
     options = replace(options, u0=_by_place(options.u0, problem))
     near = near_start(problem, options)
     reading = Reading(problem) if settled else read(problem, near, options.trace)

@@ -53,8 +53,8 @@ from dae_sdc.run.description import (
     Setup,
     SolveOptions,
     SweeperLike,
-    check_interval,
     initial_state,
+    interval_of,
     make_problem,
     named,
     number_of_steps,
@@ -167,9 +167,7 @@ def _run(made: Prepared, measured: bool) -> Solution:
         tell(poor)
     _check(given, setup)
     problem = setup.problem
-    start = problem.interval[0] if given.t0 is None else require_number("t0", given.t0)
-    end = problem.interval[1] if given.t_end is None else require_number("t_end", given.t_end)
-    check_interval(start, end)
+    start, end = interval_of(problem, given.t0, given.t_end)
     times = output_times(given.t_eval, given.points, start, end)
     first, count, fixed = _steps(given, setup, start, end)
     watched = as_events(events_of(given.events, problem, made.unknowns))

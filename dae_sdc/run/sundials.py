@@ -26,7 +26,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
-from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
+from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
@@ -39,7 +39,7 @@ from dae_sdc.run.callbacks import (
     slope_at,
     weighted,
 )
-from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
+from dae_sdc.run.description import EquationOptions, initial_state, interval_of, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
     DENSE_LIMIT,
@@ -139,9 +139,7 @@ def integrate(given: SundialsOptions) -> Solution:
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
     own = make_problem(given.problem, given.params)
-    start = float(own.interval[0]) if given.t0 is None else require_number("t0", given.t0)
-    end = float(own.interval[1]) if given.t_end is None else require_number("t_end", given.t_end)
-    check_interval(start, end)
+    start, end = interval_of(own, given.t0, given.t_end)
     leave_out = given.leave_out
     if leave_out is None:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
