@@ -502,9 +502,9 @@ def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple
         return []
     known = table[:, : len(curve.points)]
     sizes = np.abs(known).max(axis=1)
-    for watch, size in zip(watches, sizes.tolist(), strict=True):
-        watch.size = max(watch.size, size)
     largest = np.array([watch.size for watch in watches])
+    for i in np.flatnonzero(sizes > largest).tolist():
+        watches[i].size = largest[i] = float(sizes[i])
     looked = (EVENTS.zero_value * largest < sizes) & (sizes < np.inf)
     resolved = ~looked | are_resolved(curve.points, known)
     # A function that has left its last zero and stays on its side.

@@ -33,7 +33,7 @@ R = TypeVar("R")
 REMEMBERED: Final = 16
 """Most models of which results of :func:`calculated` are kept."""
 
-_CALCULATED: dict[Model, tuple[str, dict[Hashable, Any]]] = {}
+_CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
 
 
 def is_problem(value: object) -> bool:
@@ -91,8 +91,8 @@ def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
     calculate : callable
         Function that makes it.
     """
-    parts = model.variables_by_name, model.parameters_by_name, model.equation_names, model.definitions
-    content = repr((model.name, model.interval, model.roots, model.conditions, parts))
+    variables = repr((model.variables_by_name, model.definitions))
+    content = (model.interval, model.conditions, variables, *model.content())
     known = _CALCULATED.pop(model, None)
     if known is None or known[0] != content:
         known = content, {}

@@ -41,7 +41,8 @@ class TogetherSettings:
         Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
         fewer nodes are tried.
     recovery : float
-        Part of a failure that is forgotten with every solved step of the full number of nodes.
+        Failures that are forgotten with every solved step of the full number of nodes: with one, those that
+        a shorter step cures each time, as in front of a jump, do not add up.
     steps : int
         Steps with fewer nodes after which the full number is tried again.
     most_steps : int
