@@ -470,11 +470,17 @@ class Steps(Limit, End):
         "names of unknowns whose error does not count, with rtol",
         "The error of an unknown of index k is multiplied by min(1, h / tau)^(k - 1), see "
         ":class:`dae_sdc.sweepers.tolerance.Tolerance`. SUNDIALS leaves out those of index 2 and higher if "
-        "it is not given, as its error estimates need not fall with the step.",
+        "it is not given, as its error estimates need not fall with the step; ``global_error`` holds them.",
     )
     dt_max: float | None = option(None, "largest step, with rtol", check=_positive)
     max_order: int | None = option(
         None, "highest order, of the sweepers ida and cvode (5)", check=highest_order
+    )
+    global_error: bool | None = option(
+        None,
+        "estimate the global error by runs to smaller tolerances, of the sweepers ida and cvode (yes)",
+        "Their error tests hold the error of a step in the mean of all unknowns. Runs are repeated with a tenth "
+        "of the tolerance until two of them agree, see :func:`dae_sdc.run.sundials.sundials`.",
     )
 
 

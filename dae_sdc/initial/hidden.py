@@ -200,7 +200,7 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 
 
 def hidden_constraints(
-    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
+    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool, repaired: bool = False
 ) -> HiddenConstraints | None:
     """The correction of values of a problem by its hidden constraints; None if these are not known.
 
@@ -214,13 +214,18 @@ def hidden_constraints(
         Size of each unknown in the run.
     any_size : bool
         Whether to correct systems with more than ``most_values`` values too.
+    repaired : bool
+        Whether to take equations that were replaced by linear combinations to repair their structure, which
+        need not determine the values where the coefficients of these vanish.
     """
     form, model = getattr(problem, "form", None), _model(problem)
     # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.jumps is not None:
         return None
     system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
-    if system is None or (not any_size and len(system.jets) > HIDDEN.most_values):
+    if system is None or (system.repairs and not (repaired and len(system.model.names) == system.unknowns)):
+        return None  # there are no start values of unknowns that a repair adds
+    if not any_size and len(system.jets) > HIDDEN.most_values:
         return None
     return HiddenConstraints(problem, system, sizes)
 
@@ -232,7 +237,7 @@ def _model(problem: Any) -> Any:
 
 
 def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
-    """The differentiated equations with values of the parameters; None if their structure needs a repair."""
+    """The differentiated equations with values of the parameters; None where these are not found."""
     if (None, parameters) in form.systems:
         return None
     known = [one for one in form.systems.values() if one is not None and one.parameters == parameters]
@@ -247,4 +252,4 @@ def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> M
             found = ModelJets(own, t)
         form.systems.clear()
         form.systems[None if found is None else t, parameters] = found
-    return None if found is None or found.repairs else found
+    return found

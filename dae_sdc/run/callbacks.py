@@ -26,6 +26,13 @@ EXCLUDED_TOLERANCE = 1e8
 """Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver."""
 
 
+MOST_DENSE = 300
+"""Number of unknowns up to which slopes at the start are found by dense decompositions."""
+
+SMALLEST_SINGULAR = 1e-10
+"""Singular value, relative to the largest, that counts as 0 in the search for slopes at the start."""
+
+
 def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     """The minimum-norm u' that minimises F(t, u, u'), for F linear or nearly linear in u', shape (n,)."""
     state, zero = problem.state(u), problem.state(np.zeros(problem.n))
@@ -39,6 +46,45 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     weights[weights == 0.0] = 1.0
     solved: Vector = -np.linalg.lstsq(mass / weights[:, None], residual / weights, rcond=1e-13)[0]
     return solved
+
+
+def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, span: float) -> Vector:
+    r"""u' with the part that F = 0 leaves open and its derivative along t determines, shape (n,).
+
+    With the columns of V and U the null spaces of :math:`M = F_{u'}` and of its transpose, u' + V a satisfies
+    F = 0 too, nearly, and
+
+    .. math::
+        U^T (F_t + F_u (u' + V a)) = 0.
+
+    Steps of IDA begin with a prediction from u'; one without a slope of algebraic unknowns fails its error
+    test until steps are as small as the tolerance. What this leaves open, of index 2 and more, stays.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u, du : ndarray, shape (n,)
+        State, and u' that satisfies F = 0.
+    t, span : float
+        Time, and a length of time in which the equations change.
+    """
+    if problem.n > MOST_DENSE:
+        return du
+    state, slope = problem.state(u), problem.state(du)
+    halves: Any = linearize(problem, state, slope, t)
+    mass, stiffness = (x.toarray() if sparse.issparse(x) else x for x in (halves.mass, halves.stiffness))
+    left, values, right = np.linalg.svd(mass)
+    rank = int((values > SMALLEST_SINGULAR * values.max(initial=0.0)).sum())
+    rows, columns = left[:, rank:].T, right[rank:].T
+    step = float(np.sqrt(np.finfo(float).eps)) * max(abs(t), span)
+    before = problem.evaluate(state, slope, t).copy()
+    change = (problem.evaluate(state, slope, t + step) - before) / step
+    wanted = -rows @ (change + stiffness @ du)
+    if not np.isfinite(wanted).all():
+        return du
+    part: Vector = np.linalg.lstsq(rows @ stiffness @ columns, wanted, rcond=SMALLEST_SINGULAR)[0]
+    return np.asarray(du + columns @ part)
 
 
 class Posed(Protocol):

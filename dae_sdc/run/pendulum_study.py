@@ -95,7 +95,7 @@ class Method:
         if self.sweeper == REFERENCE:
             return {**ACCURATE, "t_eval": times, "dense": False}
         if self.sweeper in SOLVERS:
-            own = {"rtol": self.rtol, "atol": self.rtol, "max_order": self.max_order}
+            own = {"rtol": self.rtol, "atol": self.rtol, "max_order": self.max_order, "global_error": False}
             return {"sweeper": self.sweeper, **own, "t_eval": times, "dense": False}
         taken = getattr(SWEEPERS[self.sweeper], "options", ())
         found = {"sweeper": self.sweeper, "dt": dt, "dense": False}

@@ -156,8 +156,9 @@ def _run(made: Prepared, measured: bool) -> Solution:
         if given.sweeper in SOLVERS:
             return _by_sundials(given, made)
         raise InputError(unknown("sweeper", given.sweeper, (*SWEEPERS, *SOLVERS)))
-    if given.max_order is not None:
-        raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
+    for name in ("max_order", "global_error"):
+        if getattr(given, name) is not None:
+            raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
     unnamed = given.sweeper is None and given.nodes is None
     given, chosen = _with_method(given, measured)
     setup = setup_of(given)
@@ -283,7 +284,8 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     solution = integrate(SundialsOptions(solver=str(given.sweeper), **own))
     if made.unknowns is None and not made.remark:
         return solution
-    solution = replace(solution, unknowns=made.unknowns, message=solution.message or made.remark)
+    remarks = (solution.message, made.remark if solution.success else "")
+    solution = replace(solution, unknowns=made.unknowns, message="; ".join(filter(None, remarks)))
     if given.out is not None:
         put_down(solution, given.out, solution.success)
     return solution

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
+from dae_sdc.initial.hidden import HiddenConstraints, hidden_constraints
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
@@ -38,8 +40,10 @@ from dae_sdc.run.callbacks import (
     ida_jacobian,
     slope_at,
     weighted,
+    with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, initial_state, interval_of, make_problem, problem_name
+from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
     DENSE_LIMIT,
@@ -54,7 +58,7 @@ from dae_sdc.sharing import Lock, filtering
 from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import PIECES
-from dae_sdc.sweepers.tolerance import Tolerance
+from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
 
 SOLVERS: Mapping[str, str] = {
     "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
@@ -149,7 +153,8 @@ def integrate(given: SundialsOptions) -> Solution:
                 f"differential ones of {type(own).__name__}; use another sweeper, or name them in leave_out"
             )
     tolerance = Tolerance.checked(own, given.rtol, given.atol, leave_out)
-    if tolerance.atol is None:
+    sized = tolerance.atol is None
+    if sized:
         # Solvers of SUNDIALS do not know the sizes of the unknowns in the run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = output_times(given.t_eval, given.points, start, end)
@@ -161,39 +166,129 @@ def integrate(given: SundialsOptions) -> Solution:
     check_consistent(own, first, start)
     task = Task(own, solver, start, end, np.array(first), tolerance, given)
     kept = own.n <= DENSE_LIMIT if given.dense is None else given.dense
-    record = _Record(task, kept, times)
     label = {"problem": problem_name(given.problem), "sweeper": solver, "quad": "", "nodes": 0, "qdelta": ""}
     label |= {"rtol": tolerance.rtol, "atol": tolerance.atol, "leave_out": list(tolerance.left_out)}
     label["max_order"] = task.max_order
-
-    def solution(message: str) -> Solution:
-        found = record.solution(message, label, given.dense)
-        if times is not None:
-            found = found.at(times)
-        return found if kept else replace(found, dense=None)
-
-    message = ""
-    # The solver calls back from C, and the time is asked for after each step.
-    with unchecked(), TimeBar(start, end, given.progress) as bar:
-        try:
-            task.carry_out(record, bar)
-        except SolveError as error:
-            message = str(error)
-        except BaseException as error:
-            # The steps are kept even if an interrupt or an exception of the problem ends the run.
-            if out is not None and len(record.t) > 1:
-                put_down(solution(f"ended by {type(error).__name__}"), out, False)
-            raise
+    runs = _Runs(task, given, label, kept, times, sized)
     with unchecked():
-        found = solution(message)
+        record, message, remark = runs.carry_out()
+        found = runs.solution(record, message)
         check_at_states(own, found.t, found.u, found.du)
-    if found.success and given.leave_out is None and leave_out:
+    if found.success and given.global_error is False and given.leave_out is None and leave_out:
         untested = f"{listed(leave_out)} of index 2 and more: not in the error test of '{solver}'"
         remark = f"{untested}, errors up to any size; reduce the index, or use another sweeper"
-        found = replace(found, message=remark)
+    if found.success and remark:
+        found = replace(found, message="; ".join(filter(None, (remark, found.message))))
     if out is not None:
         put_down(found, out, found.success)
     return found
+
+
+@dataclass
+class _Runs:
+    """Runs of a task to ever smaller tolerances, until two of them agree to the one that was asked for.
+
+    The errors that a solver accepts in a step accumulate, its norm is a mean, and unknowns of index 2 and
+    more are not in it. The run before these tells the sizes of unknowns, for absolute tolerances that are
+    not given.
+    """
+
+    task: Task
+    given: SundialsOptions
+    label: Mapping[str, Any]
+    keeps: bool
+    times: Vector | None
+    sized: bool
+
+    def __post_init__(self) -> None:
+        self.work = _work_of(self.task.problem)
+
+    def carry_out(self) -> tuple[_Record, str, str]:
+        """The last run, the message if it ended early, and what is to be said of its errors."""
+        task, rtol = self.task, self.task.tolerance.rtol
+        if self.given.global_error is False:
+            record = self._record(task)
+            return record, self._run(record), ""
+        sizes = self._sizes()
+        kept = self._record(self._to(rtol, sizes))
+        message = self._run(kept)
+        if message:
+            return kept, message, ""
+        remark = not_estimated(task.problem.names, f"no rtol is below {rtol:g}")
+        for k in range(1, GLOBAL_ERROR.most_runs):
+            finer = rtol * GLOBAL_ERROR.refinement**k
+            if finer < SETTINGS.smallest_rtol:
+                break
+            task = self._to(finer, kept.sizes())
+            if self.given.dt is None:
+                # The solver's choice for a small tolerance is so small that rounding is left of u'.
+                task.sizes = replace(self.given, dt=kept.t[1] - kept.t[0])
+            record = self._record(task, kept.t)
+            failure = self._run(record)
+            if failure:
+                if k == 1:
+                    remark = not_estimated(task.problem.names, f"with rtol={finer:g}, {failure}")
+                break
+            remark = self._compare(kept, record)
+            kept = record
+            if not remark:
+                break
+        return kept, "", remark
+
+    def solution(self, record: _Record, message: str) -> Solution:
+        """The solution of a run."""
+        found = record.solution(message, self.label, self.given.dense)
+        if self.times is not None:
+            found = found.at(self.times)
+        return found if self.keeps else replace(found, dense=None)
+
+    def _sizes(self) -> Vector | None:
+        """The largest values of all unknowns in a run to a loose tolerance; None if it ends early."""
+        if not self.sized:
+            return None
+        loose = max(self.task.tolerance.rtol, self.task.tolerance.rtol**GLOBAL_ERROR.sizing_power)
+        record = _Record(self._to(loose, None), False, None, self.work)
+        return None if self._run(record) else record.sizes()
+
+    def _to(self, rtol: float, sizes: Vector | None) -> Task:
+        """The task with another tolerance."""
+        before = self.task.tolerance
+        absolute = before.atol * (rtol / before.rtol)
+        if self.sized and sizes is not None:
+            nominal = np.asarray(before.atol) / before.rtol
+            absolute = rtol * np.maximum(sizes, GLOBAL_ERROR.least_size * nominal)
+        return replace(self.task, tolerance=replace(before, rtol=rtol, atol=absolute))
+
+    def _record(self, task: Task, watched: list[float] | None = None) -> _Record:
+        return _Record(task, self.keeps, self.times, self.work, watched)
+
+    def _run(self, record: _Record) -> str:
+        """Carry out a run; returns the message if it ended early."""
+        task, out = record.task, self.given.out
+        # The solver calls back from C, and the time is asked for after each step.
+        with TimeBar(task.t0, task.t_end, self.given.progress) as bar:
+            try:
+                task.carry_out(record, bar)
+            except SolveError as error:
+                return str(error)
+            except BaseException as error:
+                # The steps are kept even if an interrupt or an exception of the problem ends the run.
+                if out is not None and len(record.t) > 1:
+                    put_down(self.solution(record, f"ended by {type(error).__name__}"), out, False)
+                raise
+        return ""
+
+    def _compare(self, coarse: _Record, fine: _Record) -> str:
+        """What is to be said of the errors of the finer run, by its difference to the other one."""
+        before, after = coarse.states()[0], fine.watched_states()
+        wanted = self.task.tolerance
+        allowed = wanted.atol + wanted.rtol * np.abs(after)
+        allowed = np.where(allowed > 0.0, allowed, np.finfo(float).tiny)
+        return inaccurate(self.task.problem.names, estimated(before, after), allowed, wanted.rtol)
+
+
+def _work_of(problem: ProblemDAE) -> list[int]:
+    return [problem.work_counters[name].niter for name in COUNTERS]
 
 
 @dataclass
@@ -240,9 +335,12 @@ class Task:
 
     @cached_property
     def slope(self) -> Vector:
-        """u' at the start: that of the problem if it is known for this state, else that of least norm."""
+        """u' at the start: that of the problem if it is known, else from F = 0 and its derivative."""
         known = derivative_at_start(self.problem, self.start, self.t0)
-        return slope_at(self.problem, self.start, self.t0) if np.isnan(known).any() else known
+        if not np.isnan(known).any():
+            return known
+        least = slope_at(self.problem, self.start, self.t0)
+        return with_algebraic_slopes(self.problem, self.start, least, self.t0, self.t_end - self.t0)
 
     def options(self) -> dict[str, Any]:
         """Arguments of the solver besides the equations."""
@@ -303,32 +401,58 @@ class Task:
 
 
 class _Record:
-    """The steps of a run, with interpolants on all of them, or only on those that contain output times."""
+    """The steps of a run, with interpolants on all of them, or only on those that contain output times.
 
-    def __init__(self, task: Task, keeps: bool, times: Vector | None) -> None:
+    Parameters
+    ----------
+    task : Task
+        The run.
+    keeps : bool
+        Whether there are interpolants on all steps.
+    times : ndarray or None
+        Output times.
+    work : list of int
+        Counters before this run and those before it, whose work the first step has too.
+    watched : list of float, optional
+        Further times, in order from the start on, at which values of the solver's interpolant are kept.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        keeps: bool,
+        times: Vector | None,
+        work: list[int],
+        watched: list[float] | None = None,
+    ) -> None:
         self.task, self.keeps, self.times = task, keeps, times
         self.scheme = Scheme((0.0, *INNER, 1.0), (), task.problem.n)
         self.t, self.u, self.du = [task.t0], [task.start], [np.full(task.problem.n, np.nan)]
         self.steps: list[StepData] = []
         self.driver: _Driver | None = None
-        counters = task.problem.work_counters
-        self.work = [[counters[name].niter for name in COUNTERS]]
+        self.work = [work]
+        self.watched = watched or []
+        self.seen: list[tuple[Vector, Vector]] = [(task.start, task.slope)] if watched else []
 
     def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
         """Add a step from ``start`` to ``u``, with values of the solver's interpolant inside it."""
         size, rows = end - begin, NOTHING
-        if self.keeps or self._asks(begin, end):
+        keeps = self.keeps or self._asks(begin, end)
+        first, last = len(self.seen), bisect_right(self.watched, end)
+        if keeps or first < last:
             # The end of the step is read last; otherwise the next call would return it once more.
-            times = [begin + theta * size for theta in INNER]
+            watched = [solver.step(time, method="normal") for time in self.watched[first:last]]
+            assert self.driver is not None
+            self.seen += [(np.array(found.y), self.driver.interpolated_slope(found)) for found in watched]
+            times = [begin + theta * size for theta in INNER] if keeps else []
             inner = [np.array(solver.step(time, method="normal").y) for time in times]
             solver.step(end, method="normal")
-            rows = np.array([start, *inner, u])
+            rows = np.array([start, *inner, u]) if keeps else NOTHING
         self.steps.append(StepData(begin, size, self.scheme, rows))
         self.t.append(end)
         self.u.append(u)
         self.du.append(du)
-        counters = self.task.problem.work_counters
-        self.work.append([counters[name].niter for name in COUNTERS])
+        self.work.append(_work_of(self.task.problem))
 
     def _asks(self, begin: float, end: float) -> bool:
         """Whether a step contains output times."""
@@ -337,18 +461,48 @@ class _Record:
         first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
         return bool(first < np.searchsorted(self.times, end, side="right"))
 
+    def sizes(self) -> Vector:
+        """The largest value of every unknown."""
+        largest: Vector = np.abs(np.array(self.u)).max(axis=0)
+        return largest
+
+    def states(self) -> tuple[Vector, Vector]:
+        """u and u' at the start and after all steps, with unknowns of index 2 from hidden constraints."""
+        u, du = np.array(self.u), np.array(self.du)
+        self._correct(self.t, u, du)
+        return u, du
+
+    def watched_states(self) -> Vector:
+        """u at the watched times, with unknowns of index 2 from hidden constraints."""
+        u, du = (np.array(part) for part in zip(*self.seen, strict=True))
+        self._correct(self.watched, u, du)
+        return u
+
+    def _correct(self, t: list[float], u: Vector, du: Vector) -> None:
+        if self.constraints is not None:
+            self.constraints.correct(np.array(t[1:]), u[1:], du[1:], np.zeros(len(t) - 1))
+
+    @cached_property
+    def constraints(self) -> HiddenConstraints | None:
+        """What determines unknowns that the error test leaves out, where that is known."""
+        problem = self.task.problem
+        if max(problem.variable_index) <= 1 or not hasattr(problem, "form"):
+            return None
+        return hidden_constraints(problem, self.task.t0, self.sizes(), any_size=False, repaired=True)
+
     def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:
         """The solution up to the last step."""
         task, problem = self.task, self.task.problem
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
         per_step: dict[str, Any] = {name: work[:, i] for i, name in enumerate(COUNTERS)}
-        t, u, du = np.array(self.t), np.array(self.u), np.array(self.du)
+        t, (u, du) = np.array(self.t), self.states()
         if task.solver == "ida" and np.isnan(derivative_at_start(problem, task.start, task.t0)).any():
             du[0, problem.n_diff :] = np.nan  # of least norm, and not those of the solution
         between = None
         if self.keeps or self.times is not None:
             between = DenseOutput(task.t0, u[0], t[1:], u[1:], self.steps, du[0], du[1:], 0)
         return Solution(
+            equations=self.constraints,
             t=t,
             u=u,
             du=du,
@@ -484,6 +638,10 @@ class _Driver:
         """u' at the end of a step."""
         raise NotImplementedError
 
+    def interpolated_slope(self, found: Any) -> Vector:
+        """u' of the solver's interpolant; NaN where the solver has none."""
+        return np.full(self.problem.n, np.nan)
+
     def finished(self) -> None:
         """Note that a step was accepted."""
         self._watches = True
@@ -531,6 +689,9 @@ class _IdaDriver(_Driver):
         return u
 
     def derivative(self, found: Any) -> Vector:
+        return np.array(found.yp)
+
+    def interpolated_slope(self, found: Any) -> Vector:
         return np.array(found.yp)
 
 

@@ -1,0 +1,86 @@
+"""Global errors of runs to a tolerance, estimated by runs to smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+
+
+@dataclass(frozen=True)
+class GlobalErrorSettings:
+    """How runs are repeated to estimate the global error.
+
+    Parameters
+    ----------
+    refinement : float
+        Tolerance of a run in units of that of the run before.
+    most_runs : int
+        Largest number of runs that are compared.
+    sizing_power : float
+        Power of rtol that is the tolerance of the run before these, which tells the sizes of the unknowns.
+    least_size : float
+        Least size of an unknown, in units of its nominal value.
+    remaining : float
+        Error of the finer of two runs relative to their difference. The error falls at least by the square
+        root of ``refinement`` = 1/10 where steps of the first order are taken: 1 / (10^(1/2) - 1) = 0.46.
+    accepted : float
+        Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
+    most_named : int
+        Largest number of unknowns that are named in a message.
+    """
+
+    refinement: float = 0.1
+    most_runs: int = 3
+    sizing_power: float = 0.5
+    least_size: float = 1e-4
+    remaining: float = 0.5
+    accepted: float = 30.0
+    most_named: int = 100
+
+
+GLOBAL_ERROR = GlobalErrorSettings()
+
+
+def estimated(coarse: Vector, fine: Vector) -> Vector:
+    """Estimated errors of the finer of two runs at common times, infinite where they are no numbers."""
+    with np.errstate(all="ignore"):
+        errors = GLOBAL_ERROR.remaining * np.abs(fine - coarse)
+    return np.where(np.isfinite(errors), errors, np.inf)
+
+
+def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float) -> str:
+    """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The unknowns.
+    errors, allowed : ndarray, shape (K, n)
+        Estimated errors at K times, and the tolerance there.
+    rtol : float
+        The relative tolerance.
+    """
+    ratios = (errors / allowed).max(axis=0)
+    loose = np.flatnonzero(ratios > GLOBAL_ERROR.accepted)
+    if not loose.size:
+        return ""
+    worst = [names[j] for j in loose[np.argsort(-ratios[loose], kind="stable")].tolist()]
+    return (
+        f"{_all_of(worst)}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
+        f"rtol={rtol:g} allows a step, by comparison of runs to two tolerances; reduce the index, or use "
+        "another sweeper"
+    )
+
+
+def not_estimated(names: Sequence[str], why: str) -> str:
+    """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
+    return f"{_all_of(names)}: errors up to any size, as they were not estimated ({why})"
+
+
+def _all_of(names: Sequence[str]) -> str:
+    most = GLOBAL_ERROR.most_named
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
