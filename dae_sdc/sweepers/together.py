@@ -48,6 +48,9 @@ class TogetherSettings:
         Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
+    small_error : float
+        Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as
+        it is in steps that grow, are repeated or have fewer nodes.
     largest_defect : float
         Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
         which the step is still accepted.
@@ -60,6 +63,7 @@ class TogetherSettings:
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
+    small_error: float = 1e-3
     largest_defect: float = 100.0
 
 
@@ -110,8 +114,7 @@ class StagesTogether:
     team : Team, optional
         Threads or ranks that share matrices and stages.
     wary : bool
-        Whether F is checked between the nodes of every step, and not only of steps that are repeated or
-        longer than the last.
+        Whether F is checked between the nodes of every step.
     """
 
     def __init__(
@@ -159,7 +162,7 @@ class StagesTogether:
                 error = stages.estimate_error(t0, h, first, True)
         if error <= 1.0 and not first:
             self.weights.see(stages.error)
-        if error <= 1.0 and (self._wary or repeated or grown):
+        if error <= SETTINGS.small_error or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
             defect = stages.defect(t0, h) / SETTINGS.largest_defect
             error = error if defect <= 1.0 else defect
