@@ -57,7 +57,7 @@ class TogetherSettings:
     """
 
     repetitions: int = 3
-    end_share: float = 500.0
+    end_share: float = 200.0
     failures: float = 3.0
     recovery: float = 0.5
     steps: int = 8
