@@ -48,6 +48,8 @@ class TogetherSettings:
         Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
+    growth : float
+        Ratio of two steps above which the second is longer, and not by rounding alone.
     small_error : float
         Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as
         it is in steps that grow, are repeated or have fewer nodes.
@@ -63,6 +65,7 @@ class TogetherSettings:
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
+    growth: float = 1.01
     small_error: float = 1e-3
     largest_defect: float = 100.0
 
@@ -144,7 +147,7 @@ class StagesTogether:
         stages.weigh(self.weights, h, first)
         status = stages.solve(t0, h)
         numbers = stages.numbers
-        grown = h > getattr(u0.polynomial, "dt", 0.0)
+        grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
         most = SETTINGS.end_share * stages.share
         if status == SOLVED and numbers.end_error > most:
             if not stages.end_is_solved(t0, h, most):
