@@ -613,22 +613,21 @@ def _filtered(a: Any) -> Any:
 
 
 @_view.method()
-def _residual_between(a: Any, k: Any, t0: Any, h: Any) -> Any:
+def _add_residual_between(a: Any, k: Any, t0: Any, h: Any, factor: Any) -> Any:
     m, n, u_at, du_at = a.m, a.n, a.work, a.work + 8 * a.n
     combined_row(m, n, a.slope_between + 8 * k * m, a.du, du_at)
     combined_row(m, n, a.value_between + 8 * (k * (m + 1) + 1), a.u, u_at)
-    u, u0, error, start = (
-        doubles(u_at),
-        doubles(a.u0),
-        doubles(a.error),
-        doubles(a.value_between)[k * (m + 1)],
-    )
+    u, u0, start = doubles(u_at), doubles(a.u0), doubles(a.value_between)[k * (m + 1)]
     for j in range(n):
         u[j] += start * u0[j]
     a.counts.rhs += 1
-    call_residual(a.residual, t0 + h * doubles(a.places)[k], u_at, du_at, a.p, a.error)
+    call_residual(a.residual, t0 + h * doubles(a.places)[k], u_at, du_at, a.p, a.transformed)
+    value, error = doubles(a.transformed), doubles(a.error)
     for j in range(n):
-        error[j] *= h * a.numbers.gamma
+        if np.isnan(value[j]):
+            return True
+    for j in range(n):
+        error[j] += factor * value[j]
     return finite(error, n)
 
 

@@ -49,18 +49,25 @@ class TogetherSettings:
         Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     least_nodes : int
         Least number of nodes.
+    growth : float
+        Ratio of two steps above which the second is longer, and not by rounding alone.
+    small_error : float
+        Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as
+        it is in steps that grow, are repeated or have fewer nodes.
     largest_defect : float
         Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
         which the step is still accepted.
     """
 
     repetitions: int = 3
-    end_share: float = 500.0
+    end_share: float = 200.0
     failures: float = 3.0
     recovery: float = 1.0
     steps: int = 8
     most_steps: int = 1000
     least_nodes: int = 2
+    growth: float = 1.01
+    small_error: float = 1e-3
     largest_defect: float = 100.0
 
 
@@ -111,8 +118,7 @@ class StagesTogether:
     team : Team, optional
         Threads or ranks that share matrices and stages.
     wary : bool
-        Whether F is checked between the nodes of every step, and not only of steps that are repeated or
-        longer than the last.
+        Whether F is checked between the nodes of every step.
     """
 
     def __init__(
@@ -142,7 +148,7 @@ class StagesTogether:
         stages.weigh(self.weights, h, first)
         status = stages.solve(t0, h)
         numbers = stages.numbers
-        grown = h > getattr(u0.polynomial, "dt", 0.0)
+        grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
         most = SETTINGS.end_share * stages.share
         if status == SOLVED and numbers.end_error > most:
             if not stages.end_is_solved(t0, h, most):
@@ -160,7 +166,7 @@ class StagesTogether:
                 error = stages.estimate_error(t0, h, first, True)
         if error <= 1.0 and not first:
             self.weights.see(stages.error)
-        if error <= 1.0 and (self._wary or repeated or grown):
+        if error <= SETTINGS.small_error or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
             defect = stages.defect(t0, h) / SETTINGS.largest_defect
             error = error if defect <= 1.0 else defect
