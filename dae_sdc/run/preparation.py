@@ -48,6 +48,7 @@ from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.initial.derivative_arrays import ArrayProblem
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
@@ -73,12 +74,15 @@ class Prepared:
         What was changed at the start.
     equations : str
         Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
+    otherwise : ArrayProblem or None
+        What is solved if that fails numerically.
     """
 
     options: SolveOptions
     unknowns: Unknowns | None = None
     remark: str = ""
     equations: str = ""
+    otherwise: ArrayProblem | None = None
 
     def digest(self) -> str:
         """A text by which ranks see whether they solve the same."""
@@ -235,10 +239,10 @@ def _of_function(options: SolveOptions) -> Prepared:
     if not as_it_was or reading.remark:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:
-        return Prepared(options, remark=reading.remark, equations=reading.told)
+        return Prepared(options, None, reading.remark, reading.told, reading.otherwise)
     options = replace(options, u0=state_of(problem, start.values))
     remark = "; ".join(part for part in (reading.remark, start.remark) if part)
-    return Prepared(options, remark=remark, equations=reading.told)
+    return Prepared(options, None, remark, reading.told, reading.otherwise)
 
 
 def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:
