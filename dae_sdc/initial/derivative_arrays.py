@@ -161,6 +161,11 @@ class ArrayProblem(ProblemDAE):
     rtol : float
         Relative tolerance of the run.
 
+    Attributes
+    ----------
+    index_before : int
+        The index of the equations as they were.
+
     Raises
     ------
     InputError
@@ -176,7 +181,7 @@ class ArrayProblem(ProblemDAE):
         super().__init__(problem.n, 0, problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
         if index > ARRAYS.most:
             raise InputError(f"differences give {ARRAYS.most - 1} derivatives; index {index} needs more")
-        self.original, self.index, self._order = problem, 1, index - 1
+        self.original, self.index, self.index_before, self._order = problem, 1, index, index - 1
         self.names, self.units, self.interval, self.dt = (
             problem.names,
             problem.units,

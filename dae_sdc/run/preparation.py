@@ -48,6 +48,7 @@ from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.initial.derivative_arrays import ArrayProblem
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
@@ -73,12 +74,15 @@ class Prepared:
         What was changed at the start.
     equations : str
         Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
+    otherwise : ArrayProblem or None
+        What is solved if that fails numerically.
     """
 
     options: SolveOptions
     unknowns: Unknowns | None = None
     remark: str = ""
     equations: str = ""
+    otherwise: ArrayProblem | None = None
 
     def digest(self) -> str:
         """A text by which ranks see whether they solve the same."""
@@ -218,12 +222,13 @@ def _of_function(options: SolveOptions) -> Prepared:
         reading = with_index(reading, near, options.t0)
     rtol = DEFAULT_RTOL if options.rtol is None else require_number("rtol", options.rtol)
     rtol_or_fixed = rtol if options.dt is None else None
+    end = None if options.t_end is None else require_number("t_end", options.t_end)
     # Where linear equations turn, all pivots of a separation may pass 0.
     arrays_first = not reading.proved or reading.turns or problem.index == HIGHEST_INDEX
     # IDA takes steps of order 1 where derivatives of F along t are differences.
     by_arrays = options.reduce is None and options.sweeper not in SOLVERS
     if by_arrays and arrays_first:
-        reading = reduced_by_arrays(reading, near, (options.t0, options.t_end), rtol_or_fixed)
+        reading = reduced_by_arrays(reading, near, (options.t0, end), rtol_or_fixed)
     if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
@@ -232,15 +237,15 @@ def _of_function(options: SolveOptions) -> Prepared:
         except _NotReducedError as error:
             reading = reading.without_way(f"by its structure: {error}")
         if by_arrays and not arrays_first:
-            reading = reduced_by_arrays(reading, near, (options.t0, options.t_end), rtol_or_fixed)
+            reading = reduced_by_arrays(reading, near, (options.t0, end), rtol_or_fixed)
     start = start_of(Equations(problem, reading.model), options, reading.systems)
     if not as_it_was or reading.remark:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:
-        return Prepared(options, remark=reading.remark, equations=reading.told)
+        return Prepared(options, None, reading.remark, reading.told, reading.otherwise)
     options = replace(options, u0=moved_to(reading.problem, start.values, options.u0))
     remark = "; ".join(part for part in (reading.remark, start.remark) if part)
-    return Prepared(options, remark=remark, equations=reading.told)
+    return Prepared(options, None, remark, reading.told, reading.otherwise)
 
 
 def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:

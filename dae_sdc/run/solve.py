@@ -143,8 +143,15 @@ def _solved(given: SolveOptions) -> Solution:
     # What is wrong on one rank alone must end the others too.
     comm = everyone(given.parallel, given.comm)
     made = _prepare_everywhere(given, comm)
-    with unchecked(comm is not None and comm.Get_size() > 1):  # from here on ranks end together
-        return _run(made, measured)
+    several_ranks = comm is not None and comm.Get_size() > 1
+    with unchecked(several_ranks):  # from here on ranks end together
+        solution = _run(made, measured)
+        if solution.success or made.otherwise is None or several_ranks:
+            return solution
+        index, options = made.otherwise.index_before, replace(made.options, problem=made.otherwise)
+        said = f"index {index} reduced to 1, as the run without that failed"
+        remark = "; ".join(filter(None, (made.remark, said)))
+        return _run(replace(made, options=options, remark=remark, otherwise=None), measured)
 
 
 def _run(made: Prepared, measured: bool) -> Solution:

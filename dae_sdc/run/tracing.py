@@ -22,6 +22,7 @@ from dae_sdc.expressions.dag import MOVING
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.initial.derivative_arrays import ArrayProblem
     from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
@@ -65,6 +66,8 @@ class Reading:
         Whether the index follows from the structure of the equations.
     not_reduced : tuple of str
         The ways to reduce the index that were tried, and why each was not possible.
+    otherwise : ArrayProblem or None
+        The equations with index 1, for a run that fails as they are: what costs much is not done first.
     """
 
     problem: ProblemDAE
@@ -75,6 +78,7 @@ class Reading:
     remark: str = ""
     proved: bool = False
     not_reduced: tuple[str, ...] = ()
+    otherwise: ArrayProblem | None = None
 
     @property
     def told(self) -> str:
@@ -411,7 +415,9 @@ def reduced_by_arrays(
         linear = is_linear(near)
         if not linear and not reading.needs_reduction:
             return reading
-        made = (ArrayProblem if linear else CurveArrayProblem)(near, index, rtol or USUAL_TOLERANCE)
+        if not linear:
+            return replace(reading, otherwise=CurveArrayProblem(near, index, rtol or USUAL_TOLERANCE))
+        made = ArrayProblem(near, index, rtol or USUAL_TOLERANCE)
     except DAEError as error:
         return reading.without_way(f"by derivatives along t: {error}")
     said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
