@@ -41,6 +41,8 @@ class ArrayOptions:
         Ratio of the singular values beside a rank that is certain.
     weakest : float
         Smallest singular value of the chosen equations, relative to the largest, below which others are.
+    balancing_rounds : int
+        Times that rows and columns of the equations are scaled to the norm 1.
     kept_times : int
         Times at which the reduced equations are kept.
     """
@@ -55,6 +57,7 @@ class ArrayOptions:
     trials: int = 30
     clear_gap: float = 100.0
     weakest: float = 0.3
+    balancing_rounds: int = 20
     kept_times: int = 64
 
 
@@ -102,7 +105,7 @@ class ArrayProblem(ProblemDAE):
         A time of the run.
     u0 : ndarray, shape (n,)
         A state, which need not be consistent: the sizes of unknowns and time, in which all matrices are, are
-        those near it.
+        found near it.
 
     Raises
     ------
@@ -131,7 +134,14 @@ class ArrayProblem(ProblemDAE):
         self._sizes, self._rows = power_of_two(near.sizes), np.ones(self.n)
         self._unit = float(power_of_two(np.array(near.time)))
         first = self._coefficients(t0)
-        self._rows = power_of_two(np.abs([first.mass, first.stiffness]).max(axis=(0, 2)))
+        squares, columns = np.square(first.mass) + np.square(first.stiffness), np.ones(self.n)
+        rows = columns
+        # A start value may be small by chance, and then its column is: rows and columns get the norm 1.
+        for _ in range(ARRAYS.balancing_rounds):
+            rows = _nonzero(squares @ columns)
+            columns = 1.0 / _nonzero((1.0 / rows) @ squares)
+        self._rows = power_of_two(np.sqrt(rows))
+        self._sizes = self._sizes * power_of_two(np.sqrt(columns))
         self._accuracy = ARRAYS.error * ARRAYS.step ** (1 - self._order)
         self._step = ARRAYS.step * self._time(t0)
         found = self._at(t0)
@@ -268,3 +278,8 @@ class ArrayProblem(ProblemDAE):
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times at which steps must end."""
         return tuple(self.original.breakpoints(t0, t_end))
+
+
+def _nonzero(sums: Vector) -> Vector:
+    """Sums with 1 in place of 0."""
+    return np.where(sums > 0.0, sums, 1.0)
