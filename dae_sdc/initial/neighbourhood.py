@@ -93,11 +93,13 @@ class Neighbourhood:
         ratios = self.time * of_mass[both] / of_stiffness[both]
         return float(rounded(np.log2(ratios).mean())) if both.any() else np.inf
 
-    def sizes_by_order(self, count: int) -> Vector:
-        """Sizes of the unknowns and their derivatives, to which violations are relative, shape (count, n)."""
-        sizes: Vector = (self.sizes + np.abs(self.u)) / self.problem.run_scales.time ** np.arange(count)[
-            :, None
-        ]
+    def sizes_by_order(self, count: int, fastest: bool = False) -> Vector:
+        """Sizes of the unknowns and their derivatives, shape (count, n), to which violations are relative.
+
+        Derivatives are those of the solution, or of its fastest part.
+        """
+        time = self.time if fastest else self.problem.run_scales.time
+        sizes: Vector = (self.sizes + np.abs(self.u)) / time ** np.arange(count)[:, None]
         return sizes
 
     def later(self, number: int) -> float:

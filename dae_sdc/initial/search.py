@@ -502,7 +502,9 @@ def initial_of_problem(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
     unknowns, orders = np.array(system.jets).T
-    given = Given(start, has, fast, system.near.sizes_by_order(orders.max() + 1)[orders, unknowns])
+    # Derivatives that nothing is given of must hardly count.
+    by_order = system.near.sizes_by_order(orders.max() + 1, fastest=True)
+    given = Given(start, has, fast, by_order[orders, unknowns])
     task = _Task(
         *(system, given, tuple(names), problem.units, seed, restarts),
         whole=system.whole,
