@@ -479,8 +479,8 @@ class Steps(Limit, End):
     global_error: bool | None = option(
         None,
         "estimate the global error by runs to smaller tolerances, of the sweepers ida and cvode (yes)",
-        "Their error tests hold the error of a step in the mean of all unknowns. Runs are repeated with a tenth "
-        "of the tolerance until two of them agree, see :func:`dae_sdc.run.sundials.sundials`.",
+        "Their error tests hold the error of a step in the mean of all unknowns. Runs are repeated with a "
+        "tenth of the tolerance until two of them agree, see :func:`dae_sdc.run.sundials.sundials`.",
     )
 
 
