@@ -12,7 +12,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.differentiated import DIFFERENCES, offsets_of, patterns_near
 from dae_sdc.initial.jets import Integers
-from dae_sdc.initial.neighbourhood import LARGEST_DENSE, LATER, Neighbourhood, dense
+from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood, dense
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class IndexSearch:
     """
 
     points: int = 3
-    largest_dense: int = LARGEST_DENSE
+    largest_dense: int = MOST_DENSE_UNKNOWNS
     dependent: float = 1e-7
     constant: float = 1e-9
     reached: float = 1e-5

@@ -24,7 +24,7 @@ DISPLACEMENT = 0.01
 LATER = 0.1
 """Time between the points, in units of that in which the solution changes by its size."""
 
-LARGEST_DENSE = 100
+MOST_DENSE_UNKNOWNS = 100
 """Number of unknowns above which points where F = 0 are not sought, and no matrix is dense."""
 
 MOST_CORRECTIONS = 12
@@ -167,7 +167,7 @@ class Neighbourhood:
         x[0], x[1] = u / self.sizes, unit * self.time / self.sizes * du
         line = x.copy()
         norms: list[Vector] = []
-        for _ in range(MOST_CORRECTIONS if self.n * len(places) <= LARGEST_DENSE else 0):
+        for _ in range(MOST_CORRECTIONS if self.n * len(places) <= MOST_DENSE_UNKNOWNS else 0):
             points = [
                 (t + s * self.time, self.sizes * (value @ x), self.sizes / self.time * (rate @ x))
                 for value, rate, s in zip(values, rates, places.tolist(), strict=True)
