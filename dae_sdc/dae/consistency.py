@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import balanced
+from dae_sdc.dae.scales import balanced, power_of_two
 from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_overs
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
@@ -109,8 +109,12 @@ def _unreached(mass: Any, sizes: Vector) -> tuple[Callable[[Vector], Vector], Ca
         without_derivative = np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0
         return lambda residual: np.where(without_derivative, residual, 0.0), lambda sizes: sizes
     # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
-    weights, columns = balanced(mass, sizes)
-    left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
+    scaled = mass * power_of_two(sizes)
+    rows = power_of_two(np.abs(scaled).max(axis=1, initial=0.0))
+    # What is balanced depends on where it begins, which is therefore the same in any units.
+    more, columns = balanced(scaled / rows[:, None])
+    weights = rows * more
+    left, values, _ = np.linalg.svd(scaled / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
     basis = left[:, rank:]
     basis[np.abs(basis) < CONSISTENCY.unreached_part] = 0.0

@@ -345,7 +345,7 @@ def _is_linear_in_slope(
         np.array(problem.evaluate(u, attach(du.view(np.ndarray) + k * direction, problem.n_diff), t))
         for k in (1.0, 2.0)
     )
-    scale = np.abs(base) + np.abs(once) + np.abs(twice)
+    scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
     allowed = SETTINGS.linear * scale
     if problem.noise is not None:
         allowed += 4.0 * NOISE_LIMIT * problem.noise.absolute

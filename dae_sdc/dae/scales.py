@@ -364,25 +364,20 @@ class Balance(NamedTuple):
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
-def balanced(matrix: Vector, sizes: Vector) -> tuple[Vector, Vector]:
+def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     """Powers of two for rows, (n,), and columns, (m,); divided by them, all have largest entries of about 1.
 
     Parameters
     ----------
     matrix : ndarray, shape (n, m)
         Rows and columns of zeros have the factor 1.
-    sizes : ndarray, shape (m,)
-        Of the unknowns, 0 where none is known. Many factors balance a matrix; those are found that balance it
-        in these sizes, in any units.
 
     References
     ----------
     D. Ruiz, A scaling algorithm to equilibrate both rows and columns norms in matrices, RAL-TR-2001-034.
     """
-    factors = [np.ones(len(matrix)), 1.0 / power_of_two(sizes)]
-    entries = np.abs(matrix / factors[1])
-    factors[0] = power_of_two(entries.max(axis=1, initial=0.0))
-    entries /= factors[0][:, None]
+    entries = np.abs(matrix)
+    factors = [np.ones(size) for size in entries.shape]
     for _ in range(BALANCE.balancing_rounds):
         changed = False
         for axis, factor in enumerate(factors):

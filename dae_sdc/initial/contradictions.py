@@ -118,7 +118,7 @@ def _follow_stage(
         if not np.isfinite(own.data if sparse.issparse(own) else own).all():
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
-        units = _units(own, sizes[jets]) if units is None else units
+        units = _units(own) if units is None else units
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -136,18 +136,10 @@ def _dense(matrix: Any) -> Vector:
     return found
 
 
-def _units(matrix: Any, sizes: Vector) -> tuple[Vector, Vector]:
-    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
-
-    Parameters
-    ----------
-    matrix : ndarray or sparse matrix, shape (k, m)
-        Derivatives of the equations by m values.
-    sizes : ndarray, shape (m,)
-        Typical sizes of these.
-    """
+def _units(matrix: Any) -> tuple[Vector, Vector]:
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes."""
     if not _is_large(matrix):
-        return balanced(_dense(matrix), sizes)
+        return balanced(_dense(matrix))
     columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
     return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
 

@@ -60,9 +60,6 @@ DIFFERENCES = (
 POINTS_OF_PATTERN = 3
 """Number of points near the given one at which entries of the Jacobian are sought."""
 
-LONGEST_TIME = 0.5
-"""Longest unit of the steps of differences, in that of time in which the solution changes by its size."""
-
 NEGLIGIBLE_ENTRY = 1e-13
 """Entry, relative to the largest of its equation, up to which it counts as 0."""
 
@@ -159,8 +156,6 @@ class ProblemJets:
 
     Attributes
     ----------
-    near : Neighbourhood
-        The equations near the state, with sizes of unknowns and time.
     algebraic : ndarray of bool, shape (n,)
         Unknowns whose derivatives are in no equation.
     whole : bool
@@ -173,10 +168,10 @@ class ProblemJets:
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
         self._forward, self._shortened = forward, 1.0
-        self.near = near = Neighbourhood(problem, t, u)
-        # Differences are in the sizes there.
-        self.problem, self.t, self.title = near.problem, t, type(problem).__name__
+        self.problem, self.t, self.title = problem, t, type(problem).__name__
         n = self.unknowns = problem.n
+        near = Neighbourhood(problem, t, u)
+        self._sizes = near.sizes
         mass, stiffness, here = patterns_near(near)
         self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
         found = offsets_of(problem, mass, stiffness, here)
@@ -265,8 +260,8 @@ class ProblemJets:
 
     def _time(self, curve: Vector) -> float:
         """A time over which the curve changes little, the unit of differences."""
-        size = self.near.sizes + np.abs(curve[0])
-        least = LONGEST_TIME * self.near.time
+        size = self._sizes + np.abs(curve[0])
+        least = 10.0 * float(self.problem.dt)
         for k in range(1, len(curve)):
             moving = curve[k] != 0.0
             if moving.any():
@@ -376,9 +371,9 @@ class ProblemJets:
             matrix: Any = sum(half.multiply(apart == k) for k, half in enumerate(own))
         else:
             matrix = own[0] * (apart == 0) + own[1] * (apart == 1)
-        moved = self.near.sizes_by_order(len(curve) + 1)
-        moved[[k for _, k in self.jets], [j for j, _ in self.jets]] = sizes
-        moved[:-1] += np.abs(curve)
+        typical = np.zeros(self.problem.n)
+        typical[[j for j, _ in self.jets]] = sizes
+        moved = np.abs(np.vstack([curve, np.zeros_like(typical)])) + typical
         parts = [abs(stiffness) @ moved[k] + abs(mass) @ moved[k + 1] for k in range(len(moved) - 1)]
         # By Leibniz' rule, without the derivatives of the coefficients.
         scale = [

@@ -12,7 +12,6 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import rounded
 from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
@@ -78,8 +77,7 @@ class Neighbourhood:
         )
         scales = self.problem.run_scales
         self.time = scales.time
-        sizes = np.maximum(scales.rates * scales.time, np.abs(u))
-        self.sizes = np.where(sizes > 0.0, sizes, scales.nominal)
+        self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))
         with suppress(DAEError):
             self.time = min(self.time, self._balanced_time())
 
@@ -91,16 +89,7 @@ class Neighbourhood:
             of_mass, of_stiffness = of_mass.toarray().ravel(), of_stiffness.toarray().ravel()
         both = (of_mass > 0.0) & (of_stiffness > 0.0)
         ratios = self.time * of_mass[both] / of_stiffness[both]
-        return float(rounded(np.log2(ratios).mean())) if both.any() else np.inf
-
-    def sizes_by_order(self, count: int, fastest: bool = False) -> Vector:
-        """Sizes of the unknowns and their derivatives, shape (count, n), to which violations are relative.
-
-        Derivatives are those of the solution, or of its fastest part.
-        """
-        time = self.time if fastest else self.problem.run_scales.time
-        sizes: Vector = (self.sizes + np.abs(self.u)) / time ** np.arange(count)[:, None]
-        return sizes
+        return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
 
     def later(self, number: int) -> float:
         """A time at or after the start."""

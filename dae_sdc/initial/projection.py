@@ -48,8 +48,6 @@ class ProjectionOptions:
         Largest number of times that a step is halved.
     sufficient_decrease : float
         Part of the predicted decrease that a step must achieve.
-    vanishing : float
-        Norm of a row of the Jacobian, relative to the terms of its equation, that counts as 0.
     contradiction_share : float
         Entry of a contradiction, relative to the largest, from which on its equation is named.
     """
@@ -65,7 +63,6 @@ class ProjectionOptions:
     largest_curvature: float = 1e8
     most_step_halvings: int = 30
     sufficient_decrease: float = 1e-4
-    vanishing: float = 1e-14
     contradiction_share: float = 1e-3
 
 
@@ -200,14 +197,14 @@ def project(
 
     usual = 1.0 / weights if sizes is None else np.broadcast_to(np.asarray(sizes), given.shape)
 
-    def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector, Vector]:
-        """Sizes of the terms, the sizes to which residuals are relative, and those of linearised terms."""
+    def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector]:
+        """Sizes of the terms, and the sizes to which residuals are relative."""
         here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
         if equations.terms is None:
-            return here, here + typical, here + typical
+            return here, here + typical
         # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
         found = equations.terms(x)
-        return found, found + TERM_ROUND_OFF / tolerance * typical, here + typical
+        return found, found + TERM_ROUND_OFF / tolerance * typical
 
     with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
         h = equations.values(x)
@@ -225,11 +222,11 @@ def project(
             matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
-            size, scale, linear = sizes_at(x, matrix)
+            size, scale = sizes_at(x, matrix)
             exact = not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
-            if not search.linearize(matrix[:, free], linear, offset, h):
+            if not search.linearize(matrix[:, free], offset, h):
                 break
             iteration += 1
             if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
@@ -242,11 +239,11 @@ def project(
             matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
-            size, scale, linear = sizes_at(x, matrix)
+            size, scale = sizes_at(x, matrix)
             exact = not np.any(np.abs(h) > error * size)
             if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break
-            if not search.linearize(matrix[:, free], linear, search.offset(x), h):
+            if not search.linearize(matrix[:, free], search.offset(x), h):
                 break
             better = search.polished(x, h, scale)
             if better is None:
@@ -297,18 +294,16 @@ class _Search:
         found: Vector = self._weight * (x - self._given)[self._free]
         return found
 
-    def linearize(self, matrix: Any, terms: Vector, offset: Vector, h: Vector) -> bool:
-        """Compute the direction of the next step; False if the factorisation fails.
-
-        Rows that vanish beside the terms of their equations are not scaled.
-        """
+    def linearize(self, matrix: Any, offset: Vector, h: Vector) -> bool:
+        """Compute the direction of the next step; False if the factorisation fails."""
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
         dependent, shift = self._equations.accuracy.dependent, PROJECTION.diagonal_shift
         try:
-            self.system = system = LinearRows(weighted, dependent, shift, PROJECTION.vanishing * terms)
+            # Rows of a vanishing gradient are not scaled.
+            self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
         except (np.linalg.LinAlgError, SingularMatrixError):
             return False
         if self._last is not None:

@@ -19,7 +19,6 @@ from dae_sdc.initial.consistent import Initial, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part
-from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import Given, Solver
@@ -296,7 +295,7 @@ def initial_of_model(
     weak: Collection[str] | None = None,
     system: ModelJets | None = None,
     kept_is_enough: bool = False,
-    near: Neighbourhood | None = None,
+    nominal: Mapping[str, float] | None = None,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -313,9 +312,9 @@ def initial_of_model(
         Result of :func:`jets_of` for this model and time.
     kept_is_enough : bool
         Whether a solution with all given values ends the search for others.
-    near : Neighbourhood, optional
-        The equations as a problem near the given values, for sizes of these; by default, sizes are those of
-        the values.
+    nominal : mapping of str to float, optional
+        Sizes of unknowns, which count besides those of the values; without them values that are not 0 count
+        by their own sizes alone.
 
     Raises
     ------
@@ -356,12 +355,11 @@ def initial_of_model(
             known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
     auxiliary = _define(system, point, has, held)
-    sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
-    if near is not None:
-        unknowns, orders = np.array(system.jets).T
-        own_jets = unknowns < near.n
-        by_order = near.sizes_by_order(orders.max() + 1)
-        sizes[own_jets] = by_order[orders[own_jets], unknowns[own_jets]]
+    if nominal is None:
+        sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
+    else:
+        usual = [nominal.get(name, 1.0) for name in own.names]
+        sizes = np.abs(point) + np.array([usual[j] for j, _ in system.jets])
     given = Given(point, has, held, sizes, auxiliary)
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
@@ -489,7 +487,10 @@ def initial_of_problem(
         system = ProblemJets(problem, time, point)
     count = len(system.jets)
     start, has, fast = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
+    sizes = np.ones(count)
     for number, (j, k) in enumerate(system.jets):
+        sizes[number] = nominal[j] + abs(point[j])
         if k == 0:
             start[number], has[number], fast[number] = point[j], known[j], held[j]
         elif k == 1 and not np.isnan(slopes[j]):
@@ -501,10 +502,7 @@ def initial_of_problem(
         remarks.append(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
-    unknowns, orders = np.array(system.jets).T
-    # Derivatives that nothing is given of must hardly count.
-    by_order = system.near.sizes_by_order(orders.max() + 1, fastest=True)
-    given = Given(start, has, fast, by_order[orders, unknowns])
+    given = Given(start, has, fast, sizes)
     task = _Task(
         *(system, given, tuple(names), problem.units, seed, restarts),
         whole=system.whole,

@@ -106,7 +106,6 @@ class Equations:
         **search
             Other arguments of :func:`dae_sdc.initial.search.initial_of_problem`.
         """
-        from dae_sdc.initial.neighbourhood import Neighbourhood
         from dae_sdc.initial.search import initial_of_model, initial_of_problem
         from dae_sdc.model.trace import without_starts
 
@@ -118,12 +117,10 @@ class Equations:
             model = without_starts(model)
         back = dict(zip(model.names, problem.names, strict=True))
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
-        if u0 is not None:
-            time = problem.interval[0] if search.get("t0") is None else search["t0"]
-            with uncounted(problem):
-                search["near"] = Neighbourhood(problem, time, np.array(problem.state(u0)))
         own |= self.named_in_model(guesses) or {}
         search["weak"] = self.named_in_model(search.get("weak"))
+        nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
+        search["nominal"] = dict(zip(model.names, nominal.tolist(), strict=True))
         found = initial_of_model(model, fixed=self.named_in_model(fixed), guesses=own, **search)
         values = {self._renamed(name, back): value for name, value in found.values.items()}
         place = {name: number for number, name in enumerate(found.names)}
@@ -244,7 +241,6 @@ def _looked_at(
 ) -> InconsistentStateError | Start | None:
     """As :func:`checked_values`, but the error is returned, to distinguish it from errors of functions."""
     from dae_sdc.initial.contradictions import follow
-    from dae_sdc.initial.neighbourhood import Neighbourhood
 
     problem = equations.problem
     if getattr(problem, "check_start", None) is not None:
@@ -260,8 +256,7 @@ def _looked_at(
     x, sizes = np.zeros(len(jets)), np.ones(len(jets))
     x[plain] = u[jets[plain, 0]]
     own = jets[:, 0] < problem.n
-    near = getattr(system, "near", None) or Neighbourhood(problem, t, u)
-    sizes[own] = near.sizes_by_order(jets[:, 1].max() + 1)[jets[own, 1], jets[own, 0]]
+    sizes[own] = (np.asarray(problem.nominal, dtype=np.float64) + np.abs(u))[jets[own, 0]]
     if follow(system, x, plain, sizes, tolerance).stage is None:
         return _projected(equations, u, t, system, x, plain, sizes)
     bound = plain.copy()

@@ -26,8 +26,8 @@ class LinearRows:
     diagonal_shift : float
         Subtracted from zeros on the diagonal of a sparse system, so that dependent rows do not make it
         singular.
-    empty : float or ndarray, shape (k,)
-        Norms of rows up to which these are not scaled to 1.
+    empty : float
+        Norm of a row, relative to the largest, up to which it is not scaled to 1.
     scales : ndarray, shape (n,), optional
         Units of the unknowns, in which the norm of a solution is least; 1 if not given.
 
@@ -44,7 +44,7 @@ class LinearRows:
         matrix: Any,
         dependent: float,
         diagonal_shift: float,
-        empty: float | Floats = 0.0,
+        empty: float = 0.0,
         scales: Floats | None = None,
     ) -> None:
         self._sparse = sparse.issparse(matrix)
@@ -53,7 +53,7 @@ class LinearRows:
             matrix = matrix @ sparse.diags(scales) if self._sparse else matrix * scales
         squares = matrix.multiply(matrix) if self._sparse else matrix * matrix
         sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-        self.sizes: Floats = np.where(sizes > empty, sizes, 1.0)
+        self.sizes: Floats = np.where(sizes > empty * sizes.max(initial=0.0), sizes, 1.0)
         if self._sparse:
             self.rows: Any = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
             k, n = self.rows.shape

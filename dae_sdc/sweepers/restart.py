@@ -91,7 +91,7 @@ class AlgebraicPart(ImplicitSystem):
         if sparse.issparse(mass) and n > PATH.most_unknowns:
             return
         dense = mass.toarray() if sparse.issparse(mass) else mass
-        rows, columns = balanced(dense, self.problem.run_scales.unknowns)
+        rows, columns = balanced(dense)
         triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
         pivots = np.abs(np.diagonal(triangle))
         rank = int((pivots > RESTART.rank * pivots.max(initial=0.0)).sum())
