@@ -11,7 +11,7 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import balanced, power_of_two
+from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_overs
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
@@ -82,39 +82,28 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
         guess_scales(problem, clean, t, span, CONSISTENCY.largest_violation)
     halves = linearize(problem, clean, du, t)
     scales.set_state(known)
-    sizes = balance_at(problem, clean, t, halves, span).sizes
-    remaining, spread = _unreached(halves.mass, sizes)
+    remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
     if (np.abs(remains) <= CONSISTENCY.largest_violation * scale).all():
         return remains, scale
-    errors = CONSISTENCY.round_off * np.asarray(terms @ sizes).ravel()
+    errors = (
+        CONSISTENCY.round_off * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
+    )
     own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
     if own is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, own(u, du, t))
     return remains, scale + spread(errors) / CONSISTENCY.largest_violation
 
 
-def _unreached(mass: Any, sizes: Vector) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
-    """Projection on the left null space of dF/du', of a residual and of the sizes of its terms.
-
-    Parameters
-    ----------
-    mass : ndarray or sparse matrix, shape (n, n)
-        dF/du'.
-    sizes : ndarray, shape (n,)
-        Of the unknowns; 0 where none is known.
-    """
+def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+    """Projection on the left null space of dF/du', of a residual and of the sizes of its terms."""
     if sparse.issparse(mass):
         without_derivative = np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0
         return lambda residual: np.where(without_derivative, residual, 0.0), lambda sizes: sizes
     # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
-    scaled = mass * power_of_two(sizes)
-    rows = power_of_two(np.abs(scaled).max(axis=1, initial=0.0))
-    # What is balanced depends on where it begins, which is therefore the same in any units.
-    more, columns = balanced(scaled / rows[:, None])
-    weights = rows * more
-    left, values, _ = np.linalg.svd(scaled / weights[:, None] / columns)
+    weights, columns = balanced(mass)
+    left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
     basis = left[:, rank:]
     basis[np.abs(basis) < CONSISTENCY.unreached_part] = 0.0
