@@ -262,7 +262,7 @@ class ArrayProblem(ProblemDAE):
         key = self._key(t, u)
         if key in self._known:
             return self._known[key]
-        step, bound, reason = self._step, self._allowed, ""
+        step, bound, failure = self._step, self._allowed, None
         # What comes before the start is no part of the run, and a value at a kink is that before it.
         stencils = self._stencils[t <= self._near.t]
         for number in range(ARRAYS.lengths):
@@ -270,7 +270,7 @@ class ArrayProblem(ProblemDAE):
                 try:
                     found, doubt = self._constrained(t, u, step, stencil)
                 except EvaluationError as error:
-                    reason = str(error)
+                    failure = error
                     continue
                 if not number:
                     bound = max(self._allowed, sum(found.errors))
@@ -280,8 +280,8 @@ class ArrayProblem(ProblemDAE):
                         self._known.popitem(last=False)
                     return found
             step, bound = step * ARRAYS.shorter, self._allowed
-        if reason:
-            raise EvaluationError(f"{reason} near t={t:.6g}")
+        if failure is not None:
+            raise failure
         raise self._refusal(f"differences do not agree near t={t:.6g}")
 
     def _key(self, t: float, u: Vector) -> Any:
@@ -395,7 +395,7 @@ class ArrayProblem(ProblemDAE):
         terms = np.abs(mass) @ np.abs(du) + np.abs(stiffness) @ np.abs(u) + np.abs(right)
         change = np.abs(value - (mass @ du + stiffness @ u - right))
         if (change > ARRAYS.nonlinear * self.original.round_off * terms).any():
-            raise NotReducibleError(f"the equations are not linear near t={t:.6g}")
+            raise NotReducibleError(f"the equations are not linear near t={t:.6g}; use reduce=False")
         return value
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
@@ -523,10 +523,10 @@ class CurveArrayProblem(ArrayProblem):
             if size <= ARRAYS.settled * max(1.0, float(np.abs(z).max())):
                 break
             if not size < before:
-                raise EvaluationError("the derivatives of the solution are not found")
+                raise _without_derivatives(t)
             before = size
         else:
-            raise EvaluationError("the derivatives of the solution are not found")
+            raise _without_derivatives(t)
         array = self._array(left, stiffness, self._dependent)
         remains = array.combinations.T @ terms.reshape(-1)
         doubt = np.abs(array.combinations.T @ doubts.reshape(-1)).max(initial=0.0)
@@ -557,6 +557,12 @@ class CurveArrayProblem(ArrayProblem):
 
     def _halves(self, equations: _Linear, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector]:
         return self._scaled_halves(u, du, t)
+
+
+def _without_derivatives(t: float) -> EvaluationError:
+    return EvaluationError(
+        f"the derivatives of the solution are not found near t={t:.6g}; end the run before it"
+    )
 
 
 def _sizes_of_rows(mass: Vector, stiffness: Vector) -> Vector:
