@@ -13,7 +13,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -28,7 +28,6 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
-from dae_sdc.initial.hidden import HiddenConstraints, hidden_constraints
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
@@ -59,6 +58,9 @@ from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import PIECES
 from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
+
+if TYPE_CHECKING:
+    from dae_sdc.initial.hidden import HiddenConstraints
 
 SOLVERS: Mapping[str, str] = {
     "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
@@ -488,6 +490,8 @@ class _Record:
         problem = self.task.problem
         if max(problem.variable_index) <= 1 or not hasattr(problem, "form"):
             return None
+        from dae_sdc.initial.hidden import hidden_constraints
+
         return hidden_constraints(problem, self.task.t0, self.sizes(), any_size=False, repaired=True)
 
     def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:

@@ -188,8 +188,8 @@ class StagesTogether:
         if not self._coupled.solve_step(u0, guess, t0, h):
             return status
         self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
-        # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps let
-        # errors of index 2 go, also those of another solution of the equations, which that matrix does not.
+        # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
+        # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
         return SOLVED if self._high or self.stages.renew(t0, h) else status
 
 
