@@ -26,7 +26,7 @@ EXCLUDED_TOLERANCE = 1e8
 """Absolute tolerance, relative to rtol, of unknowns that are excluded from the error test of a solver."""
 
 
-MOST_DENSE = 300
+MOST_SLOPES = 300
 """Number of unknowns up to which slopes at the start are found by dense decompositions."""
 
 SMALLEST_SINGULAR = 1e-10
@@ -69,7 +69,7 @@ def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, 
     t, span : float
         Time, and a length of time in which the equations change.
     """
-    if problem.n > MOST_DENSE:
+    if problem.n > MOST_SLOPES:
         return du
     state, slope = problem.state(u), problem.state(du)
     halves: Any = linearize(problem, state, slope, t)

@@ -106,7 +106,7 @@ DOUBTED_DEVIATION = 0.1
 which on the last stage is checked with a Jacobian of its own."""
 
 CHEAPLY_DOUBTED_DEVIATION = 0.02
-"""The same where that Jacobian takes little time."""
+"""The deviation from which on the last stage is checked where a Jacobian takes little time."""
 
 
 class Basis(NamedTuple):
