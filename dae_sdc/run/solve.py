@@ -215,7 +215,8 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
     found = comm.allgather((failure is not None, digest, ends, _asked(given)))
     failed = [one for one, *_ in found]
-    if all(failed) and failure is not None:
+    # Where the time ran out on all, each was at something else, of which one is told.
+    if all(failed) and failure is not None and not any(ends for *_, ends, _ in found):
         raise failure
     _require_same_options([asked for *_, asked in found])
     if made is not None and len({one[:2] for one in found}) == 1:
