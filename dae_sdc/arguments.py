@@ -44,19 +44,12 @@ MOST_SHOWN = 60
 
 @dataclass(frozen=True)
 class Kind:
-    """What an annotation wants of a value.
+    """What an annotation wants of a value."""
 
-    Parameters
-    ----------
-    wanted, several : str
-        What is wanted in words, one and several: "a number", "numbers".
-    takes : callable
-        Whether a value is of this kind.
-    """
-
+    # wanted, several: what is wanted in words, one and several: "a number", "numbers".
     wanted: str
     several: str
-    takes: Callable[[Any], bool]
+    takes: Callable[[Any], bool]  # Whether a value is of this kind.
 
 
 def _is_number(value: Any) -> bool:
@@ -112,15 +105,7 @@ def shown(value: object) -> str:
 
 @functools.lru_cache(maxsize=512)
 def kind_of(annotation: str, module: str) -> Kind | None:
-    """What an annotation wants, or None where it says nothing that can be checked.
-
-    Parameters
-    ----------
-    annotation : str
-        As it is written: "float | None", "str | Sequence[str]".
-    module : str
-        Module in which it is written, where its names are looked up.
-    """
+    """What an annotation wants, or None where it says nothing that can be checked."""
     return _kind(ast.parse(annotation, mode="eval").body, module)
 
 

@@ -42,36 +42,16 @@ _PYSDC_FAILED = ("ConvergenceError",)
 
 
 class Verb(NamedTuple):
-    """What is known of a verb before its module is imported.
+    """What is known of a verb before its module is imported."""
 
-    Parameters
-    ----------
-    module : str
-        Full name of the module that carries it out.
-    summary : str
-        First line of the docstring of the module.
-    example : str
-        A command line that works.
-    text : str
-        The whole docstring.
-    """
-
-    module: str
-    summary: str
-    example: str
-    text: str
+    module: str  # Full name of the module that carries it out.
+    summary: str  # First line of the docstring of the module.
+    example: str  # A command line that works.
+    text: str  # The whole docstring.
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line that ends in a hint.
-
-    Parameters
-    ----------
-    program : str
-        The command that the parser belongs to; ``prog`` begins with it.
-    **options
-        Those of the base class.
-    """
+    """A parser whose errors are one line that ends in a hint."""
 
     def __init__(self, *, program: str = PROGRAM, **options: Any) -> None:
         self.program = program
@@ -116,40 +96,12 @@ def find_verbs() -> dict[str, Verb]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the name of the program; those of the process if None.
-
-    Returns
-    -------
-    int
-        Exit code: 0, 1 (a computation failed, or what is printed cannot be written), 2 (something given
-        cannot be used), 130 (interrupted), 129 and 143 (hung up, terminated), or 141 (nobody reads on).
-
-    Raises
-    ------
-    SystemExit
-        After ``--help`` and ``--version``, and with code 2 after arguments that cannot be parsed.
-    """
+    """Run the command."""
     return carry_out(PROGRAM, _dispatch, argv)
 
 
 def run_script(file: str) -> int:
-    """Carry out the verb of a file that Python was started with, as ``python run/solve.py``.
-
-    Parameters
-    ----------
-    file : str
-        Its name in the package, as "run/solve.py".
-
-    Returns
-    -------
-    int
-        Exit code, as of :func:`main`; 2 for a file that is no verb.
-    """
+    """Carry out the verb of a file that Python was started with, as ``python run/solve.py``."""
     room, name = Path(file).parent.name, Path(file).stem.replace("_", "-")
     verb = find_verbs().get(name)
 
@@ -164,22 +116,7 @@ def run_script(file: str) -> int:
 
 
 def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
-    """Run a command so that errors, signals and standard streams that fail end it in one line.
-
-    Parameters
-    ----------
-    program : str
-        The command, as its messages begin.
-    dispatch : callable
-        Takes the arguments and returns the exit code.
-    argv : sequence of str, optional
-        The arguments; those of the process if None.
-
-    Returns
-    -------
-    int
-        Exit code, as of :func:`main`.
-    """
+    """Run a command so that errors, signals and standard streams that fail end it in one line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
     with _streams(), _one_of_many(), _ending_on_signals():

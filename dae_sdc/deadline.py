@@ -22,18 +22,10 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """The end of the time that a call may take.
+    """The end of the time that a call may take."""
 
-    Parameters
-    ----------
-    seconds : float
-        The time.
-    end : float
-        When it is over, on the clock of ``time.perf_counter``.
-    """
-
-    seconds: float
-    end: float
+    seconds: float  # The time.
+    end: float  # When it is over, on the clock of ``time.perf_counter``.
 
     @classmethod
     def from_now(cls, seconds: float) -> TimeLimit:
@@ -77,22 +69,7 @@ def current() -> TimeLimit | None:
 
 
 def check_at(time: float, advice: str, agreed: Callable[[float], float] | None = None) -> None:
-    """End a run that has come to ``time`` if the time of its call is over.
-
-    Parameters
-    ----------
-    time : float
-        In the unit of the problem.
-    advice : str
-        What may be done besides raising the limit, such as " or rtol".
-    agreed : callable, optional
-        Gives all ranks of the run the value of one of them, so that all end or none.
-
-    Raises
-    ------
-    TimeLimitError
-        If it is over.
-    """
+    """End a run that has come to ``time`` if the time of its call is over."""
     limit = _limit.get()
     if limit is not None:
         limit.check_at(time, advice, agreed)
@@ -108,13 +85,7 @@ def check() -> None:
 
 @contextmanager
 def limited(seconds: float | None = None) -> Iterator[None]:
-    """Let :func:`check` end what is inside after so many seconds, or with the call around it.
-
-    Raises
-    ------
-    TimeLimitError
-        If it does.
-    """
+    """Let :func:`check` end what is inside after so many seconds, or with the call around it."""
     outer = _limit.get()
     own = outer if seconds is None else TimeLimit.from_now(seconds)
     if own is not None and outer is not None and outer.end < own.end:
@@ -141,15 +112,7 @@ def unchecked(wanted: bool = True) -> Iterator[None]:
 
 @contextmanager
 def under_way(doing: str, advice: str = "") -> Iterator[None]:
-    """Name the work inside, also as a decorator: "the index is reduced", and what else to do than to wait.
-
-    Parameters
-    ----------
-    doing : str
-        What goes on, as a clause.
-    advice : str
-        What follows "raise time_limit", such as ", or give reduce=False".
-    """
+    """Name the work inside, also as a decorator: "the index is reduced", and what else to do than to wait."""
     before = _stage.set((doing, advice))
     try:
         check()

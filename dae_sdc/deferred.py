@@ -31,13 +31,7 @@ def function_at(home: str) -> Callable[..., Any]:
 
 
 class Later:
-    """Something of mpi4py, imported when it is called or an attribute of it is asked for.
-
-    Parameters
-    ----------
-    module, name : str
-        The import it stands for, ``from module import name``.
-    """
+    """Something of mpi4py, imported when it is called or an attribute of it is asked for."""
 
     def __init__(self, module: str, name: str) -> None:
         self._place = module, name

@@ -60,12 +60,7 @@ def take_over(carry_out: Callable[[str], int]) -> None:
     """Let a file of the package that Python was started with do what its verb does.
 
     That happens when the file imports the first module of the package, and not before the package itself is
-    there for all threads.
-
-    Parameters
-    ----------
-    carry_out : callable
-        Takes the name of the file, as "run/solve.py", and returns the exit code of the process.
+    there for all threads. ``carry_out`` takes its name, as "run/solve.py", and returns the exit code.
     """
     file = script()
     if file:

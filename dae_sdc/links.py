@@ -35,13 +35,7 @@ class _Finder(MetaPathFinder):
 
 
 def one_room(name: str) -> None:
-    """Let a room that is imported through its link at the root be that of the package, with all its modules.
-
-    Parameters
-    ----------
-    name : str
-        ``__name__`` of the room that is imported.
-    """
+    """Let a room that is imported through its link at the root be that of the package with its modules."""
     if name in ("__main__", "") or "." in name:
         return
     sys.meta_path.insert(0, _Finder(name))

@@ -61,44 +61,20 @@ Check = Callable[[str, Any], object]
 
 @dataclass(frozen=True)
 class Option:
-    """What is known of an option besides its name, type and default.
+    """What is known of an option besides its name, type and default."""
 
-    Parameters
-    ----------
-    help : str
-        What it is, in one line, with the default in parentheses.
-    more : str
-        Further sentences, for the docstring.
-    check : callable, optional
-        Checks the bounds of a value that is not the default.
-    like : str
-        Type and shape for the docstring, where the annotation does not tell.
-    read : callable, optional
-        Converts the text typed in a shell; chosen by the annotation if not given.
-    metavar : str, optional
-        What stands for the value in the help of a verb.
-    choices : sequence of str
-        The values that there are.
-    flag : str
-        Its name in a shell, or several; that of the field with dashes if empty.
-    repeated : bool
-        Whether it may be repeated in a shell, each time with one value.
-    shell : bool
-        Whether the command line has it; objects of Python cannot be typed there.
-    told : bool
-        Whether the parameters of a result include it; options that say where files lie are left out.
-    """
-
-    help: str
-    more: str = ""
-    check: Check | None = None
-    like: str = ""
+    help: str  # What it is, in one line, with the default in parentheses.
+    more: str = ""  # Further sentences, for the docstring.
+    check: Check | None = None  # Checks the bounds of a value that is not the default.
+    like: str = ""  # Type and shape for the docstring, where the annotation does not tell.
+    # Converts the text typed in a shell; chosen by the annotation if not given.
     read: Callable[[str], Any] | None = None
-    metavar: str | None = None
-    choices: Sequence[str] = ()
-    flag: str = ""
-    repeated: bool = False
-    shell: bool = True
+    metavar: str | None = None  # What stands for the value in the help of a verb.
+    choices: Sequence[str] = ()  # The values that there are.
+    flag: str = ""  # Its name in a shell, or several; that of the field with dashes if empty.
+    repeated: bool = False  # Whether it may be repeated in a shell, each time with one value.
+    shell: bool = True  # Whether the command line has it; objects of Python cannot be typed there.
+    # Whether the parameters of a result include it; options that say where files lie are left out.
     told: bool = True
 
 
@@ -797,17 +773,7 @@ READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str] = ()) -> None:
-    """Give a parser the options of a record.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Of a verb.
-    record : type
-        The record of the function that the verb calls, or a group.
-    only : sequence of str
-        Names of the options that the verb has; all if empty.
-    """
+    """Give a parser the options of a record."""
     for name, one in _fields(record).items():
         known, annotation = one.metadata["option"], str(one.type)
         if not known.shell or (only and name not in only):
@@ -835,17 +801,7 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
 
 
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:
-    """The options of a record that were given on the command line, by name.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        What the parser found.
-    record : type
-        The record or group.
-    without : sequence of str
-        Names of the options that are left out.
-    """
+    """The options of a record that were given on the command line, by name."""
     asked = {name: getattr(args, name, None) for name in _fields(record) if name not in without}
     found: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     for name in found:
@@ -861,13 +817,7 @@ def names_in(text: str) -> list[str]:
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:
-    """Values by name from "name=value" texts; numbers, true and false become what they say.
-
-    Raises
-    ------
-    InputError
-        For a text without a name and an equals sign, and where a number is wanted and there is none.
-    """
+    """Values by name from "name=value" texts; numbers, true and false become what they say."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, right = text.partition("=")

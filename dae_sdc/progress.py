@@ -13,37 +13,12 @@ _OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
 
 
 def bar_of(total: int, unit: str, progress: bool | None, done: int = 0) -> Any:
-    """A bar of so many runs, steps or other pieces of work.
-
-    Parameters
-    ----------
-    total : int
-        Number of pieces.
-    unit : str
-        What a piece is called.
-    progress : bool or None
-        Whether the bar is shown; None: if standard error is a terminal.
-    done : int
-        Number of pieces that were done before, and took no time.
-
-    Returns
-    -------
-    tqdm.tqdm
-        A context, whose ``update(1)`` counts a piece.
-    """
+    """A bar of so many runs, steps or other pieces of work."""
     return tqdm(total=total, initial=done, unit=unit, disable=_disable(progress), leave=False)
 
 
 class TimeBar:
-    """A bar of the part of an interval that a run has covered, where the number of steps is not known.
-
-    Parameters
-    ----------
-    t0, t_end : float
-        The interval.
-    progress : bool or None
-        As of :func:`bar_of`.
-    """
+    """A bar of the part of an interval that a run has covered, where the number of steps is not known."""
 
     def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
         self.t0, self.length, self.steps = t0, t_end - t0, 0

@@ -25,18 +25,7 @@ MOST_NEAR: Final = 3
 
 
 class Registry(Generic[T]):
-    """A table from names to things of one kind, filled by the files that define them.
-
-    Parameters
-    ----------
-    kind : str
-        What the names stand for, used in messages ("problem", "sweeper").
-    *packages : str
-        Packages whose modules are imported on the first look-up, so that a new file in them is found
-        without being listed anywhere. Modules whose names begin with an underscore are left out.
-    find : callable, optional
-        Called on the first look-up; it gives names and entries that need no module to be imported.
-    """
+    """A table from names to things of one kind, filled by the files that define them."""
 
     def __init__(
         self, kind: str, *packages: str, find: Callable[[], Iterable[tuple[str, T]]] | None = None
@@ -48,13 +37,7 @@ class Registry(Generic[T]):
         self._here = threading.local()
 
     def register(self, name: str) -> Callable[[S], S]:
-        """Decorator that enters what it decorates under ``name`` and returns it unchanged.
-
-        Raises
-        ------
-        InputError
-            If the name is taken.
-        """
+        """Decorator that enters what it decorates under ``name`` and returns it unchanged."""
 
         def enter(entry: S) -> S:
             self.add(name, entry)  # type: ignore[arg-type]

@@ -109,13 +109,6 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
     :func:`warnings.catch_warnings` changes the filters of all threads, and where two are inside one, the last
     to leave restores filters that the other has changed. Here two filters, installed once, look up the
     actions that :func:`filtering` has set in the thread that warns.
-
-    Parameters
-    ----------
-    action : {"ignore", "error"}
-        What is done; where both apply, warnings are raised.
-    category : type of Warning, optional
-        Which warnings.
     """
     with _STATE:
         first = [entry[2] for entry in warnings.filters[:2]]
@@ -234,13 +227,7 @@ def _is_private(group: int) -> bool:
 
 
 def read_kept(path: Path) -> bytes | None:
-    """What :func:`write_kept` has written to a file.
-
-    Returns
-    -------
-    bytes or None
-        None where there is no such file, or others can write it; a damaged one is removed with a warning.
-    """
+    """What :func:`write_kept` has written to a file."""
     if not is_safe(path.parent):
         return None
     try:
@@ -259,13 +246,7 @@ def read_kept(path: Path) -> bytes | None:
 
 
 def write_kept(path: Path, content: bytes) -> bool:
-    """Keep something in a file, of which readers see all or nothing.
-
-    Returns
-    -------
-    bool
-        Whether it was written; False without a directory in which nobody else can write.
-    """
+    """Keep something in a file, of which readers see all or nothing."""
     new = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -6,17 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: str = " ") -> str:
-    """A text with one line for each row, in aligned columns.
-
-    Parameters
-    ----------
-    rows : iterable of sequence
-        Cells of each row, as many in every row.
-    widths : sequence of int
-        Widths of the columns, negative for right-aligned ones; computed from the cells if empty.
-    gap : str
-        Text between two columns.
-    """
+    """A text with one line for each row, in aligned columns."""
     cells = [[str(cell) for cell in row] for row in rows]
     sizes = widths or [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = (

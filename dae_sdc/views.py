@@ -20,17 +20,7 @@ PIXELS = 560
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_TABLE_ROWS) -> str:
-    """A table as HTML, with a last line that tells how many rows are left out.
-
-    Parameters
-    ----------
-    heads : sequence of str
-        Heads of the columns.
-    rows : iterable of sequence
-        Cells of each row.
-    most : int
-        Largest number of rows.
-    """
+    """A table as HTML, with a last line that tells how many rows are left out."""
     cells = [[str(cell) for cell in row] for row in rows]
     lines = [_row("th", heads), *(_row("td", row) for row in cells[:most])]
     if len(cells) > most:
@@ -45,15 +35,7 @@ def html_view(title: str, *parts: str, note: str = "") -> str:
 
 
 def html_picture(home: str, *what: Any, **options: Any) -> str:
-    """A small picture as HTML; empty where it cannot be drawn, as the tables say all.
-
-    Parameters
-    ----------
-    home : str
-        "module:function" that draws it.
-    *what, **options
-        Arguments of the function.
-    """
+    """A small picture as HTML; empty where it cannot be drawn, as the tables say all."""
     with suppress(DAEError, ImportError):
         figure = function_at(home)(*what, **options)
         file = io.BytesIO()

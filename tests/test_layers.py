@@ -257,6 +257,73 @@ def test_what_the_page_names_exists(name: str) -> None:
         found = getattr(found, attribute)
 
 
+BUDGETS = {
+    "run": 11_700,
+    "sweepers": 10_350,
+    "problems": 8_500,
+    "dae": 7_850,
+    "model": 5_850,
+    "initial": 5_650,
+    "control": 5_000,
+    "structure": 4_200,
+    "constrained": 4_100,
+    "modelica": 4_050,
+    "plotting": 3_300,
+    "polynomials": 3_150,
+    "files beside the rooms": 2_950,
+    "reduction": 2_700,
+    "expressions": 2_250,
+    "linear": 2_000,
+    "compiled": 900,
+    "frames": 750,
+}
+"""Most lines that the files of a room may have: a budget is lowered with every move that takes lines out."""
+
+
+def lines_of_rooms() -> dict[str, int]:
+    lines = dict.fromkeys(BUDGETS, 0)
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).parts[0]
+        room = room if (PACKAGE / room).is_dir() else "files beside the rooms"
+        lines[room] = lines.get(room, 0) + path.read_text(encoding="utf-8").count("\n")
+    return lines
+
+
+@pytest.mark.parametrize("room", sorted(lines_of_rooms()))
+def test_a_room_keeps_to_its_budget_of_lines(room: str) -> None:
+    assert lines_of_rooms()[room] <= BUDGETS[room], "a feature pays with what it replaces"
+
+
+REFERENCE = {"Parameters", "Returns", "Raises", "Yields", "Attributes"}
+
+
+def of_users(node: ast.AST) -> bool:
+    """Whether ``info`` or the options show what a registered class or function says of itself."""
+    decorators = getattr(node, "decorator_list", [])
+    return "{options}" in (ast.get_docstring(node) or "") or any(
+        "register" in ast.unparse(one) or "problem(" in ast.unparse(one) for one in decorators
+    )
+
+
+def referenced(tree: ast.AST, public: bool = False) -> Iterator[str]:
+    """Names of internal classes and functions that are documented as the API reference is."""
+    for node in ast.iter_child_nodes(tree):
+        shown = public
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            own = public and (not node.name.startswith("_") or node.name.startswith("__"))
+            shown = own or node.name in dae_sdc.__all__ or of_users(node)
+            titles = {line for line in (ast.get_docstring(node) or "").splitlines() if line in REFERENCE}
+            if titles and not shown:
+                yield f"{node.name}: {', '.join(sorted(titles))}"
+        yield from referenced(node, shown)
+
+
+def test_only_what_the_reference_lists_is_documented_as_a_reference() -> None:
+    modules = {name: tree for name, tree in read_package(PACKAGE).items() if ".problems" not in name}
+    as_reference = {name: found for name, tree in modules.items() if (found := list(referenced(tree)))}
+    assert as_reference == {}, "say what it is in a sentence"
+
+
 def test_every_file_is_read() -> None:
     assert {"dae_sdc", "dae_sdc.errors", "dae_sdc.dae.problem"} <= set(read_package(PACKAGE))
 

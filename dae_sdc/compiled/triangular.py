@@ -40,55 +40,31 @@ class TriangularFactors(NamedTuple):
     Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
     diagonal of U is stored by its reciprocals, for a division takes longer than all else in a short row. The
     values are real or complex.
-
-    Parameters
-    ----------
-    lower_data, lower_indices, lower_indptr : ndarray
-        L without its diagonal of ones, in CSR form with columns in ascending order; shapes (entries,),
-        (entries,), (n + 1,).
-    upper_data, upper_indices, upper_indptr : ndarray
-        U without its diagonal, in the same form.
-    inverse : ndarray, shape (n,)
-        1 / U[i, i].
-    rows : ndarray of int, shape (n,)
-        Row i of LU is row ``rows[i]`` of A.
-    columns : ndarray of int, shape (n,)
-        Column i of LU is column ``columns[i]`` of A.
-    scale : ndarray, shape (n,)
-        Factor of row ``rows[i]`` of A, at index i.
-    size : int
-        n.
     """
 
+    # lower_data, lower_indices, lower_indptr: L without its diagonal of ones, in CSR form with columns in
+    # ascending order; shapes (entries,), (entries,), (n + 1,).
     lower_data: Vector
     lower_indices: Indices
     lower_indptr: Indices
+    # upper_data, upper_indices, upper_indptr: U without its diagonal, in the same form.
     upper_data: Vector
     upper_indices: Indices
     upper_indptr: Indices
-    inverse: Vector
-    rows: Indices
-    columns: Indices
-    scale: Vector
-    size: int
+    inverse: Vector  # Shape (n,). 1 / U[i, i].
+    rows: Indices  # Shape (n,). Row i of LU is row ``rows[i]`` of A.
+    columns: Indices  # Shape (n,). Column i of LU is column ``columns[i]`` of A.
+    scale: Vector  # Shape (n,). Factor of row ``rows[i]`` of A, at index i.
+    size: int  # n.
 
 
 class RowPattern(NamedTuple):
-    """Where the entries of a matrix go in its factors LU, row by row; all matrices of a pattern share it.
+    """Where the entries of a matrix go in its factors LU, row by row; all matrices of a pattern share it."""
 
-    Parameters
-    ----------
-    source : ndarray of int, shape (entries,)
-        Places in the values of the matrix in CSC form.
-    position : ndarray of int, shape (entries,)
-        Columns of LU to which those values belong, in ascending order in every row.
-    indptr : ndarray of int, shape (n + 1,)
-        Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
-    """
-
-    source: Indices
+    source: Indices  # Shape (entries,). Places in the values of the matrix in CSC form.
+    # Shape (entries,). Columns of LU to which those values belong, in ascending order in every row.
     position: Indices
-    indptr: Indices
+    indptr: Indices  # Shape (n + 1,). Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
 
 
 REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)
@@ -123,29 +99,11 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
     They need not be zero in the next matrix of the pattern: for :func:`refactorize` give the matrix, from
     whose pattern and the order of the pivots all entries follow that can be filled.
 
-    Parameters
-    ----------
-    factorization : SparseLU
-        What :func:`dae_sdc.dae.linear.factorize` returns for a sparse matrix and the solver "superlu".
-    matrix : CSC matrix, shape (n, n), optional
-        The one that was factorised; zeros that it stores are entries of its pattern.
-
-    Returns
-    -------
-    TriangularFactors
-        12 bytes for each entry off the diagonals, and 32 n for the rest.
-
-    Raises
-    ------
-    InputError
-        If the factors are not those of SuperLU, or not those of ``matrix``.
-    SingularMatrixError
-        If a pivot is so small that it has no reciprocal.
-
     References
     ----------
     T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     """
+    # Shapes: matrix (n, n).
     if not isinstance(factorization, SparseLU):
         raise InputError(
             f"triangular factors are those of solver 'superlu'; got {type(factorization).__name__}"
@@ -156,29 +114,8 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
 
 
 def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
-
-    Parameters
-    ----------
-    lu : SparseLU or scipy.sparse.linalg.SuperLU
-        The factorisation, which copies its factors for that and keeps the copies.
-    matrix : CSC matrix, shape (n, n)
-        The one that was factorised; zeros that it stores are entries of its pattern.
-
-    Returns
-    -------
-    factors : TriangularFactors
-        Of ``matrix``, for :func:`refactorize` as well.
-    pattern : RowPattern
-        What :func:`row_pattern` finds.
-
-    Raises
-    ------
-    InputError
-        If the factors are not those of ``matrix``.
-    SingularMatrixError
-        If a pivot is so small that it has no reciprocal.
-    """
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them."""
+    # Shapes: matrix (n, n).
     parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
     factors = _by_rows(*parts)
     pattern = _rows_of(factors, matrix)
@@ -224,27 +161,8 @@ def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, In
 
 
 def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
-    """Where the entries of a matrix go in its factors.
-
-    Parameters
-    ----------
-    factors : TriangularFactors
-        Of a matrix of the pattern, made with ``triangular_factors(factorization, matrix)``.
-    matrix : CSC matrix, shape (n, n)
-        Of the pattern; its values do not matter. Duplicate entries are summed.
-
-    Returns
-    -------
-    RowPattern
-        For these factors, others with the same orderings and copies of them. 8 bytes for each entry of the
-        matrix, and 4 n for the rest.
-
-    Raises
-    ------
-    InputError
-        If the matrix has another size than its factors or no CSC form, or if its elimination can fill a
-        place that the factors do not have, which no factorisation checks: it does not depend on the values.
-    """
+    """Where the entries of a matrix go in its factors."""
+    # Shapes: matrix (n, n).
     pattern = _rows_of(factors, matrix)
     lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
     same = np.array_equal(lower_starts, factors.lower_indptr) and np.array_equal(
@@ -346,33 +264,12 @@ def fill_in(
     filled, row j has taken over what row k of U has beyond column j: later rows, which meet j as well, get it
     from there, and row k is looked through up to j only.
 
-    Parameters
-    ----------
-    pattern : RowPattern
-        Of the matrix.
-    n : int
-        Its size.
-    link : ndarray of int, shape (n + 1,)
-        Overwritten.
-    ends : ndarray of int, shape (n,)
-        Overwritten.
-    lower, upper : ndarray of int, shape (room,)
-        Receive the columns of the entries off the diagonals.
-    lower_starts, upper_starts : ndarray of int, shape (n + 1,)
-        Receive where rows start in them.
-    room : int
-        Length of ``lower`` and ``upper``.
-
-    Returns
-    -------
-    int
-        Number of entries; -1 where there is not room enough.
-
     References
     ----------
     S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
     factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
     """
+    # Shapes: link (n + 1,), ends (n,), lower and upper (room,), lower_starts and upper_starts (n + 1,).
     positions, starts = pattern.position, pattern.indptr
     below, above = 0, 0
     lower_starts[0], upper_starts[0] = 0, 0
@@ -417,21 +314,7 @@ def fill_in(
 
 
 def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
-    """Factors for another matrix of the same pattern, to be filled by :func:`refactorize`.
-
-    Parameters
-    ----------
-    factors : TriangularFactors
-        Of a matrix of the pattern.
-    kind : data type, optional
-        Of the numbers of the copy, complex for those of a complex matrix; by default that of ``factors``.
-
-    Returns
-    -------
-    TriangularFactors
-        A copy of the numbers, 8 bytes for each entry of both factors with one diagonal, 16 if they are
-        complex; everything else is that of ``factors``.
-    """
+    """Factors for another matrix of the same pattern, to be filled by :func:`refactorize`."""
     kind = factors.inverse.dtype if kind is None else kind
     return factors._replace(
         lower_data=factors.lower_data.astype(kind),
@@ -451,31 +334,12 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
     absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers the
     parts are added up in place of their absolute value, which would take a square root.
 
-    Parameters
-    ----------
-    pattern : RowPattern
-        Where the entries of the matrix go.
-    factors : TriangularFactors
-        Those that ``pattern`` was made for, or a copy. They receive the numbers in ``lower_data``,
-        ``upper_data`` and ``inverse``; those before are not used. If the answer is not 0, they are of no use
-        until a later call answers 0. Orderings and scale are kept.
-    data : ndarray, shape (entries,)
-        Values of the matrix in CSC form, real or complex as the factors are.
-    work : ndarray, shape (3 n,)
-        Overwritten; of the same numbers.
-
-    Returns
-    -------
-    int
-        0, or REFACTORIZED, where all is well. WEAK_PIVOT where a pivot is zero or below
-        :data:`SMALLEST_PIVOT`, GROWTH where terms are above :data:`LARGEST_GROWTH`, NOT_FINITE where a number
-        is not. Only a factorisation with exchanges of rows can say then whether the matrix is singular.
-
     References
     ----------
     T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
     problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
     """
+    # Shapes: data (entries,), work (3 n,).
     sources, positions, starts = pattern.source, pattern.position, pattern.indptr
     lower, lower_indices, lower_starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     upper, upper_indices, upper_starts = factors.upper_data, factors.upper_indices, factors.upper_indptr
@@ -541,18 +405,8 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
     It is written in the part of Python that numba compiles: compiled code calls
     ``register_jitable(solve_triangular)`` or what :func:`compiled_loop` returns. The arithmetic is the same
     everywhere, to the last digit.
-
-    Parameters
-    ----------
-    factors : TriangularFactors
-        Of A.
-    rhs : ndarray, shape (n,)
-        The right-hand side b.
-    out : ndarray, shape (n,)
-        Receives x; may be ``rhs``.
-    work : ndarray, shape (n,)
-        Overwritten; neither ``rhs`` nor ``out``. All three are complex where the factors are.
     """
+    # Shapes: rhs (n,), out (n,), work (n,).
     data, indices, starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     rows, columns, scale, inverse = factors.rows, factors.columns, factors.scale, factors.inverse
     n = factors.size

@@ -58,24 +58,9 @@ parts_at = RecordView(PartsMemory).at
 
 
 class Workspace:
-    """Memory of the functions of this module.
+    """Memory of the functions of this module."""
 
-    Parameters
-    ----------
-    memory : PartsMemory
-        Numbers, and addresses of functions; 0 for what is not given.
-    scales : ndarray, shape (n + 1,)
-        Distances over which u and t change little.
-    functions : dict
-        The parts of the equations by name, which live as long as this.
-
-    Attributes
-    ----------
-    address : int
-        Where the memory is.
-    stepped : bool
-        Whether the complex forms that the Jacobian takes have been entered.
-    """
+    # Shapes: scales (n + 1,).
 
     stepped = False
 

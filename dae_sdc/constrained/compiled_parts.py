@@ -19,32 +19,21 @@ from dae_sdc.errors import InputError
 
 
 class Pointers(NamedTuple):
-    """The parts of quasilinear equations as C functions ``part(t, u*, v*, p*, out*)``.
+    """The parts of quasilinear equations as C functions ``part(t, u*, v*, p*, out*)``."""
 
-    Parameters
-    ----------
-    kind : str
-        "daeq1", "daeq2", "daeq3", "nohol" or "eulag"; an :class:`ImplicitDAE` is a "daeq1" in (u, u', w).
-    n, m : int
-        Numbers of functions u and of constraints.
-    addresses : ndarray of int64, shape (8,)
-        Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-order
-        equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
-    p : ndarray
-        Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
-    failure : CallbackFailure
-        Where functions in Python leave an exception; to be checked when compiled code has returned.
-    owners : tuple
-        What must live as long as the addresses are used.
-    """
-
+    # "daeq1", "daeq2", "daeq3", "nohol" or "eulag"; an :class:`ImplicitDAE` is a "daeq1" in (u, u', w).
     kind: str
+    # n, m: numbers of functions u and of constraints.
     n: int
     m: int
+    # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-
+    # order equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
     addresses: npt.NDArray[np.int64]
+    # Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
     p: Vector
+    # Where functions in Python leave an exception; to be checked when compiled code has returned.
     failure: CallbackFailure
-    owners: tuple[Any, ...]
+    owners: tuple[Any, ...]  # What must live as long as the addresses are used.
 
 
 class _Compiled:

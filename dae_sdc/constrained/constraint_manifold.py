@@ -37,26 +37,8 @@ class ConstraintManifold(CompiledParts):
             \begin{pmatrix} h \\ -r \end{pmatrix}
 
         with the highest derivative a, and r what the constraints add to G a when they are differentiated.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        q, v : array_like, shape (n_u,)
-            Functions u, and for equations of second order their derivatives.
-
-        Returns
-        -------
-        derivative : ndarray, shape (n_u,)
-            u' of equations of first order, u'' of those of second order.
-        multipliers : ndarray, shape (n_constraints,)
-            Lambda; of shape (0,) where the equations have none.
-
-        Raises
-        ------
-        SingularMatrixError
-            If the constraints are rank deficient, or A is not regular on the kernel of their Jacobian.
         """
+        # Shapes: q and v (n_u,) -> derivative (n_u,), multipliers (n_constraints,).
         t, n = float(t), self._size
         place = self._vector("u", q)
         rate = None if v is None else self._vector("u'", v)
@@ -67,20 +49,8 @@ class ConstraintManifold(CompiledParts):
         return found[:n], found[n:]
 
     def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
-        """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        q, v : ndarray, shape (n_u,)
-            Functions u, and for equations of second order their derivatives.
-
-        Returns
-        -------
-        ndarray, shape (k, k)
-            The rows of the constraints are the last.
-        """
+        """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`."""
+        # Shapes: q and v (n_u,) -> (k, k).
         A, G = self._part("A", t, q, v), self._part("dg", t, q, v)
         if "B" not in self._parts_of_kind():
             return np.vstack([A, G])
@@ -134,57 +104,20 @@ class ConstraintManifold(CompiledParts):
     def packed(
         self, q: npt.ArrayLike, v: npt.ArrayLike | None = None, multipliers: npt.ArrayLike = ()
     ) -> MeshDAE:
-        """The state of the formulation from its parts; multipliers that only stabilise are zero.
-
-        Parameters
-        ----------
-        q : array_like, shape (n_u,)
-            Functions u.
-        v : array_like, shape (n_u,), optional
-            Their derivatives, where the state has them.
-        multipliers : array_like, shape (n_constraints,)
-            Multipliers, where the state has them.
-        """
+        """The state of the formulation from its parts; multipliers that only stabilise are zero."""
+        # Shapes: q (n_u,), v (n_u,), multipliers (n_constraints,).
         parts = [np.asarray(q, dtype=float), np.asarray(() if v is None else v, dtype=float)]
         values = np.concatenate([*parts, np.asarray(multipliers, dtype=float)])
         return self.state(np.concatenate([values, np.zeros(max(0, self.n - len(values)))]))
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
-        """Views of u, u' and the multipliers in a packed state or rows of them, shape (..., n).
-
-        Returns
-        -------
-        q : ndarray, shape (..., n_u)
-            The functions; (u, u', w) of an :class:`ImplicitDAE`.
-        v, multipliers : ndarray or None
-            Velocities, shape (..., n_u), and multipliers, shape (..., n_constraints); None where a state has
-            none.
-        """
+        """Views of u, u' and the multipliers in a packed state or rows of them, shape (..., n)."""
+        # Shape of the result: q (..., n_u).
         raise NotImplementedError
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state moved to the constraints, with derivatives and multipliers that belong to it.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (n,)
-            State of the formulation and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (n,)
-            New ones. The derivatives of multipliers stay as they are, and so do the u of an
-            :class:`ImplicitDAE`, whose u' and w follow from them.
-
-        Raises
-        ------
-        InconsistentStateError
-            If no state on the manifold is found.
-        SingularMatrixError
-            If derivatives and multipliers are not determined.
-        """
+        """A state moved to the constraints, with derivatives and multipliers that belong to it."""
+        # Shapes: u_row and du_row (n,) -> u_row, du_row (n,).
         raise NotImplementedError
 
     def check_start(self, u: MeshDAE, t: float) -> None:
@@ -192,22 +125,6 @@ class ConstraintManifold(CompiledParts):
 
         Constraints, hidden ones too, are checked, their rank, the regularity of A, and once the derivatives
         that the class gives.
-
-        Parameters
-        ----------
-        u : MeshDAE
-            State of the formulation, shape (n,).
-        t : float
-            Time.
-
-        Raises
-        ------
-        InconsistentStateError
-            Naming the constraint that is violated most.
-        SingularMatrixError
-            If derivatives and multipliers are not determined.
-        InputError
-            If something that the class gives has a wrong shape or value.
         """
         q, v, _ = self.state_parts(np.array(u, dtype=np.float64))
         t = float(t)
@@ -255,20 +172,8 @@ class ConstraintManifold(CompiledParts):
         return bool(self._with_velocity) and "g" not in self._with_velocity
 
     def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
-        """The invariants g and, for constraints on positions, G v + g_t, which vanish along solutions.
-
-        Parameters
-        ----------
-        u : array_like, shape (n,)
-            State of the formulation.
-        t : float
-            Time.
-
-        Returns
-        -------
-        ndarray, shape (k,)
-            One entry for each of ``invariant_names``.
-        """
+        """The invariants g and, for constraints on positions, G v + g_t, which vanish along solutions."""
+        # Shapes: u (n,) -> (k,).
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
         value = self._part("g", float(t), q, v)
         if not self._is_holonomic:
@@ -280,19 +185,8 @@ class ConstraintManifold(CompiledParts):
         """The derivative of :meth:`invariants` with respect to the state.
 
         For constraints on velocities the derivative by positions is left out, so that projections keep them.
-
-        Parameters
-        ----------
-        u : array_like, shape (n,)
-            State of the formulation.
-        t : float
-            Time.
-
-        Returns
-        -------
-        ndarray, shape (k, n)
-            The matrix.
         """
+        # Shapes: u (n,) -> (k, n).
         t, size = float(t), self._size
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
         found = np.zeros((len(self.invariant_names), self.n))

@@ -41,21 +41,13 @@ SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
 
 @dataclass(frozen=True)
 class ManifoldOptions:
-    """Settings of steps on manifolds.
+    """Settings of steps on manifolds."""
 
-    Parameters
-    ----------
-    chart_cosine : float
-        Cosine of the angle between a chart and the tangent space below which the chart is given up.
-    steps_watched : int
-        Steps in which the determinant of the equations is followed.
-    least_dip : float
-        Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching
-        zero.
-    """
-
+    # Cosine of the angle between a chart and the tangent space below which the chart is given up.
     chart_cosine: float = 0.95
-    steps_watched: int = 3
+    steps_watched: int = 3  # Steps in which the determinant of the equations is followed.
+    # Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching
+    # zero.
     least_dip: float = 1.9
 
 
@@ -74,32 +66,19 @@ REASONS = (
 
 @dataclass(frozen=True)
 class ExplicitPair:
-    """An explicit Runge-Kutta pair with an interpolant, from the tables of SciPy.
+    """An explicit Runge-Kutta pair with an interpolant, from the tables of SciPy."""
 
-    Parameters
-    ----------
-    A, b, c : ndarray, shapes (stages, stages) and (stages,)
-        Tableau; the slope at the end of the step is one more stage.
-    E : ndarray, shape (1 or 2, stages + 1)
-        Weights of the error estimates.
-    A_extra, c_extra : ndarray, shapes (extra, stages + 1 + extra) and (extra,)
-        Further stages of the interpolant.
-    D : ndarray, shape (P, stages + 1 + extra)
-        Weights of the slopes in the values at ``theta``.
-    theta : ndarray, shape (P,)
-        Places within the step that the interpolant is fixed by, besides its ends.
-    order, embedded_order : int
-        Order of the method, and of the estimates together.
-    """
-
+    # A, b, c: tableau; the slope at the end of the step is one more stage.
     A: Vector
     b: Vector
     c: Vector
-    E: Vector
+    E: Vector  # Shape (1 or 2, stages + 1). Weights of the error estimates.
+    # A_extra, c_extra: further stages of the interpolant.
     A_extra: Vector
     c_extra: Vector
-    D: Vector
-    theta: Vector
+    D: Vector  # Shape (P, stages + 1 + extra). Weights of the slopes in the values at ``theta``.
+    theta: Vector  # Shape (P,). Places within the step that the interpolant is fixed by, besides its ends.
+    # order, embedded_order: order of the method, and of the estimates together.
     order: int
     embedded_order: int
 

@@ -30,28 +30,18 @@ from dae_sdc.sharing import filtering
 
 @dataclass(frozen=True)
 class DerivativeCheckOptions:
-    """Settings of the comparison of given derivatives of constraints with automatic ones.
+    """Settings of the comparison of given derivatives of constraints with automatic ones."""
 
-    Parameters
-    ----------
-    position_shift, velocity_shift : float
-        Distance of the place of comparison from the start, relative to the scales of u and to 1 + abs(u').
-    largest_error : float
-        Relative difference beyond which a given derivative is refused.
-    least_size : float
-        Number added to the size of a row of a derivative in relative differences.
-    step_factors : tuple of float
-        Factors of the usual steps with which an automatic derivative is computed again, if a given one
-        differs from it, to estimate its error.
-    error_factor : float
-        A given derivative may differ from an automatic one by this factor times that error besides.
-    """
-
+    # position_shift, velocity_shift: distance of the place of comparison from the start, relative to the
+    # scales of u and to 1 + abs(u').
     position_shift: float = 0.01
     velocity_shift: float = 0.3
-    largest_error: float = 1e-5
-    least_size: float = 1e-4
+    largest_error: float = 1e-5  # Relative difference beyond which a given derivative is refused.
+    least_size: float = 1e-4  # Number added to the size of a row of a derivative in relative differences.
+    # Factors of the usual steps with which an automatic derivative is computed again, if a given one
+    # differs from it, to estimate its error.
     step_factors: tuple[float, ...] = tuple(4.0**k for k in range(-3, 7))
+    # A given derivative may differ from an automatic one by this factor times that error besides.
     error_factor: float = 10.0
 
 
@@ -317,15 +307,7 @@ def _relative_difference(given: Vector, expected: Vector) -> Vector:
 
 
 def _with_error(derive: Callable[[float], Vector], usual: Vector) -> tuple[Vector, Vector]:
-    """The best derivative by differences with other steps than the usual ones, and its error.
-
-    Parameters
-    ----------
-    derive : callable
-        Gives the derivative with the usual steps times a factor.
-    usual : ndarray
-        That with the usual steps, which stays where nothing is known of the error.
-    """
+    """The best derivative by differences with other steps than the usual ones, and its error."""
     found = np.full((len(CHECK.step_factors), *usual.shape), np.nan)
     with filtering("ignore"):
         for k, factor in enumerate(CHECK.step_factors):

@@ -30,15 +30,7 @@ def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.ArrayLike]:
-    """The method of a part that a class gives as a kernel or leaves to be derived.
-
-    Parameters
-    ----------
-    name, meaning : str
-        Name of the part, and its documentation.
-    velocity : bool
-        Whether it takes (t, u, u') or (t, u).
-    """
+    """The method of a part that a class gives as a kernel or leaves to be derived."""
 
     def moving(self: Any, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
         value: npt.ArrayLike = self._supply(name, t, q, v)
@@ -62,22 +54,7 @@ class GivenPart(NamedTuple):
 
 
 class QuasilinearParts(ProblemDAE):
-    """Base of :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem`: the parts and their evaluation.
-
-    Attributes
-    ----------
-    kind : str
-        Which of the six types.
-    n_constraints : int
-        Number of constraints.
-    constraint_names : tuple of str
-        Names of the constraints, for messages.
-    fixed_constraints : bool
-        Whether constraints g(t, u) do not depend on t, so that ``dg_dt`` is zero and need not be given.
-    A_kernel, B_kernel, h_kernel, g_kernel, dg_kernel, dg_dt_kernel, d2g_kernel : callable or None
-        Parts as functions that numba compiles; ``F_kernel``, ``dF_kernel`` and ``dF_dt_kernel`` of implicit
-        equations.
-    """
+    """The parts of a :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem` and their evaluation."""
 
     kind: str = ""
     n_constraints: int

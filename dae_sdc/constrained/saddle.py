@@ -14,30 +14,19 @@ from dae_sdc.errors import EvaluationError, SingularMatrixError
 
 @dataclass(frozen=True)
 class SaddleOptions:
-    """Settings of linear systems with constraints and of projections on them.
+    """Settings of linear systems with constraints and of projections on them."""
 
-    Parameters
-    ----------
-    least_condition : float
-        Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
-    round_off : float
-        Part of the largest row below which another row is nothing but round-off.
-    least_independence : float
-        Part of a row that is independent of those before it, below which it counts as dependent.
-    newton_iterations : int
-        Largest number of Newton iterations of a projection.
-    converged_change, stalled_change : float
-        Relative change that ends a projection at once, and where changes no longer become half as large.
-    largest_violation : float
-        Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
-    """
-
+    # Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
     least_condition: float = 1e-13
-    round_off: float = 1e-14
+    round_off: float = 1e-14  # Part of the largest row below which another row is nothing but round-off.
+    # Part of a row that is independent of those before it, below which it counts as dependent.
     least_independence: float = 1e-11
-    newton_iterations: int = 50
+    newton_iterations: int = 50  # Largest number of Newton iterations of a projection.
+    # converged_change, stalled_change: relative change that ends a projection at once, and where changes no
+    # longer become half as large.
     converged_change: float = 1e-15
     stalled_change: float = 1e-12
+    # Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
     largest_violation: float = 1e-8
 
 
@@ -47,35 +36,8 @@ SADDLE = SaddleOptions()
 def solve_saddle(
     A: Vector, B: Vector | None, G: Vector, rhs: Vector, names: Sequence[str], what: str
 ) -> Vector:
-    """Solve [A B; G 0] x = rhs, or [A; G] x = rhs where B is None.
-
-    Parameters
-    ----------
-    A : ndarray, shape (n, n) or, without B, (n - m, n)
-        Matrix of the derivatives.
-    B : ndarray, shape (n, m), or None
-        Matrix of the multipliers.
-    G : ndarray, shape (m, n)
-        Jacobian of the constraints.
-    rhs : ndarray, shape (n + m,) or (n,)
-        Right-hand side.
-    names : sequence of str
-        Names of the m constraints.
-    what : str
-        Whose matrices these are and at what time, for messages.
-
-    Returns
-    -------
-    ndarray, shape (n + m,) or (n,)
-        The solution.
-
-    Raises
-    ------
-    SingularMatrixError
-        If there is no unique solution, with the reason.
-    EvaluationError
-        If an entry is not finite.
-    """
+    """Solve [A B; G 0] x = rhs, or [A; G] x = rhs where B is None."""
+    # Shapes: A (n, n), B (n, m), G (m, n), rhs (n + m,) or (n,) -> (n + m,) or (n,).
     m = len(G)
     matrix = np.vstack([A, G]) if B is None else np.block([[A, B], [G, np.zeros((m, m))]])
     if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
@@ -99,20 +61,8 @@ def solve_saddle(
 
 
 def dependent(G: Vector) -> tuple[int, int | None]:
-    """Rank of a matrix, and the first row that depends on those before it.
-
-    Parameters
-    ----------
-    G : ndarray, shape (m, n)
-        Rows may have any sizes, but those at round-off of the largest, or of 1, count as dependent.
-
-    Returns
-    -------
-    rank : int
-        Number of independent rows.
-    row : int or None
-        The first that is not; None where the rank is full.
-    """
+    """Rank of a matrix, and the first row that depends on those before it."""
+    # Shapes: G (m, n).
     basis: list[Vector] = []
     first = None
     sizes = np.linalg.norm(G, axis=1)
@@ -160,21 +110,8 @@ def nearest_point(
     """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0.
 
     Second derivatives of g are left out, so that far away convergence is linear.
-
-    Parameters
-    ----------
-    point : ndarray, shape (n,)
-        The point x0.
-    constraint, jacobian : callable
-        g(x), shape (m,), and G(x), shape (m, n).
-    scale : callable
-        Sizes of the terms of g, shape (m,).
-
-    Returns
-    -------
-    ndarray, shape (n,), or None
-        The point; None where the iteration does not converge.
     """
+    # Shapes: point (n,) -> (n,).
     x, before = point.copy(), np.inf
     for _ in range(SADDLE.newton_iterations):
         g, G, back = constraint(x), jacobian(x), point - x

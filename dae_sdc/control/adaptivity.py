@@ -25,90 +25,51 @@ from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
 
 @dataclass(frozen=True)
 class StepSizeOptions:
-    """Settings of :class:`StepSize`.
+    """Settings of :class:`StepSize`."""
 
-    Parameters
-    ----------
-    safety : float
-        Part taken of the step size at which an estimate would just meet its tolerance.
-    largest_factor, smallest_factor : float
-        Bounds of the next step size in units of the last.
-    kept_growth : float
-        Growth up to which a step size is kept, and with it the factors of the iteration matrices.
-    wanted_contraction : float
-        Contraction of the iterations that a step size is chosen for where the error would allow more.
-    limit_growth : float
-        Factor per step by which the limit that failed iterations have set grows, and this growth itself.
-    kink_ratio : float
-        Ratio of an error to its forecast from the last step above which the solution has a kink.
-    smooth_error : float
-        Error of a step below which a rejection of the next one shows that the solution is not smooth.
-    wary_steps : int
-        Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
-    least_foretold_error : float
-        Least error that a forecast starts from: smaller ones are not the leading term.
-    least_error : float
-        Least error that the PI controller takes for that of the last step.
-    """
-
-    safety: float = 0.9
+    safety: float = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
+    # largest_factor, smallest_factor: bounds of the next step size in units of the last.
     largest_factor: float = 8.0
     smallest_factor: float = 0.2
+    # Growth up to which a step size is kept, and with it the factors of the iteration matrices.
     kept_growth: float = 1.2
+    # Contraction of the iterations that a step size is chosen for where the error would allow more.
     wanted_contraction: float = 0.3
+    # Factor per step by which the limit that failed iterations have set grows, and this growth itself.
     limit_growth: float = 1.15
+    # Ratio of an error to its forecast from the last step above which the solution has a kink.
     kink_ratio: float = 10.0
+    # Error of a step below which a rejection of the next one shows that the solution is not smooth.
     smooth_error: float = 0.05
+    # Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
     wary_steps: int = 8
+    # Least error that a forecast starts from: smaller ones are not the leading term.
     least_foretold_error: float = 1e-6
-    least_error: float = 1e-2
+    least_error: float = 1e-2  # Least error that the PI controller takes for that of the last step.
 
 
 @dataclass(frozen=True)
 class AdaptivityOptions:
-    """Settings of :class:`AdaptivityDAE`.
+    """Settings of :class:`AdaptivityDAE`."""
 
-    Parameters
-    ----------
-    time_slack : float
-        Distance from a time to be met, in steps, by which the last step may be stretched.
-    first_look : int
-        Accepted steps after which the scales of a run are checked for the first time.
-    looks_apart : int
-        Factor between the numbers of steps at two checks.
-    most_named : int
-        Largest number of unknowns that a message names.
-    first_step_roundings : float
-        Shortest first step in units of the rounding of the time, so that it may still be rejected.
-    shortest_step : float
-        Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
-    most_rejections : int
-        Rejections in a row after which a run is given up.
-    restart_step : float
-        First step, in units of the time left, after a jump of algebraic unknowns.
-    failed_steps : float
-        Distance, in units of a step that failed, within which the equations have changed.
-    least_jump : float
-        Violation of an equation by the state, relative to its terms, that is a jump of the equations and not
-        what remains of a solution that ends or folds back.
-    largest_move : float
-        Largest relative change of the state before such a jump is looked for.
-    least_progress : float
-        Part of the interval between two such jumps that counts as progress.
-    """
-
+    # Distance from a time to be met, in steps, by which the last step may be stretched.
     time_slack: float = 1e-10
-    first_look: int = 64
-    looks_apart: int = 8
-    most_named: int = 3
+    first_look: int = 64  # Accepted steps after which the scales of a run are checked for the first time.
+    looks_apart: int = 8  # Factor between the numbers of steps at two checks.
+    most_named: int = 3  # Largest number of unknowns that a message names.
+    # Shortest first step in units of the rounding of the time, so that it may still be rejected.
     first_step_roundings: float = 100.0
+    # Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
     shortest_step: float = 1e-28
-    most_rejections: int = 60
-    restart_step: float = 1e-4
+    most_rejections: int = 60  # Rejections in a row after which a run is given up.
+    restart_step: float = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
+    # Distance, in units of a step that failed, within which the equations have changed.
     failed_steps: float = 10.0
+    # Violation of an equation by the state, relative to its terms, that is a jump of the equations and not
+    # what remains of a solution that ends or folds back.
     least_jump: float = 1e-4
-    largest_move: float = 1e-6
-    least_progress: float = 1e-9
+    largest_move: float = 1e-6  # Largest relative change of the state before such a jump is looked for.
+    least_progress: float = 1e-9  # Part of the interval between two such jumps that counts as progress.
 
 
 STEP_SIZES = StepSizeOptions()
@@ -153,22 +114,7 @@ class StepSize:
         self.last_dt = self.last_error = 0.0
 
     def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
-        """Accept or reject a step, and choose the size of the next or of its repetition.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Error, contraction and cost of the step as its sweeper judges them.
-        dt : float
-            Its size.
-
-        Returns
-        -------
-        accepted : bool
-            Whether it is accepted.
-        size : float
-            Size of the next step, or of its repetition.
-        """
+        """Accept or reject a step, and choose the size of the next or of its repetition."""
         options = STEP_SIZES
         if not outcome.solved:
             self.rejections += 1
@@ -241,18 +187,6 @@ class AdaptivityDAE(RepeatingControl):
         First step.
     time_limit : float
         Seconds after which the run is given up; as long as the call around it may take, if not given.
-
-    Attributes
-    ----------
-    remark : str
-        What to tell the user of a run that has ended.
-    come_to : float
-        Time that the last accepted step has come to.
-    jumps : int
-        Number of times at which no step could be taken until algebraic unknowns had jumped.
-    second_opinion : callable or None
-        Called with this object, the level of a step that is to be rejected, and whether it was solved;
-        returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
     """
 
     order = 250  # behind pySDC's own check of convergence
@@ -285,13 +219,7 @@ class AdaptivityDAE(RepeatingControl):
         return {**super().setup(controller, params, description, **kwargs), **common, **given}
 
     def prepare(self, step: Any) -> None:
-        """Let the sweeper of a step in a controller of pySDC work to the tolerance.
-
-        Raises
-        ------
-        InputError
-            Without an end or a tolerance, and for a sweeper that cannot estimate its error.
-        """
+        """Let the sweeper of a step in a controller of pySDC work to the tolerance."""
         L, sweep, given = step.levels[0], step.levels[0].sweep, self.params
         for name in ("t_end", "rtol"):
             if getattr(given, name) is None and (
@@ -312,15 +240,7 @@ class AdaptivityDAE(RepeatingControl):
             L.params.restol = 1.0
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
-        """Accept or reject a finished step.
-
-        Raises
-        ------
-        TimeLimitError
-            If the time limit has passed.
-        StepSizeError
-            If steps become too small.
-        """
+        """Accept or reject a finished step."""
         if not S.status.done:
             return
         L = S.levels[0]
@@ -480,13 +400,7 @@ class AdaptivityDAE(RepeatingControl):
             tell(self.remark)
 
     def check_scales(self, L: Any, ended: bool = False) -> None:
-        """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC.
-
-        Raises
-        ------
-        SolveError
-            If an unknown was measured by a wrong size, so that the run would have to be repeated.
-        """
+        """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""
         if (self.must_repeat_run if ended else self.finds_wrong_scales)(L, L.uend):
             raise SolveError(
                 f"rtol alone could not tell the sizes of all unknowns before the run, and at t={L.time:.6g} "
@@ -593,19 +507,7 @@ class AdaptivityDAE(RepeatingControl):
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:
-    """Raise InputError if the error estimate of a method does not hold for a problem, or there is none.
-
-    Parameters
-    ----------
-    cls : type
-        The sweeper.
-    problem : ProblemDAE
-        The equations.
-    nodes : int
-        Number of nodes or stages.
-    name : str
-        Name of the sweeper for messages; that of its class if empty.
-    """
+    """Raise InputError if the error estimate of a method does not hold for a problem, or there is none."""
     if issubclass(cls, DirectMethod):
         cls.check_adaptive()
     limit = getattr(cls, "estimate_index", None)

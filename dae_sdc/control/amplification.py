@@ -62,13 +62,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._slopes: deque[Vector] = deque()
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Check an accepted step.
-
-        Raises
-        ------
-        StepSizeError
-            If the steps so far have multiplied errors by more than ``most_growth``.
-        """
+        """Check an accepted step."""
         # Nothing is added to statistics, for which the base keeps a count.
         if not self._next or step.status.get("restart"):
             return

@@ -14,37 +14,24 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class ApproachOptions:
-    """Settings of :class:`Approach`.
+    """Settings of :class:`Approach`."""
 
-    Parameters
-    ----------
-    fall : float
-        Factor between the step sizes at which times are remembered.
-    least_steps : int
-        Least number of accepted steps between two such times: fewer are a drop into a fast transient.
-    least_ratio, most_ratio : float
-        Bounds of the ratio of successive intervals between them, which is ``1 / fall`` for sizes in
-        proportion to the time left.
-    nearness : float
-        Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order
-        can be approached as near as one likes, layers of a finite width as near as they are thin.
-    unresolved_nearness : float
-        Relative time left at which the run ends where the round-off of the time, relative to what is left, is
-        larger than the tolerance.
-    recovery : float
-        Growth from the smallest size, in units of ``fall``, that ends an approach.
-    growth : float
-        Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that
-        time: before a jump of the equations, which a step gets over in the end, it does not grow.
-    """
-
-    fall: float = 10.0
+    fall: float = 10.0  # Factor between the step sizes at which times are remembered.
+    # Least number of accepted steps between two such times: fewer are a drop into a fast transient.
     least_steps: int = 3
+    # least_ratio, most_ratio: bounds of the ratio of successive intervals between them, which is ``1 /
+    # fall`` for sizes in proportion to the time left.
     least_ratio: float = 0.02
     most_ratio: float = 0.5
+    # Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order
+    # can be approached as near as one likes, layers of a finite width as near as they are thin.
     nearness: float = 3e-8
+    # Relative time left at which the run ends where the round-off of the time, relative to what is left, is
+    # larger than the tolerance.
     unresolved_nearness: float = 1e-5
-    recovery: float = 3.0
+    recovery: float = 3.0  # Growth from the smallest size, in units of ``fall``, that ends an approach.
+    # Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that
+    # time: before a jump of the equations, which a step gets over in the end, it does not grow.
     growth: float = 30.0
 
 
@@ -53,13 +40,6 @@ class Approach:
 
     The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
     at a pole, or at a root of a solution under a fractional power.
-
-    Parameters
-    ----------
-    rtol : float
-        Relative tolerance of the run.
-    options : ApproachOptions
-        Settings.
     """
 
     def __init__(self, rtol: float, options: ApproachOptions | None = None) -> None:
@@ -82,16 +62,7 @@ class Approach:
         self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 
     def point(self, time: float, dt: float, slope: Callable[[], float] = lambda: np.inf) -> float | None:
-        """The time that accepted steps approach, or None.
-
-        Parameters
-        ----------
-        time, dt : float
-            Start and size of an accepted step.
-        slope : callable
-            Gives the largest abs(u') of a differential unknown at its end, which few steps need; if infinite,
-            the steps alone decide.
-        """
+        """The time that accepted steps approach, or None."""
         options = self.options
         self._count += 1
         if dt > options.recovery * options.fall * self._least or not self._times:

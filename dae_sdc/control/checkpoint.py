@@ -21,21 +21,11 @@ from dae_sdc.errors import InputError
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """Settings of :class:`Checkpoints` where the user gives none.
+    """Settings of :class:`Checkpoints` where the user gives none."""
 
-    Parameters
-    ----------
-    every : int
-        Accepted steps between two checkpoints.
-    largest_share : float
-        Part of the time of a run that writing may take.
-    first_after : float
-        Seconds before the first checkpoint, whose cost is not known yet.
-    """
-
-    every: int = 10
-    largest_share: float = 0.1
-    first_after: float = 0.2
+    every: int = 10  # Accepted steps between two checkpoints.
+    largest_share: float = 0.1  # Part of the time of a run that writing may take.
+    first_after: float = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
 
 
 CHECKPOINTS = CheckpointOptions()
@@ -52,18 +42,6 @@ class Checkpoints:
 
     A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not, so
     that a run that goes on from one takes the same steps.
-
-    Parameters
-    ----------
-    every : int or None
-        Accepted steps between two checkpoints; if None, 10, and writing takes a tenth of the time at most,
-        after the first 0.2 s.
-    write : callable
-        Takes a state of numbers, texts, lists, mappings and arrays; called on rank 0 only.
-    start : mapping or None
-        State to begin with, as ``write`` got it.
-    comm : mpi4py.MPI.Intracomm or None
-        Ranks that share the nodes.
     """
 
     def __init__(
@@ -88,13 +66,7 @@ class Checkpoints:
         self._fresh = plain_attributes(problem)
 
     def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
-        """Restore ``start`` to a run that is about to begin; returns the time and state at which it begins.
-
-        Raises
-        ------
-        InputError
-            If ``start`` is no state of this run.
-        """
+        """Restore ``start`` to a run that is about to begin; its time and its state."""
         if self.start is None:
             return time, value
         try:

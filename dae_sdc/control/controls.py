@@ -11,15 +11,7 @@ from dae_sdc.errors import InputError
 
 
 class Control(ConvergenceController):  # type: ignore[misc]
-    """A convergence controller with a place among the others.
-
-    Attributes
-    ----------
-    order : int
-        Where it runs: those of lower numbers come first.
-    defaults : mapping
-        Values of parameters that are not given.
-    """
+    """A convergence controller with a place among the others."""
 
     order: ClassVar[int]
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -45,19 +37,7 @@ class RepeatingControl(Control):
 
 
 def require_single_steps(controller: Any, comm: Any, what: str, needed: bool = True) -> None:
-    """Raise InputError unless a controller takes one step at a time on one level.
-
-    Parameters
-    ----------
-    controller : pySDC.core.controller.Controller
-        The controller.
-    comm : mpi4py.MPI.Intracomm or None
-        Ranks that have a step each.
-    what : str
-        What needs single steps.
-    needed : bool
-        Whether it does.
-    """
+    """Raise InputError unless a controller takes one step at a time on one level."""
     steps = len(controller.steps) if comm is None else comm.Get_size()
     levels = len(controller.steps[0].levels)
     if needed and (steps > 1 or levels > 1):

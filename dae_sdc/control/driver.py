@@ -28,13 +28,7 @@ class UnneededStep(SolveError):
 
 
 class GridOfSteps:
-    """Step sizes of runs that pySDC gives theirs: only what events change, and the way back to the grid.
-
-    Parameters
-    ----------
-    dt : float
-        Step size of the description.
-    """
+    """Step sizes of runs that pySDC gives theirs: only what events change, and the way back to the grid."""
 
     def __init__(self, dt: float) -> None:
         self.dt = dt
@@ -118,15 +112,6 @@ class StepDriver(Control):
     Both add it themselves. Steps are looked at in order when they are done. The first that is to be repeated,
     or that ends where other equations begin to hold, ends the block: the next block begins there, and steps
     behind it do not compute any more.
-
-    Attributes
-    ----------
-    events : LocateEvents or None
-        What finds zeros on the steps.
-    adaptivity : AdaptivityDAE or None
-        What chooses their sizes; pySDC does if None.
-    saving : SaveCheckpoints or None
-        What goes on from a checkpoint when a run begins.
     """
 
     order = 1000  # after all others
@@ -146,13 +131,7 @@ class StepDriver(Control):
     # --- set-up ---------------------------------------------------------------------------------------------
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Check what is to be driven, and let steps that iterate together know of each other.
-
-        Raises
-        ------
-        InputError
-            For several steps or levels where one at a time are needed.
-        """
+        """Check what is to be driven, and let steps that iterate together know of each other."""
         comm = kwargs.get("comm")
         steps, count = controller.steps, len(controller.steps) if comm is None else comm.Get_size()
         level = steps[0].levels[0]

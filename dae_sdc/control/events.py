@@ -35,47 +35,29 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class EventOptions:
-    """Settings of the search for zeros of event functions and switches.
+    """Settings of the search for zeros of event functions and switches."""
 
-    Parameters
-    ----------
-    end_slack : float
-        Distance, in steps, from the end of a step to a zero up to which the step ends at it.
-    beyond_end : float
-        Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is
-        looked for.
-    start_slack : float
-        Distance, in steps, from the start of a step up to which a zero counts as being at the start.
-    farthest_beyond : float
-        Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
-    beyond_rest : float
-        Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
-    near_border : float
-        Size of a switch, relative to its largest in the step, up to which a place is too near to compare the
-        side in force with that of the function that was read.
-    zero_value : float
-        Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
-    no_extremum_above : float
-        Least value of a function on a step, relative to its largest, above which no zero is looked for.
-    strict_attempts : int
-        Repetitions of a step before the demand on its end is lowered.
-    most_switches : int
-        Switches without progress after which a run is given up.
-    least_progress : float
-        Part of the interval between two switches that counts as progress.
-    """
-
+    # Distance, in steps, from the end of a step to a zero up to which the step ends at it.
     end_slack: float = 1e-12
+    # Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is
+    # looked for.
     beyond_end: float = 1e-9
+    # Distance, in steps, from the start of a step up to which a zero counts as being at the start.
     start_slack: float = 1e-10
+    # Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
     farthest_beyond: float = 0.1
+    # Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
     beyond_rest: float = 1e-6
+    # Size of a switch, relative to its largest in the step, up to which a place is too near to compare the
+    # side in force with that of the function that was read.
     near_border: float = 1e-3
+    # Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
     zero_value: float = 1e-9
+    # Least value of a function on a step, relative to its largest, above which no zero is looked for.
     no_extremum_above: float = 0.5
-    strict_attempts: int = 4
-    most_switches: int = 100
-    least_progress: float = 1e-9
+    strict_attempts: int = 4  # Repetitions of a step before the demand on its end is lowered.
+    most_switches: int = 100  # Switches without progress after which a run is given up.
+    least_progress: float = 1e-9  # Part of the interval between two switches that counts as progress.
 
 
 EVENTS = EventOptions()
@@ -130,23 +112,7 @@ class Event:
 
 
 def as_events(given: Any) -> tuple[Event, ...]:
-    """Event functions as a user gives them.
-
-    Parameters
-    ----------
-    given : callable, Event, or a sequence of these
-        Functions may have the attributes ``terminal``, ``direction`` and ``name``, as in SciPy.
-
-    Returns
-    -------
-    tuple of Event
-        All with a name.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-    """
+    """Event functions as a user gives them."""
     several = [given] if callable(given) or isinstance(given, Event) else given
     if not isinstance(several, Sequence) or isinstance(several, str):
         raise InputError(f"events must be functions f(u, t), or ds.Event of them; got {given!r}")
@@ -320,17 +286,7 @@ class _Watch:
     def scan(
         self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], floor: float
     ) -> tuple[list[_Crossing], tuple[int, float, float]]:
-        """The zeros within a step, in order, and side, tolerance and noise of the function after them.
-
-        Parameters
-        ----------
-        value : callable
-            The function of the place in the step.
-        thetas, values : sequence of float
-            Places, increasing, and its values there.
-        floor : float
-            Rounding of times, in steps.
-        """
+        """The zeros within a step, in order, and side, tolerance and noise of the function after them."""
         # It may rest near the zero it has crossed, but for rounding.
         if 0.0 < max(map(abs, values)) <= self.tolerance:
             return [], (self.side, self.tolerance, self.noise)
@@ -476,21 +432,11 @@ def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
 
 @dataclass
 class _Aim:
-    """A zero that a step is to end at.
+    """A zero that a step is to end at."""
 
-    Parameters
-    ----------
-    watch : _Watch
-        The function.
-    whole : float
-        Size of the step before it was made shorter.
-    attempts : int
-        How often it has been repeated.
-    """
-
-    watch: _Watch
-    whole: float
-    attempts: int = field(default=1)
+    watch: _Watch  # The function.
+    whole: float  # Size of the step before it was made shorter.
+    attempts: int = field(default=1)  # How often it has been repeated.
 
 
 def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
@@ -607,19 +553,7 @@ class LocateEvents(RepeatingControl):
         self._without_progress, self._last_switch = 0, -np.inf
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
-        """Begin a run.
-
-        Parameters
-        ----------
-        L : pySDC.core.level.Level
-            The level that steps.
-        t0 : float
-            Start of the run.
-        u0 : MeshDAE
-            State there, shape (n,).
-        steps : AdaptivityDAE or FixedSteps
-            What chooses the step sizes.
-        """
+        """Begin a run."""
         P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
         self._without_progress, self._last_switch, self._told = 0, -np.inf, 0
         if self.params.n_slopes is None:
@@ -877,22 +811,7 @@ class LocateEvents(RepeatingControl):
     # --- after a step ---------------------------------------------------------------------------------------
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
-        """The state to go on from: consistent with the branch after a switch or a breakpoint.
-
-        Parameters
-        ----------
-        L : pySDC.core.level.Level
-            The level that steps.
-        t : float
-            Time that an accepted step has come to.
-        u : MeshDAE
-            State there, shape (n,).
-
-        Raises
-        ------
-        SolveError
-            If switches follow one another without end.
-        """
+        """The state to go on from: consistent with the branch after a switch or a breakpoint."""
         if self.finished:
             return u
         stopped = self._steps.at_stop(t)
@@ -970,13 +889,6 @@ def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
 
     The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
     derivatives of unknowns that depend on multipliers.
-
-    Parameters
-    ----------
-    sweeper : type
-        Class of the sweeper.
-    problem : ProblemDAE
-        The equations.
     """
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
@@ -1008,23 +920,7 @@ def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
 
 
 def continuous(given: Any, who: str, t: float) -> float:
-    """A value of a function whose zeros are looked for, as a float.
-
-    Parameters
-    ----------
-    given : object
-        What the function has returned.
-    who : str
-        The function, for messages.
-    t : float
-        Time.
-
-    Raises
-    ------
-    InputError
-        For what is no real number, and for truth values and the integer 0: a zero is where a continuous
-        function changes its sign, and a comparison changes none.
-    """
+    """A value of a function whose zeros are looked for, as a float."""
     value = given.item() if isinstance(given, np.ndarray) and given.size == 1 else given
     if isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value == 0):
         raise InputError(
@@ -1040,22 +936,7 @@ def continuous(given: Any, who: str, t: float) -> float:
 
 
 def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
-    """Names of the switches of a problem.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u : MeshDAE
-        A state, shape (n,), at which the switches are counted.
-    t : float
-        Time.
-
-    Raises
-    ------
-    InputError
-        If the problem gives another number of names than of switches.
-    """
+    """Names of the switches of a problem."""
     count, given = len(problem.switches(u, t)), names_given(problem, "switch_names")
     if given and len(given) != count:
         raise InputError(

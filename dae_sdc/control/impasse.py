@@ -17,36 +17,21 @@ from dae_sdc.dae.state import Vector, attach
 
 @dataclass(frozen=True)
 class ImpasseOptions:
-    """Settings of :func:`impasse`.
+    """Settings of :func:`impasse`."""
 
-    Parameters
-    ----------
-    looks : int
-        Number of steps along the run that are looked at besides the last.
-    drop : float
-        Smallest singular value at the end, relative to the largest at these steps, below which the
-        algebraic part counts as singular. At a fold it falls with the square root of the time left, and
-        steps end at round-off of the time.
-    regular : float
-        Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at
-        a higher index it never is.
-    rank : float
-        Relative singular value of dF/du' that counts as 0.
-    most_unknowns : int
-        Unknowns up to which singular values are computed.
-    named : float
-        Entry of the singular vector, relative to the largest, from which on an unknown is named.
-    most_named : int
-        Largest number of unknowns that are named.
-    """
-
-    looks: int = 6
+    looks: int = 6  # Number of steps along the run that are looked at besides the last.
+    # Smallest singular value at the end, relative to the largest at these steps, below which the algebraic
+    # part counts as singular. At a fold it falls with the square root of the time left, and steps end at
+    # round-off of the time.
     drop: float = 1e-3
+    # Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at a
+    # higher index it never is.
     regular: float = 1e-9
-    rank: float = 1e-12
-    most_unknowns: int = 500
+    rank: float = 1e-12  # Relative singular value of dF/du' that counts as 0.
+    most_unknowns: int = 500  # Unknowns up to which singular values are computed.
+    # Entry of the singular vector, relative to the largest, from which on an unknown is named.
     named: float = 0.3
-    most_named: int = 4
+    most_named: int = 4  # Largest number of unknowns that are named.
 
 
 IMPASSE = ImpasseOptions()
@@ -59,25 +44,12 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     regular matrix :math:`W^T F_u V`. Where it becomes singular along a solution, algebraic unknowns change
     infinitely fast, and a solution goes on at most by a jump: voltages collapse, a surface folds back.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    t : ndarray, shape (K,)
-        Ends of the accepted steps.
-    u, du : ndarray, shape (K, n)
-        States and derivatives there.
-
-    Returns
-    -------
-    str
-        A clause with time and unknowns; empty where the matrix stays regular.
-
     References
     ----------
     P. J. Rabier, W. C. Rheinboldt: On impasse points of quasilinear differential-algebraic equations, J.
     Math. Anal. Appl. 181 (1994).
     """
+    # Shapes: t (K,), u and du (K, n).
     if len(t) < 3 or problem.n > IMPASSE.most_unknowns:
         return ""
     sizes = np.maximum(np.abs(u).max(axis=0), np.finfo(float).tiny)

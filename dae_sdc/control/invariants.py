@@ -24,13 +24,7 @@ from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
 @runtime_checkable
 class Invariant(Protocol):
-    """A problem that knows functions of its state which vanish along solutions.
-
-    Attributes
-    ----------
-    invariant_names : tuple of str
-        A name for each of the k functions.
-    """
+    """A problem that knows functions of its state which vanish along solutions."""
 
     invariant_names: tuple[str, ...]
 
@@ -44,19 +38,8 @@ class Invariant(Protocol):
 def nearest(
     problem: Any, u: Vector, t: float, tolerance: float = CONSISTENCY.largest_violation
 ) -> Projection:
-    """The nearest state at which the invariants of a problem vanish, in units of its nominal values.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With invariants, see :class:`Invariant`.
-    u : ndarray, shape (n,)
-        State.
-    t : float
-        Time.
-    tolerance : float
-        See :func:`dae_sdc.initial.projection.project`.
-    """
+    """The nearest state at which the invariants of a problem vanish, in units of its nominal values."""
+    # Shapes: u (n,).
     first = problem.n_diff
 
     def values(x: Vector) -> Vector:
@@ -134,17 +117,7 @@ def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any
 
 
 def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
-    """Largest absolute value of the invariants at a state.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With invariants, see :class:`Invariant`.
-    u : MeshDAE
-        State, shape (n,).
-    t : float
-        Time.
-    """
+    """Largest absolute value of the invariants at a state."""
     return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
 
 
@@ -159,13 +132,6 @@ class Invariants(Control):
     --------------------------
     project : bool
         Whether states are moved.
-
-    Attributes
-    ----------
-    projections, iterations : int
-        Number of ends of steps that were moved, and of linear systems solved for that.
-    before, after : float
-        Largest absolute value of an invariant that a step has ended with, and of those that were handed on.
     """
 
     order = 275  # when a step has been accepted, before anything looks for events on it
@@ -194,13 +160,7 @@ class Invariants(Control):
         }
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the invariants before and after the projection to the status of a step.
-
-        Raises
-        ------
-        InputError
-            For a problem without invariants, and for several steps or levels whose ends are to be moved.
-        """
+        """Add the invariants before and after the projection to the status of a step."""
         require_invariants(controller.steps[0].levels[0].prob)
         require_single_steps(controller, kwargs.get("comm"), "Invariants", self.params.project)
         self.add_status_variable_to_step("drift", None)
@@ -212,13 +172,7 @@ class Invariants(Control):
             vars(step.levels[0].sweep).pop("compute_end_point", None)
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
-        """Move the end of a finished step.
-
-        Raises
-        ------
-        SolveError
-            If no state near it fulfils the invariants.
-        """
+        """Move the end of a finished step."""
         if not S.status.done or S.status.get("restart"):
             return
         L = S.levels[0]
@@ -251,24 +205,8 @@ def _hand_on(L: Any, end: MeshDAE) -> None:
 
 
 def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDAE:
-    """The end of a step moved to other values, with what follows from these, and its polynomial.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    end : MeshDAE
-        State at the end of the step, shape (n,).
-    values : ndarray, shape (n,)
-        The new values.
-    t : float
-        Time there.
-
-    Returns
-    -------
-    MeshDAE
-        A new state. At index 0 and 1 its algebraic unknowns and u' fulfil the equations.
-    """
+    """The end of a step moved to other values, with what follows from these, and its polynomial."""
+    # Shapes: values (n,).
     polynomial, slope = end.polynomial, None
     if problem.index in (0, 1) and polynomial is not None:
         before = polynomial.derivative_at_end()

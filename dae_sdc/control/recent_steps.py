@@ -23,73 +23,42 @@ class SingularPointOptions:
 
     Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps are
     relative to those of recent steps.
-
-    Parameters
-    ----------
-    zero_at_crossing : float
-        Determinant that counts as zero where it changes its sign.
-    touching_value, touching_distance : float
-        Determinant that counts as zero without a change of sign, relative to those at this distance, in
-        steps, on both sides: beside a zero it grows with a power of the distance, unlike one that is small as
-        an exponential function.
-    touching_singular_value : float
-        Relative size of singular values that count as zero there: two may vanish at once.
-    samples : int
-        Places within a step at which a determinant is evaluated to find two changes of its sign.
-    places_ahead : int
-        Places ahead of a failed step at which determinants are evaluated.
-    most_ahead : int
-        Number of determinants up to which they are evaluated ahead.
-    recent_steps : int
-        Number of steps whose sizes determine how far ahead.
-    credible_error : float
-        Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
-    creeping_step : float
-        Size of a step, relative also to the distance of a singular point, below which steps creep.
-    hesitant_step : float
-        Size of a step below which a leap, a step over the singular point ahead, is tried.
-    most_leaps : int
-        Largest number of tries of a leap.
-    nearer_by : float
-        Distance, relative to that of the last leap that failed, below which another is tried.
-    least_leap : float
-        Least size of a leap.
-    same_point : float
-        Distance of two singular points, in steps, up to which they are one.
-    faded_value : float
-        Determinant relative to what it was before the last steps, or singular value, that explains a failure.
-    least_steps : int
-        Least number of steps that can fade or creep.
-    mirrored_error : float
-        Relative distance of a determinant from the negative of its forecast up to which they are equal.
-    zero_at_start, probe_distance : float
-        Determinant and singular values that count as zero at the start of a run, relative to those at a state
-        that differs by this part of 1 + the sizes of the unknowns.
-    most_named : int
-        Singular points that a message names.
     """
 
-    zero_at_crossing: float = 1e-6
+    zero_at_crossing: float = 1e-6  # Determinant that counts as zero where it changes its sign.
+    # touching_value, touching_distance: determinant that counts as zero without a change of sign, relative
+    # to those at this distance, in steps, on both sides: beside a zero it grows with a power of the
+    # distance, unlike one that is small as an exponential function.
     touching_value: float = 1e-2
     touching_distance: float = 0.05
+    # Relative size of singular values that count as zero there: two may vanish at once.
     touching_singular_value: float = 1e-3
+    # Places within a step at which a determinant is evaluated to find two changes of its sign.
     samples: int = 33
-    places_ahead: int = 13
-    most_ahead: int = 50
-    recent_steps: int = 30
+    places_ahead: int = 13  # Places ahead of a failed step at which determinants are evaluated.
+    most_ahead: int = 50  # Number of determinants up to which they are evaluated ahead.
+    recent_steps: int = 30  # Number of steps whose sizes determine how far ahead.
+    # Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
     credible_error: float = 0.3
+    # Size of a step, relative also to the distance of a singular point, below which steps creep.
     creeping_step: float = 1e-3
+    # Size of a step below which a leap, a step over the singular point ahead, is tried.
     hesitant_step: float = 0.1
-    most_leaps: int = 4
+    most_leaps: int = 4  # Largest number of tries of a leap.
+    # Distance, relative to that of the last leap that failed, below which another is tried.
     nearer_by: float = 0.1
-    least_leap: float = 0.5
-    same_point: float = 1e-2
+    least_leap: float = 0.5  # Least size of a leap.
+    same_point: float = 1e-2  # Distance of two singular points, in steps, up to which they are one.
+    # Determinant relative to what it was before the last steps, or singular value, that explains a failure.
     faded_value: float = 1e-2
-    least_steps: int = 4
+    least_steps: int = 4  # Least number of steps that can fade or creep.
+    # Relative distance of a determinant from the negative of its forecast up to which they are equal.
     mirrored_error: float = 0.1
+    # zero_at_start, probe_distance: determinant and singular values that count as zero at the start of a
+    # run, relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
     zero_at_start: float = 1e-9
     probe_distance: float = 1e-3
-    most_named: int = 5
+    most_named: int = 5  # Singular points that a message names.
 
 
 OPTIONS = SingularPointOptions()
@@ -152,19 +121,7 @@ def end_of(u: Any, t: float, found: Watched) -> Place:
 
 
 class RecentSteps:
-    """The last accepted steps of a run with what is watched along it.
-
-    Attributes
-    ----------
-    straight : bool
-        Whether dense output is not to be used between the ends of steps.
-    watched : Watched or None
-        The determinants that are watched.
-    last : deque of AcceptedStep
-        The last steps in a row.
-    history : list of AcceptedStep
-        Earlier steps as well, fewer the longer ago they were.
-    """
+    """The last accepted steps of a run with what is watched along it."""
 
     def __init__(self) -> None:
         self.straight = False
@@ -233,21 +190,7 @@ class RecentSteps:
         at: int,
         steps: Sequence[AcceptedStep] | None = None,
     ) -> bool:
-        """Whether a path gives the determinant that there was as far behind as it leads ahead.
-
-        Parameters
-        ----------
-        last : Place
-            Where the path begins.
-        path : callable
-            The place at a distance ahead, or behind if that is negative.
-        s : float
-            Distance ahead at which the determinant is zero.
-        at : int
-            Number of the determinant.
-        steps : sequence of AcceptedStep, optional
-            Steps behind; the last ones if not given.
-        """
+        """Whether a path gives the determinant that there was as far behind as it leads ahead."""
         found = self.watched
         assert found is not None
         for made in reversed(self.last if steps is None else steps):
@@ -260,13 +203,7 @@ class RecentSteps:
     def ahead(
         self, last: Place, steps: Sequence[AcceptedStep] | None = None
     ) -> tuple[Place, int, float] | None:
-        """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps.
-
-        Returns
-        -------
-        (Place, int, float) or None
-            The place, the number of the determinant, and the singular value that counts as zero there.
-        """
+        """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps."""
         steps = self.last if steps is None else steps
         found, longest = self.watched, longest_of(steps)
         assert found is not None

@@ -44,24 +44,12 @@ class SingularPointError(SingularMatrixError):
 
 @dataclass
 class _Leap:
-    """A step that is to lead over a singular point.
+    """A step that is to lead over a singular point."""
 
-    Parameters
-    ----------
-    over : float
-        Time of the point.
-    at : int
-        Number of the determinant that vanishes there.
-    back : float
-        Size of the next step if this fails.
-    tries : int
-        How often it has failed.
-    """
-
-    over: float
-    at: int
-    back: float
-    tries: int = 0
+    over: float  # Time of the point.
+    at: int  # Number of the determinant that vanishes there.
+    back: float  # Size of the next step if this fails.
+    tries: int = 0  # How often it has failed.
 
 
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
@@ -70,15 +58,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     Determinants are calculated at the ends of steps and in the middle of the straight line between them. One
     that changes its sign, or that seems to touch zero, is followed along the dense output of the step. It is
     the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
-
-    Attributes
-    ----------
-    asked : str or None
-        What is to be done at a singular point, "stop" or "pass": the run ends before it, or goes on along the
-        branch that the method takes. None for "pass" on manifolds and for quasilinear equations, "stop" for
-        others.
-    passed : list of Passage
-        Singular points that were passed.
     """
 
     asked: ClassVar[str | None] = None
@@ -113,15 +92,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         return self._steps.watched
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        """Check the start.
-
-        Raises
-        ------
-        SingularMatrixError
-            If the equations are singular there.
-        InputError
-            For several steps or levels, and equations whose determinants are not known.
-        """
+        """Check the start."""
         super().pre_run(step, level_number)
         L = step.levels[0]
         if step.status.time_size > 1 or len(step.levels) > 1:
@@ -144,13 +115,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 self._report(Passage(start.t, deficiency), "begins at")
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Look for singular points on an accepted step.
-
-        Raises
-        ------
-        SingularMatrixError
-            If there is a singular point on it, and the run is to stop there.
-        """
+        """Look for singular points on an accepted step."""
         # This runs after every step: pySDC's own part, which counts restarts for statistics, is left out.
         L = step.levels[0]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
@@ -338,11 +303,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
         Before a singular point error estimates of multipliers make steps small that would be good enough for
         everything else. A run that passes steps over such a point with a step that is not judged by them.
-
-        Raises
-        ------
-        SingularPointError
-            If steps become too small to reach the singular point ahead, and the run is to stop there.
         """
         unasked = self.refuses and self.way == "pass"
         if self._steps.watched is None or not self._steps.last or unasked or self.straight:

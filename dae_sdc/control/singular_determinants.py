@@ -55,19 +55,7 @@ class Watched(Protocol):
         """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
-        """How a rank falls at a place; None where it does not.
-
-        Parameters
-        ----------
-        at : int
-            Number of the determinant that vanishes there.
-        place : Place
-            Where.
-        others : list of Place
-            Places nearby with the usual sizes of rows and columns.
-        least : float
-            Singular value, relative to those sizes, that counts as zero.
-        """
+        """How a rank falls at a place; None where it does not."""
 
 
 class _ModelDeterminants:
@@ -166,13 +154,7 @@ def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
 
 
 def watched(problem: Any) -> Watched | None:
-    """The determinants to watch along a run of a problem; None where there are none.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Of a model, reduced or not, or quasilinear.
-    """
+    """The determinants to watch along a run of a problem; None where there are none."""
     found: Watched | None = None
     if _is_of_a_model(problem) and problem.origin.model is not None:
         found = _ModelDeterminants(problem)
@@ -193,13 +175,7 @@ def require_way(way: Any, problem: Any) -> None:
 
 
 def default_way(problem: Any) -> str | None:
-    """What is done at singular points where the user does not say: "stop", "pass", or None to not look.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Quasilinear equations have "pass", models have "stop".
-    """
+    """What is done at singular points where the user does not say: "stop", "pass", or None to not look."""
     if isinstance(problem, QuasilinearProblem):
         return "pass"
     return "stop" if _is_of_a_model(problem) else None

@@ -12,20 +12,12 @@ from dae_sdc.control.controls import Control
 
 @dataclass(frozen=True)
 class StagnationOptions:
-    """Settings of :class:`StopAtRoundOff`.
+    """Settings of :class:`StopAtRoundOff`."""
 
-    Parameters
-    ----------
-    window : int
-        Iterations over which the residual must fall.
-    least_decrease : float
-        Part of its earlier value to which the residual must fall within the window.
-    round_off : float
-        Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
-    """
-
-    window: int = 6
+    window: int = 6  # Iterations over which the residual must fall.
+    # Part of its earlier value to which the residual must fall within the window.
     least_decrease: float = 0.5
+    # Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
     round_off: float = 1e3 * float(np.finfo(float).eps)
 
 

@@ -62,11 +62,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     that would do nothing are left out, and so are pySDC's own hooks, which time and log every part of a step,
     unless they are among ``hook_class``: they would take most of the time of a step. Times are those that the
     steps are to meet, not sums of step sizes.
-
-    Parameters
-    ----------
-    controller_params, description : dict
-        As for ``controller_nonMPI``; ``convergence_controllers`` holds :class:`AdaptivityDAE`.
     """
 
     drives_itself: ClassVar[bool] = True
@@ -111,20 +106,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             call(self.MS[0], level_number)
 
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
-        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            State at the start, shape (n,).
-        t0, Tend : float
-            Start and end of the run; the adaptivity has its own end, which is the one that counts.
-
-        Returns
-        -------
-        MeshDAE, dict
-            State at the end, and the statistics of the hooks.
-        """
+        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does."""
         step = self.MS[0]
         level = step.levels[0]
         while True:

@@ -23,13 +23,7 @@ class KeepTimeLimit(Control):
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
     ) -> None:
-        """Look at the time before a block.
-
-        Raises
-        ------
-        TimeLimitError
-            If it is over.
-        """
+        """Look at the time before a block."""
         ranks, active = self.params.comm, kwargs.get("comm")
         now = float(time if active is not None else time[0])
         # Ranks that have left, as there are fewer steps than ranks at the end, would not take part.

@@ -287,23 +287,8 @@ def two_level_error(
 
     .. math::
         (I - Q_\Delta^{-1} Q)\,(I - P \bar Q_\Delta^{-1} R Q)
-
-    Parameters
-    ----------
-    delta : ndarray, shape (M, M)
-        Q_Delta of the fine level.
-    restriction : ndarray, shape (coarse M, M)
-        R, which takes residuals from the fine to the coarse nodes.
-    fine, coarse : CollBase
-        pySDC's collocation of the levels.
-    coarse_qdelta : str
-        Name of the coarse Q_Delta.
-
-    Returns
-    -------
-    ndarray
-        Shape (M, M), without row and column of a node at the start of the step.
     """
+    # Shapes: delta (M, M), restriction (coarse M, M).
     first = 1 if fine.left_is_node else 0
     P = interpolation_matrix(tuple(coarse.nodes.tolist()), tuple(fine.nodes.tolist()))[first:, first:]
     Q = fine.Qmat[1 + first :, 1 + first :]
@@ -322,15 +307,6 @@ def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_q
     lies a coarse correction, and the operator that decides is :func:`two_level_error`: for 5 and 3
     RADAU-RIGHT nodes with LU on the coarse level its spectral radius is 0.63 with MIN-SR-S. The diagonal here
     minimises that one instead, to below 0.1. Without the coarse correction its sweeps diverge.
-
-    Parameters
-    ----------
-    quad_type : str
-        Kind of the nodes.
-    num_nodes, coarse_nodes : int
-        Number of nodes of the levels.
-    coarse_qdelta : str
-        Name of the coarse Q_Delta.
 
     References
     ----------
@@ -363,15 +339,6 @@ def matched_restriction(
     exact to degree M - 1; the freedom beyond degree coarse M is used to minimise the spectral radius of
     :func:`two_level_error`, for LU with 5 and 3 RADAU-RIGHT nodes from 0.45 to 0.10. Rows of nodes at the
     ends of the step remain those of interpolation.
-
-    Parameters
-    ----------
-    quad_type : str
-        Kind of the nodes.
-    num_nodes, coarse_nodes : int
-        Number of nodes of the levels.
-    qdelta, coarse_qdelta : str
-        Names of the Q_Delta of the levels.
     """
     fine, coarse, interpolation = _collocations(quad_type, num_nodes, coarse_nodes)
     spare = null_space(np.vander(fine.nodes, coarse_nodes + 1).T).T

@@ -26,24 +26,9 @@ class AdaptedProblem(ProblemDAE):
 
     Its states are those of this package. Every attribute that this package does not have is that of the
     original, for reading and for setting.
-
-    Parameters
-    ----------
-    **params : object
-        Parameters of the original class.
-
-    Attributes
-    ----------
-    original : pySDC.core.problem.Problem
-        The problem as it is written, whose ``eval_f(u, du, t)`` is called with its own kind of mesh.
-    places, rows : ndarray of int, shape (n,)
-        Entries of the flattened mesh that are the unknowns, and those that are the equations.
-
-    Raises
-    ------
-    InputError
-        If it cannot be seen which entries of the mesh are unknowns.
     """
+
+    # Shapes: places and rows (n,).
 
     original_class: ClassVar[type[Any]]
     original: Any
@@ -169,13 +154,7 @@ def adapted_class(cls: type[Any]) -> type[AdaptedProblem]:
 
 
 def adapted(problem: Any) -> Any:
-    """A problem or a class of pySDC's DAE project as one of this package; anything else as it is.
-
-    Parameters
-    ----------
-    problem : object
-        A class, or an instance, which becomes part of what is returned.
-    """
+    """A problem or a class of pySDC's DAE project as one of this package; anything else as it is."""
     if not is_foreign(problem):
         return problem
     if isinstance(problem, type):

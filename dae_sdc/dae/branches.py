@@ -12,15 +12,7 @@ SIDE_SLACK = 1e-10
 
 
 class Branches:
-    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes.
-
-    Attributes
-    ----------
-    switch_names : tuple of str
-        Name of every switch, see :meth:`switches`.
-    nswitches : int
-        Number of events that pySDC's ``SwitchEstimator`` has found; absent where it has not.
-    """
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes."""
 
     switch_names: tuple[str, ...] = ()
 
@@ -77,26 +69,7 @@ class Branches:
         """
 
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
-        """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign.
-
-        Parameters
-        ----------
-        u : sequence of MeshDAE
-            States at the start and at the nodes of the step.
-        t : float
-            Time at the start, with which :meth:`switches` is evaluated at all of them.
-
-        Returns
-        -------
-        tuple of bool, int and list of float
-            Whether a switch changes its sign, the place in ``u`` before it does, and its values; those of the
-            first switch where none does.
-
-        Raises
-        ------
-        InputError
-            If the problem is solved by a method with stages, which the estimator does not know.
-        """
+        """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign."""
         if self.__dict__.get("_has_stages"):
             raise InputError(
                 "pySDC's SwitchEstimator reads the nodes of spectral deferred corrections and no stages; use "

@@ -18,13 +18,7 @@ _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_double, *4 * [ctypes.c_void_p])
 
 
 class CallbackFailure:
-    """Where callbacks leave the first exception that compiled code cannot pass on.
-
-    Attributes
-    ----------
-    error : BaseException or None
-        The exception; the values of that call and of all later ones are NaN or useless.
-    """
+    """Where callbacks leave the first exception that compiled code cannot pass on."""
 
     error: BaseException | None = None
 
@@ -45,27 +39,7 @@ def no_copy() -> None:
 
 
 class Callback:
-    """The C function ``f(t, u*, v*, p*, out*)`` that calls a function in Python.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(t, u)`` or, with velocities, ``function(t, u, v)``, which returns an array of the shape
-        ``shape``. An exception gives NaN; it is kept unless it means that there is no value.
-    n : int
-        Length of u and v.
-    shape : tuple of int
-        Shape of the result, which is written row by row.
-    velocities : bool
-        Whether the function takes v; else v may be a null pointer.
-    failure : CallbackFailure
-        Where exceptions are kept.
-
-    Attributes
-    ----------
-    address : int
-        Address of the C function, which lives as long as this object.
-    """
+    """The C function ``f(t, u*, v*, p*, out*)`` that calls a function in Python."""
 
     def __init__(
         self,

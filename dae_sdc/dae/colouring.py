@@ -11,21 +11,12 @@ import numpy.typing as npt
 def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
     """Columns that share no row, greedily grouped so that one difference serves all columns of a group.
 
-    Parameters
-    ----------
-    pattern : CSC matrix, shape (n, n)
-        Nonzero where the Jacobian may be nonzero.
-
-    Returns
-    -------
-    list of ndarray
-        Disjoint groups of column indices that cover all columns.
-
     References
     ----------
     A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices,
     IMA J. Appl. Math. 13 (1974) 117.
     """
+    # Shapes: pattern (n, n).
     # One integer for every row, with bit k set when a column of group k has an entry there: the first group
     # without one is the lowest zero bit of what the rows of a column have together. The groups are those that
     # comparing with all columns of all rows would give, at the cost of the entries alone.

@@ -17,13 +17,7 @@ S = TypeVar("S", bound=Callable[..., Any])
 
 
 class CompiledEquations:
-    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: equations as C functions, and their parameters p.
-
-    Attributes
-    ----------
-    residual_kernel, jacobian_kernel : callable or None
-        The equations as functions that numba compiles, see :mod:`dae_sdc.dae.kernels`.
-    """
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: equations as C functions, and their parameters p."""
 
     n: int
     sparsity: Any = None
@@ -181,24 +175,8 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
 
 
 def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float) -> Vector:
-    """The residual F(t, u, u') that a C function writes.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Gives the parameters of the kernel.
-    address : int
-        Address of the C function.
-    u, du : array_like
-        State and derivative, shape (n,).
-    t : float
-        Time.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        A new array.
-    """
+    """The residual F(t, u, u') that a C function writes."""
+    # Shape of the result: (n,).
     out = np.empty(problem.n)
     place, slope = _contiguous(problem, u), _contiguous(problem, du)
     machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
@@ -208,24 +186,8 @@ def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.Arr
 def matrix_of_kernel(
     problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float, c: float
 ) -> Any:
-    """The matrix dF/du' + c dF/du that the C function of a Jacobian writes.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Gives the parameters of the kernel and the pattern ``sparsity``.
-    address : int
-        Address of the C function.
-    u, du : array_like
-        State and derivative, shape (n,).
-    t, c : float
-        Time and coefficient.
-
-    Returns
-    -------
-    ndarray or CSC matrix, shape (n, n)
-        A new matrix.
-    """
+    """The matrix dF/du' + c dF/du that the C function of a Jacobian writes."""
+    # Shape of the result: (n, n).
     pattern = problem.sparsity
     out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
     place, slope = _contiguous(problem, u), _contiguous(problem, du)

@@ -111,11 +111,6 @@ def _stamp_of_rooms(own: Path) -> str:
     """A digest that changes with any file of the package of which a compiled function may call something.
 
     numba looks at the file of a function alone, but machine code holds that of all functions it calls.
-
-    Parameters
-    ----------
-    own : Path
-        The directory of the file of the function, which counts if it is a room of the package.
     """
     package = Path(__file__).parents[1]
     rooms = {*(package / name for name in COMPILED_ROOMS), *({own} if own.parent == package else ())}
@@ -146,22 +141,7 @@ def _keep(compiled: Any, function: Any) -> None:
 
 
 def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it.
-
-    Parameters
-    ----------
-    function : callable
-        What is compiled; numbers follow IEEE 754, so that a division by 0 is infinite.
-    *signature : numba signature, optional
-        Types of the arguments; compiled for those of each call if not given.
-    **options
-        More options of :func:`numba.njit`.
-
-    Returns
-    -------
-    numba.core.dispatcher.Dispatcher
-        The compiled function.
-    """
+    """Compile a function, and keep the result on disk if there is a place for it."""
     compiled = njit(**{"error_model": "numpy", **options})(function)
     _keep(compiled, function)
     if signature:
@@ -173,24 +153,7 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
 
 
 def c_function(function: Callable[..., Any], signature: Any, *, keep: bool = True, **options: Any) -> Any:
-    """Compile a C function, and keep the result on disk if there is a place for it.
-
-    Parameters
-    ----------
-    function : callable
-        What is compiled; numbers follow IEEE 754.
-    signature : numba signature
-        Types of its arguments and of its result.
-    keep : bool, optional
-        Whether the result may be kept.
-    **options
-        ``pipeline_class`` of :func:`numba.cfunc`.
-
-    Returns
-    -------
-    numba.core.ccallback.CFunc
-        With its ``address``.
-    """
+    """Compile a C function, and keep the result on disk if there is a place for it."""
     made = CFunc(function, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
     if keep:
         _keep(made, function)

@@ -347,32 +347,7 @@ def jacobian_function() -> Any:
 
 
 class Workspace:
-    """Arrays with which the Jacobian's kernel works, and their addresses.
-
-    Parameters
-    ----------
-    residual : int
-        Address of the complex residual.
-    n : int
-        Number of unknowns.
-    pattern : CSC matrix or None
-        Where the Jacobian may be nonzero, with the rows of every column in ascending order; None for a dense
-        one.
-    owner : str
-        What the problem is called in messages.
-
-    Raises
-    ------
-    InputError
-        If the pattern is no such matrix.
-
-    Attributes
-    ----------
-    address : int
-        Address of its :class:`WorkspaceMemory`.
-    n_groups : int
-        Number of groups of columns that are perturbed together.
-    """
+    """Arrays with which the Jacobian's kernel works, and their addresses."""
 
     def __init__(self, residual: int, n: int, pattern: Any, owner: str) -> None:
         self.pattern = pattern
@@ -432,15 +407,7 @@ class _Block(np.ndarray[Any, Any]):
 
 
 class Parameters:
-    """Parameters behind a header that leads to a workspace.
-
-    Parameters
-    ----------
-    workspace : Workspace
-        It lives as long as ``array``.
-    values : array_like
-        The numbers p, which ``array`` holds.
-    """
+    """Parameters behind a header that leads to a workspace."""
 
     def __init__(self, workspace: Workspace, values: npt.ArrayLike) -> None:
         self.workspace = workspace

@@ -19,20 +19,12 @@ from dae_sdc.errors import EvaluationError, InconsistentStateError
 
 @dataclass(frozen=True)
 class ConsistencyOptions:
-    """Settings of :func:`check_consistent`.
+    """Settings of :func:`check_consistent`."""
 
-    Parameters
-    ----------
-    largest_violation : float
-        Largest violation, relative to the size of the terms of the equation, of a consistent value.
-    round_off : float
-        Relative change of a value that counts as a rounding error.
-    unreached_part : float
-        Largest coefficient of an equation, in a combination free of u', that counts as a rounding error.
-    """
-
+    # Largest violation, relative to the size of the terms of the equation, of a consistent value.
     largest_violation: float = 1e-8
-    round_off: float = 1e-13
+    round_off: float = 1e-13  # Relative change of a value that counts as a rounding error.
+    # Largest coefficient of an equation, in a combination free of u', that counts as a rounding error.
     unreached_part: float = 1e-13
 
 
@@ -44,27 +36,8 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
 
     F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
     sparse dF/du' onto its rows of zeros. Hidden constraints (index 2 and higher) do not show here.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u : MeshDAE
-        State, shape (n,).
-    t : float
-        Time.
-
-    Returns
-    -------
-    violation, scale : ndarray, shape (n,)
-        Projected residual, and size of the terms, of every equation. Where the residual is not small beside
-        the terms, what rounding errors of unknowns change is added to these, for sizes by :func:`balance_at`.
-
-    Raises
-    ------
-    EvaluationError
-        If the residual or the Jacobian is NaN or infinite.
     """
+    # Shape of the result: violation, scale (n,).
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
     if not np.isfinite(residual).all():
@@ -121,24 +94,7 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
 def check_consistent(
     problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENCY.largest_violation
 ) -> None:
-    """Refuse a start value that violates an equation.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u : MeshDAE
-        State, shape (n,).
-    t : float
-        Time.
-    tolerance : float
-        Largest violation relative to the size of the terms of the equation.
-
-    Raises
-    ------
-    InconsistentStateError
-        Naming the equation with the largest violation.
-    """
+    """Refuse a start value that violates an equation."""
     # Hidden constraints do not show in F; a problem that knows its own looks at them first.
     own_check: Callable[[MeshDAE, float], None] | None = getattr(problem, "check_start", None)
     if own_check is not None:

@@ -23,11 +23,6 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     What users get from ``eval_f`` is a state, whose abs() is a number. Solvers call the method itself, which
     the function returned has as its attribute ``residual``.
-
-    Raises
-    ------
-    InputError
-        If the method does not take (self, u, du, t).
     """
     try:
         inspect.signature(method).bind("self", "u", "du", "t")
@@ -71,14 +66,7 @@ def with_start(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class ForOthers:
-    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: what hooks and controls of pySDC ask problems for.
-
-    Attributes
-    ----------
-    solution_through : callable
-        u(t) of the solution from a state at a time: f(problem, state, t_init, t). The room ``sweepers`` gives
-        it, which knows how to solve.
-    """
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: what hooks and controls of pySDC ask problems for."""
 
     solution_through: ClassVar[Callable[..., MeshDAE]]
 
@@ -86,11 +74,6 @@ class ForOthers:
         """Tell that a sweeper of this package has the problem.
 
         pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
-
-        Parameters
-        ----------
-        direct : bool
-            Whether it is a method without sweeps.
         """
         self.__dict__.update(_has_sweeper=True, _has_stages=direct)
 

@@ -69,13 +69,7 @@ class _WhenAsked(functools.cached_property[Any]):
 
 
 def when_asked(make: Callable[[Any], tuple[str, ...]]) -> Any:
-    """One text for every unknown or equation of a problem, made when first asked for: many need time.
-
-    Parameters
-    ----------
-    make : callable
-        Gives the texts of a problem; they are not checked.
-    """
+    """One text for every unknown or equation of a problem, made when first asked for: many need time."""
     return _WhenAsked(make)
 
 
@@ -88,11 +82,6 @@ def check_class(cls: type[Any]) -> None:
     """Refuse a class of problems with an attribute, a method or a kernel that cannot be used.
 
     Only what the class itself defines is checked; classes above it have been checked before.
-
-    Raises
-    ------
-    InputError
-        Naming the attribute, and what it must be.
     """
     own: Any = cls.__dict__
     for name in TEXTS:
@@ -117,22 +106,7 @@ def check_class(cls: type[Any]) -> None:
 
 
 def checked_attribute(problem: Any, name: str, value: Any) -> Any:
-    """The value of an attribute of a problem in the form in which it is kept.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem, which knows its number of unknowns.
-    name : str
-        The attribute.
-    value : object
-        What is to be set.
-
-    Raises
-    ------
-    InputError
-        If the attribute cannot have this value.
-    """
+    """The value of an attribute of a problem in the form in which it is kept."""
     which = f"{type(problem).__name__}.{name}"
     if name in PER_UNKNOWN:
         return _texts(which, name, value, problem.n)
@@ -153,22 +127,7 @@ def checked_attribute(problem: Any, name: str, value: Any) -> Any:
 
 
 def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> None:
-    """Refuse settings with which no Newton iteration can end well.
-
-    Parameters
-    ----------
-    newton_tol : float
-        Tolerance of the solves.
-    newton_maxiter : int
-        Largest number of iterations.
-    linear_solver : str
-        One of :data:`LINEAR_SOLVERS`.
-
-    Raises
-    ------
-    InputError
-        Naming the setting.
-    """
+    """Refuse settings with which no Newton iteration can end well."""
     if linear_solver not in LINEAR_SOLVERS:
         raise InputError(unknown("linear_solver", linear_solver, LINEAR_SOLVERS))
     if not is_number(newton_tol):
@@ -204,20 +163,7 @@ def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
 
 
 def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
-    """Names that a problem gives to several things of its own, such as ``switch_names``; none if it does not.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    attribute : str
-        Which names.
-
-    Raises
-    ------
-    InputError
-        If they are no sequence of texts.
-    """
+    """Names that a problem gives to several of its things, such as ``switch_names``; none if it does not."""
     given = getattr(problem, attribute, ())
     if not is_sequence(given) or not all(isinstance(name, str) for name in given):
         raise InputError(

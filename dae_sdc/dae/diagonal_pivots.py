@@ -19,23 +19,13 @@ Places = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class DiagonalPivotOptions:
-    """When pivots on the diagonal are tried.
+    """When pivots on the diagonal are tried."""
 
-    Parameters
-    ----------
-    smallest : int
-        Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
-    least_symmetry : float
-        Smallest part of the entries (i, j) whose (j, i) is an entry, too.
-    remembered : int
-        Number of patterns whose order is remembered.
-    most_failures : int
-        Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
-    """
-
+    # Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
     smallest: int = 500
-    least_symmetry: float = 0.9
-    remembered: int = 8
+    least_symmetry: float = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
+    remembered: int = 8  # Number of patterns whose order is remembered.
+    # Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
     most_failures: int = 2
 
 
@@ -52,17 +42,14 @@ class _Order(Pattern):
     gets one when an unknown of its equation is eliminated. It is matched with such a partner and follows that
     in the order, which is the minimum degree order of the graph whose nodes are the pairs and the rest.
 
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        One of the pattern.
-
     References
     ----------
     J. W. H. Liu, Modification of the minimum-degree algorithm by multiple elimination, ACM Trans. Math.
     Softw. 11 (1985) 141; O. Schenk, K. Gartner, On fast factorization pivoting methods for sparse symmetric
     indefinite systems, Electron. Trans. Numer. Anal. 23 (2006) 158, for matched pairs.
     """
+
+    # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any) -> None:
         super().__init__(matrix)
@@ -145,17 +132,9 @@ def _order_for(matrix: Any) -> _Order:
 
 
 class DiagonalPivotLU:
-    """LU factors with rows and columns in one order, with the attributes of SciPy's ``SuperLU``.
+    """LU factors with rows and columns in one order, with the attributes of SciPy's ``SuperLU``."""
 
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        Real or complex; kept where solves need it for their refinement.
-    pattern : _Order
-        Its order.
-    settings : dict
-        Further settings of SuperLU.
-    """
+    # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, pattern: _Order, settings: dict[str, Any]) -> None:
         self._order, self._rank = pattern.order, pattern.rank
@@ -209,20 +188,8 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
 
     Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
     for any exchange of rows leaves, and factorise in a quarter to a half of the time.
-
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        Real or complex, finite, with its indices in order.
-    **settings
-        Further settings of SuperLU, as :func:`scipy.sparse.linalg.splu` takes them.
-
-    Returns
-    -------
-    DiagonalPivotLU or None
-        None where the pattern is not nearly symmetric, where the matrix is small, and where a probe shows
-        that these pivots do not solve accurately.
     """
+    # Shapes: matrix (n, n).
     if matrix.shape[0] < OPTIONS.smallest:
         return None
     pattern = _order_for(matrix)

@@ -24,20 +24,7 @@ LARGEST_DISAGREEMENT: Final = 1e-6
 
 
 def slope(function: Callable[[float], Any], step: float) -> Any:
-    """f'(0) by central differences of order 6.
-
-    Parameters
-    ----------
-    function : callable
-        f of one real number, with an array of any shape, real or complex, for value.
-    step : float
-        Distance of neighbouring points.
-
-    Returns
-    -------
-    ndarray
-        Of the shape of the values.
-    """
+    """f'(0) by central differences of order 6."""
     one, two, three = (function(k * step) - function(-k * step) for k in (1, 2, 3))
     return (45.0 * one - 9.0 * two + three) / (60.0 * step)
 
@@ -56,17 +43,8 @@ def most_accurate(found: Vector) -> tuple[Vector, Vector]:
     Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far from
     those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps may be
     lost in rounding, and give exactly 0; if others give something else, these do not count.
-
-    Parameters
-    ----------
-    found : ndarray, shape (k, ...)
-        The derivatives, at least 3; NaN where one is not known.
-
-    Returns
-    -------
-    (ndarray, ndarray)
-        Values and errors; an error is infinite where no three derivatives in turn tell anything.
     """
+    # Shapes: found (k, ...).
     lost = ~np.logical_or.accumulate(found != 0.0, axis=0)
     changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, found), axis=0)), nan=np.inf)
     errors = np.maximum(changes[:-1], changes[1:])
@@ -82,20 +60,7 @@ def complex_slope(function: Callable[[complex], Any]) -> Vector:
 
 
 def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
-    """Whether f of one number gives its derivative by a complex step.
-
-    Parameters
-    ----------
-    function : callable
-        f, with an array for value.
-    scale : float
-        Distance over which f changes little.
-
-    Returns
-    -------
-    bool
-        False where f refuses complex numbers, drops imaginary parts or is not analytic, such as by ``abs``.
-    """
+    """Whether f of one number gives its derivative by a complex step."""
     try:
         with filtering("ignore"):
             real = np.asarray(function(0.0))

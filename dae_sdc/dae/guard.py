@@ -29,13 +29,6 @@ def read_only(function: S, name: str) -> S:
     They are not copied, but read-only until it returns. It raises InputError where it writes to one, where it
     must return a row of numbers or a matrix and does not, and where it is a solution that is left to be
     implemented. Other exceptions of its own come through.
-
-    Parameters
-    ----------
-    function : callable
-        Any function.
-    name : str
-        What it is called in messages; that of a method ends in ``.method``.
     """
     method = name.rpartition(".")[2]
     returns_row = method in ROWS

@@ -13,25 +13,7 @@ _MARK = "_dae_sdc_inlined"
 
 
 def inlined(function: _Function) -> _Function:
-    """Mark a plain Python function as callable from kernels; a decorator.
-
-    Parameters
-    ----------
-    function : callable
-        A function of numbers that returns a number or a tuple of numbers, in the part of Python that
-        :func:`~dae_sdc.dae.kernels.compile_kernel` takes. A compiled kernel is kept on disk under a name
-        that changes with its code and the numbers it refers to.
-
-    Returns
-    -------
-    callable
-        The same function.
-
-    Raises
-    ------
-    InputError
-        For anything but a plain Python function.
-    """
+    """Mark a plain Python function as callable from kernels; a decorator."""
     if not isinstance(function, FunctionType):
         raise InputError(f"inlined takes a plain Python function; got {function!r}")
     setattr(function, _MARK, True)

@@ -27,24 +27,12 @@ MOST_ROWS = 2048
 
 
 class Scheme(NamedTuple):
-    """What determines the polynomial of a step, with theta = (t - start) / dt.
+    """What determines the polynomial of a step, with theta = (t - start) / dt."""
 
-    Parameters
-    ----------
-    points : tuple of float
-        Where in theta values of u are given, the first rows of the data of a step.
-    slopes : tuple of float
-        Where in theta derivatives by theta are given, the rows that follow.
-    first : int
-        Number of unknowns that take all rows: those that are integrated.
-    without : tuple of int
-        Rows that the polynomials of the other unknowns leave out.
-    """
-
-    points: tuple[float, ...]
-    slopes: tuple[float, ...] = ()
-    first: int = 0
-    without: tuple[int, ...] = ()
+    points: tuple[float, ...]  # Where in theta values of u are given, the first rows of the data of a step.
+    slopes: tuple[float, ...] = ()  # Where in theta derivatives by theta are given, the rows that follow.
+    first: int = 0  # Number of unknowns that take all rows: those that are integrated.
+    without: tuple[int, ...] = ()  # Rows that the polynomials of the other unknowns leave out.
 
     def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
         """Weights of the rows at K values of theta, in u (order 0) or u' dt (order 1), each of shape (K, R).
@@ -95,22 +83,13 @@ def _collocation(nodes: tuple[float, ...], n_integrated: int, n_slopes: int) -> 
 
 
 class StepData(NamedTuple):
-    """What is kept of a step for dense output.
+    """What is kept of a step for dense output."""
 
-    Parameters
-    ----------
-    time, dt : float
-        Start and size of the step.
-    scheme : Scheme
-        Meaning of the rows.
-    rows : ndarray, shape (R, n)
-        Values at the points of the scheme, and derivatives times dt.
-    """
-
+    # time, dt: start and size of the step.
     time: float
     dt: float
-    scheme: Scheme
-    rows: Vector
+    scheme: Scheme  # Meaning of the rows.
+    rows: Vector  # Shape (R, n). Values at the points of the scheme, and derivatives times dt.
 
 
 def step_data(
@@ -123,28 +102,8 @@ def step_data(
     n_slopes: int,
     before: Any = None,
 ) -> StepData:
-    """What to keep of a step, as copies.
-
-    Parameters
-    ----------
-    time, dt : float
-        Start and size of the step.
-    start, end : ndarray, shape (n,)
-        u there.
-    polynomial : object
-        Attribute ``polynomial`` of the state at the end of the step.
-    collocation : bool
-        Whether its values at the nodes are those of a polynomial through the start.
-    n_slopes : int
-        Number of leading unknowns whose u' is accurate enough for a Hermite polynomial.
-    before : object, optional
-        Attribute ``polynomial`` of the state at its start.
-
-    Returns
-    -------
-    StepData
-        For :class:`DenseOutput`.
-    """
+    """What to keep of a step, as copies."""
+    # Shapes: start and end (n,).
     if isinstance(polynomial, EndWithInterior) and polynomial.inner is not None:
         rows = np.vstack([start, polynomial.inner, end])
         return StepData(time, dt, Scheme((0.0, *polynomial.theta, 1.0)), rows)
@@ -170,38 +129,20 @@ def step_data(
 class DenseOutput:
     """u(t) and u'(t) on all steps of a run.
 
-    Parameters
-    ----------
-    t0 : float
-        Start of the run.
-    u0 : ndarray, shape (n,)
-        State there.
-    ends : ndarray, shape (S,)
-        Ends of the steps.
-    values : ndarray, shape (S, n)
-        States there.
-    steps : sequence of StepData
-        Data of the S steps.
-    du0 : ndarray, shape (n,)
-        u' at the start of the run, NaN where unknown.
-    derivatives : ndarray, shape (S, n)
-        u' at the ends of the steps.
-    n_slopes : int
-        Number of leading unknowns whose u' is accurate enough for a Hermite polynomial; that of others comes
-        from the values at the ends of neighbouring steps.
-
     References
     ----------
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8 and VI.
     """
 
-    t0: float
-    u0: Vector
-    ends: Vector
-    values: Vector
-    steps: Sequence[StepData]
-    du0: Vector
-    derivatives: Vector
+    t0: float  # Start of the run.
+    u0: Vector  # Shape (n,). State there.
+    ends: Vector  # Shape (S,). Ends of the steps.
+    values: Vector  # Shape (S, n). States there.
+    steps: Sequence[StepData]  # Data of the S steps.
+    du0: Vector  # Shape (n,). u' at the start of the run, NaN where unknown.
+    derivatives: Vector  # Shape (S, n). u' at the ends of the steps.
+    # Number of leading unknowns whose u' is accurate enough for a Hermite polynomial; that of others comes
+    # from the values at the ends of neighbouring steps.
     n_slopes: int
 
     @property
@@ -241,20 +182,8 @@ class DenseOutput:
         return found[0] if times.ndim == 0 else found
 
     def within(self, times: Vector) -> tuple[NDArray[np.intp], Vector]:
-        """Which of several times are no ends of steps, and the sizes of the steps that they lie in.
-
-        Parameters
-        ----------
-        times : ndarray, shape (K,)
-            Times within the range.
-
-        Returns
-        -------
-        rows : ndarray of int, shape (J,)
-            Indices of the times that lie within a step.
-        sizes : ndarray, shape (J,)
-            Sizes of their steps.
-        """
+        """Which of several times are no ends of steps, and the sizes of the steps that they lie in."""
+        # Shapes: times (K,) -> rows (J,), sizes (J,).
         if not len(self.ends):
             return np.zeros(0, dtype=np.intp), np.zeros(0)
         at = np.minimum(np.searchsorted(self.ends, times), len(self.ends) - 1)
@@ -263,20 +192,8 @@ class DenseOutput:
         return rows, self._sizes[at[rows]]
 
     def spread(self, points: int, logarithmic: bool = False) -> Vector:
-        """Increasing times between which a picture of the solution can be drawn by straight lines.
-
-        Parameters
-        ----------
-        points : int
-            Number of times, at least, spread over the run; as many are spread over its steps.
-        logarithmic : bool
-            Whether further times are spread over the logarithm of the time since the start.
-
-        Returns
-        -------
-        ndarray, shape (K,)
-            The ends of all steps, times within them, and the first time after each jump.
-        """
+        """Increasing times between which a picture of the solution can be drawn by straight lines."""
+        # Shape of the result: (K,).
         if not len(self.ends):
             return np.array([self.t0])
         starts, ends, within = self._starts, self.ends, -(-points // len(self.ends)) + 1
@@ -399,13 +316,7 @@ class DenseOutput:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:
-        """The dense output that :meth:`arrays` has written.
-
-        Raises
-        ------
-        KeyError, ValueError, IndexError, TypeError
-            If they do not fit together.
-        """
+        """The dense output that :meth:`arrays` has written."""
         _check_arrays(arrays)
         return cls(
             t0=float(arrays["t0"]),
@@ -461,42 +372,13 @@ def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:
 
 
 def round_off_of_times(first: float, last: float, steps: int) -> float:
-    """Bound of the round-off in a time that is a sum of step sizes.
-
-    Parameters
-    ----------
-    first, last : float
-        Ends of the interval.
-    steps : int
-        Number of the steps.
-    """
+    """Bound of the round-off in a time that is a sum of step sizes."""
     return (steps + 2) * float(np.finfo(float).eps) * max(abs(first), abs(last))
 
 
 def times_within(times: Any, first: float, last: float, label: str, slack: float = 0.0) -> Vector:
-    """Times as an array of floats, those outside the range by no more than ``slack`` moved to its ends.
-
-    Parameters
-    ----------
-    times : array_like, shape () or (K,)
-        What was asked for.
-    first, last : float
-        The range.
-    label : str
-        What to call the times in a message.
-    slack : float
-        Largest distance from the range.
-
-    Returns
-    -------
-    ndarray, shape () or (K,)
-        Times in the range.
-
-    Raises
-    ------
-    InputError
-        If they are no numbers or lie outside the range.
-    """
+    """Times as an array of floats, those outside the range by no more than ``slack`` moved to its ends."""
+    # Shapes: times () or (K,) -> () or (K,).
     try:
         found = np.array(times, dtype=float)
     except (TypeError, ValueError, OverflowError):

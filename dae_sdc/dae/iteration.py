@@ -49,19 +49,7 @@ unless the kept matrix is made of it, and then one at the iterate. ``HERE`` is o
 
 
 class KeptNumbers(ctypes.Structure):
-    """What is known of a kept matrix, for Python and for compiled code.
-
-    Attributes
-    ----------
-    age : float
-        Number of the linearisation it was made from; negative where there is no matrix.
-    rate : float
-        Its contraction.
-    is_aged : float
-        1 if a contraction was above :data:`AGED_CONTRACTION`, else 0.
-    last_change : float
-        First correction of the last solve with it.
-    """
+    """What is known of a kept matrix, for Python and for compiled code."""
 
     _fields_ = [(name, ctypes.c_double) for name in ("age", "rate", "is_aged", "last_change")]
 
@@ -82,26 +70,7 @@ def factorize_anew(work: Any, which: int) -> bool:
 def iterate(
     work: Any, trust: bool, tolerance: float, residual_tolerance: float, forcing: float, maxiter: int
 ) -> int:
-    """Move an iterate to the solution with a matrix that is kept while it contracts.
-
-    Parameters
-    ----------
-    work : object
-        Gives the operations, see :class:`dae_sdc.dae.newton.ModifiedNewton`.
-    trust : bool
-        Whether a contraction measured in an earlier solve may end this one.
-    tolerance, residual_tolerance : float
-        Tolerances of the size of the error and of the largest abs(F).
-    forcing : float
-        Fraction of the first correction, and of the first abs(F), that takes the place of smaller tolerances.
-    maxiter : int
-        Largest number of iterations.
-
-    Returns
-    -------
-    int
-        :data:`SOLVED`, :data:`UNSOLVED` or :data:`SINGULAR`.
-    """
+    """Move an iterate to the solution with a matrix that is kept while it contracts."""
     kept = work.kept_numbers()
     which = -1
     if kept.age < 0.0:

@@ -39,21 +39,8 @@ class Linearization:
         return bool(entries.any())
 
     def iteration_matrix(self, c: float, n_integrated: int) -> Matrix:
-        """The matrix of a node whose value is u = r + c u'.
-
-        Parameters
-        ----------
-        c : float
-            Time step times the diagonal entry of Q_Delta or of a tableau, in the unit of time.
-        n_integrated : int
-            Number of leading unknowns whose u' is solved for; of the others u itself is.
-
-        Returns
-        -------
-        ndarray or CSC matrix, shape (n, n)
-            dF/du' + c dF/du. For c = 0 the columns of the unknowns that are not integrated hold dF/du alone:
-            there the correction is that of the unknown itself and not c times it.
-        """
+        """The matrix of a node whose value is u = r + c u'."""
+        # Shape of the result: (n, n).
         matrix = _combined(self.mass, c, self.stiffness)
         if c == 0.0 and n_integrated < matrix.shape[0]:
             if sparse.issparse(matrix):
@@ -181,20 +168,7 @@ def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
 
 
 def require_indices(matrix: Any, name: str) -> None:
-    """Refuse a compressed sparse matrix with indices outside of it, which compiled code would follow.
-
-    Parameters
-    ----------
-    matrix : SciPy sparse matrix or array
-        Of any format; those that are not compressed check themselves.
-    name : str
-        Where it comes from, for the message.
-
-    Raises
-    ------
-    InputError
-        If an index is outside, or the pointers do not ascend.
-    """
+    """Refuse a compressed sparse matrix with indices outside of it, which compiled code would follow."""
     if matrix.format not in ("csc", "csr"):
         return
     long, wide = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
@@ -251,22 +225,17 @@ class DifferenceSettings:
 
     An error of dF/du' counts as itself, while dF/du is multiplied by the step size: where dF/du' is singular,
     as in every DAE, short steps need all its digits.
-
-    Parameters
-    ----------
-    forward, central, sixth : float
-        Increments of formulas of order 1, 2 and 6.
-    linear : float
-        Departure of F from a linear function of u', relative to its terms, that counts as round-off.
-    suspected, jump : float
-        Difference of the changes of F over the two halves of an increment, relative to their sum, above which
-        a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum, 0 at a kink.
     """
 
+    # forward, central, sixth: increments of formulas of order 1, 2 and 6.
     forward: float = ROOT_EPS
     central: float = 2.0**-17
     sixth: float = 2.0**-9
+    # Departure of F from a linear function of u', relative to its terms, that counts as round-off.
     linear: float = 2.0**-46
+    # suspected, jump: difference of the changes of F over the two halves of an increment, relative to their
+    # sum, above which a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum, 0
+    # at a kink.
     suspected: float = 0.3
     jump: float = 0.75
 
@@ -287,11 +256,6 @@ def improve_differences(problem: ProblemDAE) -> bool:
     """Let the Jacobians of a problem be differenced by formulas of a higher order from here on.
 
     To be called where Newton's method fails, before the step is made shorter: short steps need more digits.
-
-    Returns
-    -------
-    bool
-        Whether this changes anything: False for a given Jacobian, and from the second call on.
     """
     if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
         return False

@@ -23,55 +23,34 @@ from dae_sdc.errors import InputError, JacobianError, SolveError
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """When a given Jacobian counts as wrong.
+    """When a given Jacobian counts as wrong."""
 
-    Parameters
-    ----------
-    step : float
-        Change of the unknowns in a central difference, relative to their sizes.
-    slack : float
-        Relative difference between a product with the Jacobian and a difference that needs no explanation.
-    spread : float
-        Multiple of the difference between forward and backward differences that bounds their error.
-    contraction : float
-        Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
-    iterations : int
-        Power iterations that measure the contraction.
-    in_a_row, failures : int
-        Failed steps, in a row and altogether, from which on a run with a wrong Jacobian ends.
-    crawling : int
-        Steps held up by slow contraction after which such a run ends.
-    """
-
-    step: float = 1e-5
+    step: float = 1e-5  # Change of the unknowns in a central difference, relative to their sizes.
+    # Relative difference between a product with the Jacobian and a difference that needs no explanation.
     slack: float = 1e-4
+    # Multiple of the difference between forward and backward differences that bounds their error.
     spread: float = 4.0
+    # Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
     contraction: float = 0.95
-    iterations: int = 12
+    iterations: int = 12  # Power iterations that measure the contraction.
+    # in_a_row, failures: failed steps, in a row and altogether, from which on a run with a wrong Jacobian
+    # ends.
     in_a_row: int = 10
     failures: int = 200
-    crawling: int = 1000
+    crawling: int = 1000  # Steps held up by slow contraction after which such a run ends.
 
 
 SETTINGS = ComparisonSettings()
 
 
 class WrongEntry(NamedTuple):
-    """An entry of a Jacobian that differences of F contradict.
+    """An entry of a Jacobian that differences of F contradict."""
 
-    Parameters
-    ----------
-    equation, unknown : int
-        Row and column.
-    of_derivative : bool
-        Whether it belongs to dF/du' rather than to dF/du.
-    given, found : float
-        Its value, and that of a central difference.
-    """
-
+    # equation, unknown: row and column.
     equation: int
     unknown: int
-    of_derivative: bool
+    of_derivative: bool  # Whether it belongs to dF/du' rather than to dF/du.
+    # given, found: its value, and that of a central difference.
     given: float
     found: float
 
@@ -96,20 +75,8 @@ def gives_jacobian(problem: ProblemDAE) -> bool:
 
 
 def unknown_sizes(problem: ProblemDAE, u: Vector, du: Vector) -> tuple[Vector, Vector]:
-    """Sizes of the unknowns and of their derivatives, by which they are changed in differences.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Gives nominal values and the interval.
-    u, du : ndarray, shape (n,)
-        State and derivative; where they are 0, nominal values take their place.
-
-    Returns
-    -------
-    of_u, of_du : ndarray, shape (n,)
-        The sizes.
-    """
+    """Sizes of the unknowns and of their derivatives, by which they are changed in differences."""
+    # Shapes: u and du (n,) -> of_u, of_du (n,).
     nominal = np.broadcast_to(np.abs(np.asarray(problem.nominal, dtype=np.float64)), u.shape)
     sizes = np.where(u != 0.0, np.maximum(np.abs(u), 1e-6 * nominal), nominal)
     span = abs(problem.interval[1] - problem.interval[0]) or 1.0
@@ -155,23 +122,8 @@ def wrong_entry(
     The matrices are multiplied by a random direction and compared with the derivative of F along it, three
     evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm it,
     and halving the set of unknowns finds the column.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    linearization : Linearization
-        The Jacobian at the point.
-    u, du : ndarray, shape (n,)
-        State and derivative.
-    t : float
-        Time.
-
-    Returns
-    -------
-    WrongEntry or None
-        The worst found; None where nothing is wrong, or F is not finite around the point.
     """
+    # Shapes: u and du (n,).
     sizes = unknown_sizes(problem, u, du)
     with np.errstate(all="ignore"):
         differences = _Differences(problem, u, du, t)
@@ -230,13 +182,6 @@ def contraction(
 
     The spectral radius of I - theta (M + c J)^{-1} (F_u' + c F_u) with the given M and J, F by differences,
     for theta = 1 and 1/2, whichever is less, by power iteration. Infinite for a singular matrix.
-
-    Parameters
-    ----------
-    problem, linearization, u, du, t
-        As for :func:`wrong_entry`.
-    c : float
-        Coefficient of the iteration matrix.
     """
     try:
         factors = factorize(linearization.iteration_matrix(c, problem.n), "auto")
@@ -270,13 +215,6 @@ class JacobianWatch:
 
     The two places are the start of a run and the end of its first step; a class is looked at once for the
     same parameters, and again where steps fail.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    may_shrink : bool
-        Whether the run can take smaller steps, with which more Jacobians converge.
     """
 
     def __init__(self, problem: ProblemDAE, may_shrink: bool) -> None:
@@ -293,21 +231,7 @@ class JacobianWatch:
         self._look_at = 2
 
     def begin(self, u0: Any, t: float, dt: float) -> None:
-        """Check the Jacobian at the start of a step, of the first two alone.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            State, shape (n,), whose polynomial gives u'.
-        t, dt : float
-            Time, and size of the step.
-
-        Raises
-        ------
-        InputError
-            For a Jacobian with which Newton's method cannot converge, naming the entry, and for kernels that
-            write to their arguments.
-        """
+        """Check the Jacobian at the start of a step, of the first two alone."""
         if not self._kernels_checked:
             self._check_kernels(u0, t)
         if not (self._at_start or self._behind_start):
@@ -385,20 +309,7 @@ class JacobianWatch:
             self._failures = SETTINGS.failures
 
     def failed(self, points: Any, dt: float) -> None:
-        """A step was not solved.
-
-        Parameters
-        ----------
-        points : sequence of (ndarray, ndarray, float)
-            State, derivative and time where to look at the Jacobian.
-        dt : float
-            Size of the step.
-
-        Raises
-        ------
-        JacobianError
-            If a wrong Jacobian keeps steps from being solved, naming the entry.
-        """
+        """A step was not solved."""
         self._failures += 1
         self._in_a_row += 1
         hopeless = self._in_a_row >= SETTINGS.in_a_row or self._failures >= SETTINGS.failures
@@ -418,17 +329,8 @@ class JacobianWatch:
 
 
 def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
-    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u, du : ndarray, shape (n,)
-        State and derivative at the iterate.
-    t : float
-        Time.
-    """
+    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one."""
+    # Shapes: u and du (n,).
     if not gives_jacobian(problem):
         return ""
     found = JacobianWatch(problem, False)._entry(u, du, t)

@@ -63,18 +63,12 @@ W. Squire, G. Trapp, Using complex variables to estimate derivatives of real fun
 
 @dataclass(frozen=True)
 class Kernels:
-    """Addresses of the two C functions of a problem.
+    """Addresses of the two C functions of a problem."""
 
-    Parameters
-    ----------
-    residual, jacobian : int
-        Addresses; 0 for a Jacobian that is not given.
-    owners : tuple
-        What must live as long as the addresses are used.
-    """
-
+    # residual, jacobian: addresses; 0 for a Jacobian that is not given.
     residual: int
     jacobian: int
+    # What must live as long as the addresses are used.
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
@@ -92,28 +86,7 @@ def complex_step() -> Any:
 
 @once
 def compile_kernel(function: Callable[..., None], kind: str) -> Any:
-    """Compile a Python function, once a machine: the result is kept on disk beside its file.
-
-    Parameters
-    ----------
-    function : callable
-        A function of one of the signatures above in the part of Python that numba compiles: numbers, loops,
-        the functions of :mod:`math`, and reading and writing single entries ``u[i]``; arguments have no
-        length, and dividing by zero gives infinity or NaN. Global numbers are read once, when it is compiled;
-        what may change belongs to the parameters p.
-    kind : {"residual", "jacobian", "complex"}
-        Which of the signatures; "complex" is that of a residual of complex u, du and out.
-
-    Returns
-    -------
-    numba.core.ccallback.CFunc
-        With its ``address``.
-
-    Raises
-    ------
-    InputError
-        If numba cannot compile it, with the reason.
-    """
+    """Compile a Python function, once a machine: the result is kept on disk beside its file."""
     module = machine()
     try:
         if kind == "complex":

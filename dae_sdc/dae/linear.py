@@ -32,23 +32,15 @@ SOLVERS = ("auto", "dense", "superlu", "klu")
 
 @dataclass(frozen=True)
 class LinearOptions:
-    """Settings of linear solvers.
+    """Settings of linear solvers."""
 
-    Parameters
-    ----------
-    dense_bytes : int
-        Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
-    diagnosis_size : int
-        Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
-    reuse_size : int
-        Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
-    remembered_patterns, remembered_entries : int
-        How many patterns of sparse matrices are remembered to be regular, each of at most so many entries.
-    """
-
-    dense_bytes: int = 4 * 2**30
+    dense_bytes: int = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
+    # Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
     diagnosis_size: int = 2000
+    # Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
     reuse_size: int = 500
+    # remembered_patterns, remembered_entries: how many patterns of sparse matrices are remembered to be
+    # regular, each of at most so many entries.
     remembered_patterns: int = 8
     remembered_entries: int = 2**20
 
@@ -158,21 +150,8 @@ def superlu(matrix: Any, **settings: Any) -> SuperLU:
 
     SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
     the places of their entries make singular are therefore recognised before.
-
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        Real or complex, with its indices in order.
-    **settings
-        As :func:`scipy.sparse.linalg.splu` takes them.
-
-    Raises
-    ------
-    SingularMatrixError
-        If a pivot is zero.
-    SolveError
-        If the factors do not fit into memory.
     """
+    # Shapes: matrix (n, n).
     if is_structurally_singular(matrix):
         raise SingularMatrixError("the places of the entries make the matrix singular")
     try:
@@ -188,32 +167,16 @@ def superlu(matrix: Any, **settings: Any) -> SuperLU:
 
 
 def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
-    """LU factors of a sparse matrix, with pivots on the diagonal where they are accurate.
-
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (n, n)
-        Real or complex, finite; it is not altered.
-
-    Raises
-    ------
-    SingularMatrixError
-        If a pivot is zero.
-    """
+    """LU factors of a sparse matrix, with pivots on the diagonal where they are accurate."""
+    # Shapes: matrix (n, n).
     matrix = _canonical(matrix)
     return with_diagonal_pivots(matrix, **SUPERNODES) or superlu(matrix, **SUPERNODES)
 
 
 class _Ordering(Pattern):
-    """An order of the columns with little fill, for the matrices of one pattern.
+    """An order of the columns with little fill, for the matrices of one pattern."""
 
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        One of the pattern.
-    rank : ndarray of int, shape (n,)
-        Column j of the matrix stands at ``rank[j]``.
-    """
+    # Shapes: matrix (n, n), rank (n,).
 
     def __init__(self, matrix: Any, rank: npt.NDArray[np.int32]) -> None:
         super().__init__(matrix)
@@ -246,18 +209,13 @@ class SparseLU:
     them: see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by
     COLAMD.
 
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (n, n)
-        Finite entries; it is not altered.
-    like : Factorization, optional
-        Earlier factors. If they are of this class and of the same pattern, its order of the columns is kept.
-
     References
     ----------
     J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
     partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720.
     """
+
+    # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
         matrix = _canonical(matrix)
@@ -310,17 +268,8 @@ class SparseLU:
         return int(self._lu.nnz)
 
     def parts(self) -> tuple[Any, Any, npt.NDArray[np.int32], npt.NDArray[np.intp], Vector | None]:
-        """L, U, row permutation, column permutation and scale of the rows; SuperLU keeps copies of L and U.
-
-        Returns
-        -------
-        lower, upper : CSC matrix, shape (n, n)
-            The factors; L has ones on its diagonal.
-        rows, columns : ndarray of int, shape (n,)
-            Row i of the matrix is row ``rows[i]`` of LU, column j is column ``columns[j]``.
-        scale : ndarray, shape (n,), or None
-            Factors by which the rows of the matrix are scaled first.
-        """
+        """L, U, permutations of rows and columns and scale of the rows; SuperLU keeps copies of L and U."""
+        # Shape of the result: lower, upper (n, n), rows, columns (n,), scale (n,).
         columns = self._lu.perm_c.astype(np.intp)
         if self._rank is not None:
             columns = columns[self._rank]
@@ -347,25 +296,13 @@ class KLU:
     fill more and lose digits: what they lose is brought back by iterative refinement, and where that is not
     enough, or where the matrix may be singular, SuperLU's factors take their place.
 
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (n, n)
-        Finite entries; it is not altered.
-    like : Factorization, optional
-        Earlier factors. If they are of this class and of the same pattern, its analysis is kept.
-
-    Raises
-    ------
-    InputError
-        If the package kvxopt, which brings KLU, is not installed.
-    SingularMatrixError
-        See :func:`factorize`.
-
     References
     ----------
     T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
     problems, ACM Trans. Math. Softw. 37 (2010) 36.
     """
+
+    # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
         self._kvxopt, self._klu = _kvxopt()
@@ -448,33 +385,8 @@ def _weak(pivots: Vector, columns: Vector) -> bool:
 
 
 def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None = None) -> Factorization:
-    """Factorise a dense or sparse square matrix.
-
-    Parameters
-    ----------
-    matrix : ndarray or CSC matrix, shape (n, n)
-        Finite entries.
-    solver : {"auto", "dense", "superlu", "klu"}
-        "auto" takes LAPACK for an array and SuperLU for a sparse matrix. KLU is never taken unasked: it
-        factorises chains up to twice as fast, but grids of n = 1e5 more than ten times slower.
-    like : Factorization, optional
-        Earlier factors of the same solver. Where the pattern is the same, the fill-reducing ordering is not
-        computed again; otherwise they are ignored. They remain valid.
-
-    Returns
-    -------
-    Factorization
-        Its ``solve`` takes right-hand sides of shape (n,) or (n, k).
-
-    Raises
-    ------
-    SingularMatrixError
-        If a pivot vanishes to round-off. The message is "i,j" with the index i of the equation and j of the
-        unknown that weigh most in the null vectors, or empty where that is too dear to find.
-    InputError
-        If the solver does not exist or is not installed, or if a sparse matrix made dense would need more
-        than :attr:`LinearOptions.dense_bytes`.
-    """
+    """Factorise a dense or sparse square matrix."""
+    # Shapes: matrix (n, n).
     if solver == "auto":
         solver = "superlu" if sparse.issparse(matrix) else "dense"
     if solver == "superlu":
@@ -525,24 +437,12 @@ def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:
 
 
 class KrylovSolution(NamedTuple):
-    """What :func:`krylov` found.
+    """What :func:`krylov` found."""
 
-    Parameters
-    ----------
-    x : ndarray, shape (n,)
-        The solution, or the best approximation in the space that was searched.
-    products : int
-        Number of products with the matrix.
-    residual : float
-        Norm of M^{-1} (b - A x) relative to that of M^{-1} b, with the preconditioner M.
-    converged : bool
-        Whether ``residual`` is not above the tolerance.
-    """
-
-    x: Vector
-    products: int
-    residual: float
-    converged: bool
+    x: Vector  # Shape (n,). The solution, or the best approximation in the space that was searched.
+    products: int  # Number of products with the matrix.
+    residual: float  # Norm of M^{-1} (b - A x) relative to that of M^{-1} b, with the preconditioner M.
+    converged: bool  # Whether ``residual`` is not above the tolerance.
 
 
 def krylov(
@@ -558,33 +458,6 @@ def krylov(
     Preconditioning from the left makes M^{-1} (b - A x) small, nearly the error in x. Like the corrections by
     which a Newton iteration is judged it does not depend on the units of the equations, as b - A x does.
 
-    Parameters
-    ----------
-    apply : callable
-        Gives A v, shape (n,), for a vector v of shape (n,) with norm 1. It must not alter v.
-    rhs : ndarray, shape (n,)
-        The right-hand side b.
-    preconditioner : Factorization
-        Factors of M: an older iteration matrix, or one of another coefficient.
-    tolerance : float
-        Largest norm of M^{-1} (b - A x) relative to that of M^{-1} b.
-    maxiter : int
-        Largest number of products with A.
-    restart : int
-        Largest number of vectors of n numbers that are kept, besides three.
-
-    Returns
-    -------
-    KrylovSolution
-        Also where the iteration has not converged. The residual is computed from the basis vectors and not
-        from the recurrence, so that it is right when their orthogonality is lost, up to the errors of
-        ``apply`` and of the solves.
-
-    Raises
-    ------
-    InputError
-        If ``tolerance``, ``maxiter`` or ``restart`` is not positive.
-
     References
     ----------
     Y. Saad, M. H. Schultz, GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear
@@ -594,6 +467,7 @@ def krylov(
     C. C. Paige, M. Rozloznik, Z. Strakos, Modified Gram-Schmidt (MGS), least squares, and backward stability
     of MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
     """
+    # Shapes: rhs (n,).
     for name, value in (("tolerance", tolerance), ("maxiter", maxiter), ("restart", restart)):
         if not value > 0:
             raise InputError(f"{name} must be positive; got {value!r}")

@@ -67,24 +67,7 @@ def compile_function(
     compiler: type[KernelCompiler] | None = None,
     mark: str = "",
 ) -> Any:
-    """Compile a C function from a Python function, or load it from disk where that was done before.
-
-    Parameters
-    ----------
-    function : callable
-        What is compiled.
-    signature : numba signature
-        Types of its arguments.
-    compiler : type, optional
-        Compiler in place of :class:`KernelCompiler`.
-    mark : str
-        Part of the name under which the result of another compiler is kept.
-
-    Returns
-    -------
-    numba.core.ccallback.CFunc
-        With its ``address``.
-    """
+    """Compile a C function from a Python function, or load it from disk where that was done before."""
     marked = _marked(function, mark)
     pipeline = KernelCompiler if compiler is None else compiler
     if marked is None:
@@ -272,18 +255,7 @@ def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 class RecordView:
-    """Structures of C that Python has made, as compiled code sees them: with fields and methods.
-
-    Parameters
-    ----------
-    structure : type of ctypes.Structure
-        Integers, doubles, and structures of these.
-
-    Attributes
-    ----------
-    at : intrinsic
-        Turns an address into such a structure in place.
-    """
+    """Structures of C that Python has made, as compiled code sees them: with fields and methods."""
 
     def __init__(self, structure: type[ctypes.Structure]) -> None:
         plain = from_dtype(np.dtype(structure))
@@ -302,13 +274,7 @@ class RecordView:
         self.at = at
 
     def method(self, **options: Any) -> Callable[[Any], Any]:
-        """Decorator that makes a function of a structure its method of that name in compiled code.
-
-        Parameters
-        ----------
-        **options
-            Of the compilation, besides :data:`INNER`.
-        """
+        """Decorator that makes a function of a structure its method of that name in compiled code."""
 
         def register(implementation: Any) -> Any:
             name = implementation.__name__.removeprefix("_")

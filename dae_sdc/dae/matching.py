@@ -17,21 +17,12 @@ def maximum_matching(matrix: Any) -> npt.NDArray[np.intp]:
     of entries times the root of that of rows. SciPy's ``maximum_bipartite_matching`` and ``structural_rank``
     took 14 s for 2795 rows of a flow's stages where this takes 0.02 s.
 
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (R, C)
-        Every entry counts, whatever its value.
-
-    Returns
-    -------
-    ndarray, shape (R,)
-        Numbers of columns; -1 for a row without one.
-
     References
     ----------
     J. E. Hopcroft, R. M. Karp, An n^(5/2) algorithm for maximum matchings in bipartite graphs, SIAM J.
     Comput. 2 (1973) 225; E. A. Dinic, Soviet Math. Dokl. 11 (1970) 1277.
     """
+    # Shapes: matrix (R, C) -> (R,).
     by_row = sparse.csr_matrix(matrix)
     rows, columns = by_row.shape
     count = by_row.nnz

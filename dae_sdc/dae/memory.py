@@ -27,20 +27,7 @@ def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 class ArrayMemory:
-    """A structure for compiled code, with the arrays whose addresses stand in it; deep copies have their own.
-
-    Parameters
-    ----------
-    structure : ctypes.Structure
-        Numbers, and fields for the addresses.
-    arrays : dict of ndarray
-        Arrays by the names of these fields.
-
-    Attributes
-    ----------
-    address : int
-        Address of the structure.
-    """
+    """A structure for compiled code, with the arrays whose addresses it has; deep copies have their own."""
 
     def __init__(self, structure: Any, arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.structure, self.arrays, self.address = structure, arrays, ctypes.addressof(structure)

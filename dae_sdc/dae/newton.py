@@ -31,30 +31,17 @@ from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
 @dataclass(frozen=True)
 class NewtonOptions:
-    """Settings of :class:`ModifiedNewton` besides those of :mod:`dae_sdc.dae.iteration`.
+    """Settings of :class:`ModifiedNewton` besides those of :mod:`dae_sdc.dae.iteration`."""
 
-    Parameters
-    ----------
-    gmres_tolerance : float
-        Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
-    gmres_products : int
-        Products with the matrix after which GMRES gives up.
-    noise_correction : float
-        Correction, in units of the relative noise of F, below which no iteration gets reliably.
-    damping_decrease : float
-        Decrease of the next correction, relative to the damping factor, for which a step is taken.
-    least_damping : float
-        Damping factor below which the damped iteration ends.
-    most_matrices : int
-        Most matrices that are kept; all are dropped where another one is needed.
-    """
-
+    # Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
     gmres_tolerance: float = 1e-2
-    gmres_products: int = 30
+    gmres_products: int = 30  # Products with the matrix after which GMRES gives up.
+    # Correction, in units of the relative noise of F, below which no iteration gets reliably.
     noise_correction: float = 10.0
+    # Decrease of the next correction, relative to the damping factor, for which a step is taken.
     damping_decrease: float = 0.25
-    least_damping: float = 1e-3
-    most_matrices: int = 64
+    least_damping: float = 1e-3  # Damping factor below which the damped iteration ends.
+    most_matrices: int = 64  # Most matrices that are kept; all are dropped where another one is needed.
 
 
 NEWTON = NewtonOptions()
@@ -158,19 +145,8 @@ class KeptMatrix:
 
 
 def undetermined(problem: ProblemDAE, u: Vector, du: Vector, t: float, factor: float) -> str:
-    """What a singular iteration matrix dF/du' + factor * dF/du leaves open, by name; empty if nothing.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations F(t, u, u') = 0.
-    u, du : ndarray, shape (n,)
-        State and derivative.
-    t : float
-        Time.
-    factor : float
-        Step size times a coefficient of the method.
-    """
+    """What a singular iteration matrix dF/du' + factor * dF/du leaves open, by name; empty if nothing."""
+    # Shapes: u and du (n,).
     try:
         parts = linearize(problem, problem.state(u), problem.state(du), t)
         factorize(parts.mass + factor * parts.stiffness)
@@ -198,38 +174,27 @@ class ModifiedNewton:
     that does not help either, the solve starts again with a damped Newton method. The iteration itself is
     :func:`dae_sdc.dae.iteration.iterate`, of which this class gives the operations.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Gives tolerance, iteration limit and work counters.
-    trust : bool
-        Whether a contraction rate measured in an earlier solve may end this one: right for sweeps that return
-        to a node in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
-    tolerance : float, optional
-        Tolerance of the size of the error; ``newton_tol`` of the problem if None.
-    residual_tolerance : float
-        Largest abs(F) at the end besides: sweeps cannot reach a smaller residual than the solves.
-    guide : callable, optional
-        Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
-        one evaluated is taken, whatever system that was for.
-    forcing : float
-        Fraction of the first correction at which to stop, see :func:`dae_sdc.dae.iteration.iterate`.
-    verifies : bool
-        Whether the residual is checked when the corrections are small: with a wrong Jacobian it may be
-        large. Sweeps, which measure the residual of the whole step, do without.
-
     References
     ----------
     P. Deuflhard, Newton Methods for Nonlinear Problems, Springer (2004), sec. 2.1 and 3.3.
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8.
     """
 
-    problem: ProblemDAE
+    problem: ProblemDAE  # Gives tolerance, iteration limit and work counters.
+    # Whether a contraction rate measured in an earlier solve may end this one: right for sweeps that return
+    # to a node in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
     trust: bool = True
+    # Tolerance of the size of the error; ``newton_tol`` of the problem if None.
     tolerance: float | None = None
+    # Largest abs(F) at the end besides: sweeps cannot reach a smaller residual than the solves.
     residual_tolerance: float = float("inf")
+    # Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
+    # one evaluated is taken, whatever system that was for.
     guide: Callable[[], Any] | None = None
+    # Fraction of the first correction at which to stop, see :func:`dae_sdc.dae.iteration.iterate`.
     forcing: float = 0.0
+    # Whether the residual is checked when the corrections are small: with a wrong Jacobian it may be large.
+    # Sweeps, which measure the residual of the whole step, do without.
     verifies: bool = True
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
@@ -569,23 +534,6 @@ class NodeSystem(ImplicitSystem):
 
     The rows it works on are views of the stage arrays, so that the solution is where it belongs when the
     solve ends.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    n_integrated : int
-        Number of leading unknowns with u = r + c u'.
-
-    Attributes
-    ----------
-    tau : ndarray or None
-        Right-hand side in place of 0, shape (n,): the FAS correction by a finer level.
-    weights : ndarray or None
-        Weights of the unknowns, shape (n,), in a run to a tolerance: the size of a correction is then
-        ``unit`` times the largest weighted change of u.
-    split : int
-        Number of leading unknowns whose u' is measured.
     """
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
@@ -609,21 +557,7 @@ class NodeSystem(ImplicitSystem):
         step: tuple[float, float],
         node: int,
     ) -> None:
-        """Point the system at a node.
-
-        Parameters
-        ----------
-        u, du : MeshDAE
-            Rows of the node; ``u`` must hold r + c u' already.
-        plain : tuple of ndarray
-            The same rows as plain arrays.
-        t, c : float
-            Time and coefficient of the node.
-        step : tuple of float
-            Start and size of the step, for messages.
-        node : int
-            Number of the node from 1, for messages.
-        """
+        """Point the system at a node."""
         self.u, self.du, self.time, self.c = u, du, t, c
         self._u, self._du = plain
         self._own = c if c > 0.0 else 1.0

@@ -15,49 +15,27 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class NoiseOptions:
-    """How the noise of a residual is measured.
+    """How the noise of a residual is measured."""
 
-    Parameters
-    ----------
-    intervals : int
-        Number of equal intervals of the line along which F is evaluated.
-    spacing : float
-        Length of an interval relative to the sizes of the unknowns: smooth parts vanish in its third power.
-    shift : float
-        Relative change of the unknowns by which the sizes of the terms of F are estimated.
-    looks : int
-        Number of directions of such changes: along one, terms may cancel.
-    agreement : float
-        Largest ratio of the levels by differences of three successive orders at which they agree.
-    balance : float
-        Least ratio of the largest differences of both signs.
-    least : float
-        Level, relative to the terms of F and in units of eps, above which it is more than round-off.
-    """
-
-    intervals: int = 7
+    intervals: int = 7  # Number of equal intervals of the line along which F is evaluated.
+    # Length of an interval relative to the sizes of the unknowns: smooth parts vanish in its third power.
     spacing: float = 1e-6
-    shift: float = 1e-3
-    looks: int = 4
+    shift: float = 1e-3  # Relative change of the unknowns by which the sizes of the terms of F are estimated.
+    looks: int = 4  # Number of directions of such changes: along one, terms may cancel.
+    # Largest ratio of the levels by differences of three successive orders at which they agree.
     agreement: float = 4.0
-    balance: float = 0.01
+    balance: float = 0.01  # Least ratio of the largest differences of both signs.
+    # Level, relative to the terms of F and in units of eps, above which it is more than round-off.
     least: float = 30.0
 
 
 class Noise(NamedTuple):
-    """Noise of a residual.
+    """Noise of a residual."""
 
-    Parameters
-    ----------
-    relative : float
-        Level in units of the change of F with a relative change of its arguments, the largest of all
-        equations.
-    absolute : ndarray, shape (n,)
-        Level in every equation, as a standard deviation.
-    """
-
+    # Level in units of the change of F with a relative change of its arguments, the largest of all
+    # equations.
     relative: float
-    absolute: Vector
+    absolute: Vector  # Shape (n,). Level in every equation, as a standard deviation.
 
 
 def measured_noise(
@@ -65,26 +43,11 @@ def measured_noise(
 ) -> Noise | None:
     """The noise of F at a point, from differences of high order along a line.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u, du : ndarray, shape (n,)
-        State and derivative.
-    t : float
-        Time.
-    options : NoiseOptions, optional
-        How it is measured.
-
-    Returns
-    -------
-    Noise or None
-        None where there is no more than round-off, or F has no value.
-
     References
     ----------
     J. More, S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33 (2011) 1292 (ECNoise).
     """
+    # Shapes: u and du (n,).
     options, split = options or NoiseOptions(), problem.n_diff
     known = problem.run_scales
     scales = [np.maximum(known.expected, np.abs(u)), np.maximum(known.expected / known.time, np.abs(du))]

@@ -14,48 +14,26 @@ from dae_sdc.errors import ConvergenceError, DAEError
 
 @dataclass(frozen=True)
 class PathOptions:
-    """Settings of the continuation along a path.
+    """Settings of the continuation along a path."""
 
-    Parameters
-    ----------
-    most_unknowns : int
-        Largest number of unknowns; matrices are dense.
-    first_step, largest_step, smallest_step : float
-        Lengths of steps along the path, in units of the sizes of the values; the largest also in units of
-        the range of the parameter.
-    correction_tolerance : float
-        Length of the last correction, in units of the sizes.
-    correction_iterations : int
-        Number of iterations of a correction from which on each must be shorter by ``contraction``.
-    contraction : float
-        Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
-    most_iterations : int
-        Largest number of iterations of a correction.
-    easy_iterations : int
-        Number of iterations up to which the next step is longer.
-    sharpest_turn : float
-        Smallest cosine of the angle between the directions of two points.
-    kink_step : float
-        Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
-    kink_reach : float
-        Largest distance, in such steps, at which it goes on behind the kink.
-    most_points : int
-        Largest number of points.
-    """
-
-    most_unknowns: int = 500
+    most_unknowns: int = 500  # Largest number of unknowns; matrices are dense.
+    # first_step, largest_step, smallest_step: lengths of steps along the path, in units of the sizes of the
+    # values; the largest also in units of the range of the parameter.
     first_step: float = 0.01
     largest_step: float = 0.05
     smallest_step: float = 1e-9
-    correction_tolerance: float = 1e-10
+    correction_tolerance: float = 1e-10  # Length of the last correction, in units of the sizes.
+    # Number of iterations of a correction from which on each must be shorter by ``contraction``.
     correction_iterations: int = 8
+    # Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
     contraction: float = 0.6
-    most_iterations: int = 50
-    easy_iterations: int = 4
-    sharpest_turn: float = 0.95
+    most_iterations: int = 50  # Largest number of iterations of a correction.
+    easy_iterations: int = 4  # Number of iterations up to which the next step is longer.
+    sharpest_turn: float = 0.95  # Smallest cosine of the angle between the directions of two points.
+    # Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
     kink_step: float = 1e-4
-    kink_reach: float = 10.0
-    most_points: int = 2000
+    kink_reach: float = 10.0  # Largest distance, in such steps, at which it goes on behind the kink.
+    most_points: int = 2000  # Largest number of points.
 
 
 PATH = PathOptions()
@@ -63,18 +41,10 @@ PATH = PathOptions()
 
 @dataclass(frozen=True, eq=False)
 class PathPoint:
-    """A point of a path.
+    """A point of a path."""
 
-    Parameters
-    ----------
-    values : ndarray, shape (n + 1,)
-        The values, the parameter last.
-    tangent : ndarray, shape (n + 1,)
-        Direction of the path in units of the sizes, of length 1.
-    """
-
-    values: Vector
-    tangent: Vector
+    values: Vector  # Shape (n + 1,). The values, the parameter last.
+    tangent: Vector  # Shape (n + 1,). Direction of the path in units of the sizes, of length 1.
 
 
 def follow(
@@ -87,28 +57,11 @@ def follow(
 ) -> Iterator[PathPoint]:
     """The points of a path from a solution on, until the last value leaves its range or the path is lost.
 
-    Parameters
-    ----------
-    residual, jacobian : callable
-        The n equations, and their derivatives of shape (n, n + 1), as functions of the values.
-    start : ndarray, shape (n + 1,)
-        A solution.
-    sizes : ndarray, shape (n + 1,)
-        Sizes of the values; that of the last is a unit of the length of a step.
-    within : (float, float)
-        Range of the last value; the last point of the path lies on one of its ends.
-    forward : float
-        Sign of the first change of the last value.
-
-    Yields
-    ------
-    PathPoint
-        The start and every further point.
-
     References
     ----------
     E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
     """
+    # Shapes: start (n + 1,), sizes (n + 1,).
     direction = np.append(np.zeros(len(start) - 1), forward)
     point = PathPoint(start, tangent_at(jacobian(start), sizes, direction))
     yield point
@@ -243,22 +196,8 @@ def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
 def newton_homotopy(
     residual: Callable[[Vector], Vector], jacobian: Callable[[Vector], Vector], x: Vector, sizes: Vector
 ) -> Vector:
-    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length.
-
-    Parameters
-    ----------
-    residual, jacobian : callable
-        The n equations R, and their derivatives, shape (n, n), as functions of the n values.
-    x : ndarray, shape (n,)
-        The start.
-    sizes : ndarray, shape (n,)
-        Sizes of the values.
-
-    Raises
-    ------
-    ConvergenceError
-        If the path is lost.
-    """
+    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length."""
+    # Shapes: x (n,), sizes (n,).
     start, at_start = residual(x), np.abs(jacobian(x)) @ sizes
     rows = np.where(at_start > 0.0, at_start, 1.0)
 

@@ -8,13 +8,7 @@ import numpy as np
 
 
 class Pattern:
-    """Where the entries of a sparse matrix are: a copy, so that it stays true when the matrix is altered.
-
-    Parameters
-    ----------
-    matrix : CSC or CSR matrix
-        One of the pattern.
-    """
+    """Where the entries of a sparse matrix are: a copy, so that it stays true when the matrix is altered."""
 
     def __init__(self, matrix: Any) -> None:
         self._indptr, self._indices = matrix.indptr.copy(), matrix.indices.copy()

@@ -22,72 +22,37 @@ __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations", "PointwiseOption
 
 
 class Pointwise(Protocol):
-    """Corrections that make interpolated values satisfy the equations of a run.
-
-    Attributes
-    ----------
-    at_ends : bool
-        Whether values at the ends of steps are corrected, too, because the method gives no u' there.
-    """
+    """Corrections that make interpolated values satisfy the equations of a run."""
 
     at_ends: bool
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
-        """Make values at several times satisfy the equations, in place.
-
-        Parameters
-        ----------
-        t : ndarray, shape (K,)
-            Times.
-        u, du : ndarray, shape (K, n)
-            Approximate state and derivative there. Rows that cannot be corrected stay as they are.
-        h : ndarray, shape (K,)
-            Sizes of the steps that the times lie in.
-
-        Returns
-        -------
-        ndarray of bool, shape (K,)
-            Where the values satisfy the equations.
-        """
+        """Make values at several times satisfy the equations, in place."""
+        # Shapes: t (K,), u and du (K, n), h (K,) -> (K,).
 
 
 @dataclass(frozen=True)
 class PointwiseOptions:
-    """Settings of :class:`PointwiseEquations`.
+    """Settings of :class:`PointwiseEquations`."""
 
-    Parameters
-    ----------
-    max_iterations : int
-        Newton iterations at one time.
-    round_off : float
-        Change of u, relative to the size of each unknown in the run, that ends the iteration.
-    accepted_change : float
-        Largest relative change of u that may be left after the last iteration; more counts as a failure.
-    stalled_change : float
-        Relative change of u at which the iteration ends once changes no longer shrink.
-    smallest_share : float
-        Least part of a change that is tried where F is not defined at its end.
-    kept_rate : float
-        Largest ratio of a change to the one before with which factors are kept, within a time and from one
-        time to the next.
-    kept_rate_of_nearest : float
-        The latter where F does not determine the values: the change of the least norm is then that of another
-        matrix, by about this part of the change.
-    trusted : float
-        Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
-    weight : float
-        K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
-        what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
-    """
-
-    max_iterations: int = 12
+    max_iterations: int = 12  # Newton iterations at one time.
+    # Change of u, relative to the size of each unknown in the run, that ends the iteration.
     round_off: float = 1e-13
+    # Largest relative change of u that may be left after the last iteration; more counts as a failure.
     accepted_change: float = 1e-9
+    # Relative change of u at which the iteration ends once changes no longer shrink.
     stalled_change: float = 1e-11
-    smallest_share: float = 1e-3
+    smallest_share: float = 1e-3  # Least part of a change that is tried where F is not defined at its end.
+    # Largest ratio of a change to the one before with which factors are kept, within a time and from one
+    # time to the next.
     kept_rate: float = 0.1
+    # The latter where F does not determine the values: the change of the least norm is then that of another
+    # matrix, by about this part of the change.
     kept_rate_of_nearest: float = 0.01
+    # Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     trusted: float = 1e-6
+    # K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
+    # what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
     weight: float = 1e6
 
 
@@ -109,17 +74,9 @@ class PointwiseEquations:
 
       Derivatives make up for the residual where they can, then algebraic unknowns, which N does not see;
       what is integrated changes only where a constraint has nothing else.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations. Its branch is chosen anew at every time, by
-        :meth:`~dae_sdc.dae.problem.ProblemDAE.start_step`.
-    sizes : ndarray, shape (n,)
-        Size of each unknown in the run, in its unit.
-    options : PointwiseOptions
-        Settings of the iteration.
     """
+
+    # Shapes: sizes (n,).
 
     at_ends = False
 
@@ -227,15 +184,7 @@ class _Pair:
 
 
 class _Factors(Protocol):
-    """Factors of the equations of a change.
-
-    Attributes
-    ----------
-    determined : bool
-        Whether the equations determine y' and z.
-    h : float
-        Size of the step.
-    """
+    """Factors of the equations of a change."""
 
     determined: bool
     h: float
@@ -316,14 +265,7 @@ def _reciprocal(values: Vector) -> Vector:
 
 
 class ManifoldValues:
-    """Projection of interpolated values on the manifold of a quasilinear problem.
-
-    Parameters
-    ----------
-    problem : QuasilinearProblem
-        The equations, whose ``on_manifold`` gives the state that meets the constraints, with derivatives and
-        multipliers of the equations.
-    """
+    """Projection of interpolated values on the manifold of a quasilinear problem."""
 
     at_ends = True
 

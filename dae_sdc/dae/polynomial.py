@@ -25,15 +25,7 @@ def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -
 def continuation_matrix(
     nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
 ) -> Vector:
-    """Matrix that takes values at the nodes of a step to values at the nodes of a later one.
-
-    Parameters
-    ----------
-    nodes, targets : tuple of float
-        Nodes of the two steps, each in units of its step.
-    start, ratio : float
-        Start and size of the later step, in units of the earlier one and from its start.
-    """
+    """Matrix that takes values at the nodes of a step to values at the nodes of a later one."""
     # Steps of changing sizes need a new one each: Newton's products take a sixth of the time of Lagrange's.
     without_last, divided_differences = _newton(nodes)
     distances = (start + ratio * _as_array(targets))[:, None] - without_last
@@ -77,15 +69,9 @@ def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
 
 @dataclass(frozen=True)
 class EndDerivative:
-    """What a step without a polynomial leaves behind: u' at its end.
+    """What a step without a polynomial leaves behind: u' at its end."""
 
-    Parameters
-    ----------
-    value : ndarray, shape (n,)
-        u' at the end of the step.
-    """
-
-    value: Vector
+    value: Vector  # Shape (n,). u' at the end of the step.
 
     def derivative_at_end(self) -> Vector:
         """u' at the end of the step, shape (n,), a copy."""
@@ -101,45 +87,23 @@ class EndWithInterior(EndDerivative):
     """u' at the end of a step, and values within it that determine a polynomial together with its ends.
 
     A message has u' alone.
-
-    Parameters
-    ----------
-    theta : tuple of float
-        Where they are, in (0, 1).
-    inner : ndarray, shape (P, n), or None
-        u there, if it was kept.
     """
 
-    theta: tuple[float, ...] = ()
-    inner: Vector | None = None
+    theta: tuple[float, ...] = ()  # Where they are, in (0, 1).
+    inner: Vector | None = None  # Shape (P, n). u there, if it was kept.
 
 
 class StepPolynomial(NamedTuple):
-    """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated.
+    """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated."""
 
-    Parameters
-    ----------
-    time, dt : float
-        Start and size of the step, in the unit of time of the problem.
-    nodes : tuple of float
-        The M nodes in [0, 1].
-    value : ndarray, shape (M, n)
-        u at the nodes.
-    derivative : ndarray, shape (M, n)
-        u' at the nodes; meaningful in the first ``n_integrated`` columns.
-    n_integrated : int
-        Number of leading unknowns whose u' is interpolated; of the others u itself is.
-    settled : bool
-        Whether it is more than the first guess of a step that still iterates.
-    """
-
+    # time, dt: start and size of the step, in the unit of time of the problem.
     time: float
     dt: float
-    nodes: tuple[float, ...]
-    value: Vector
-    derivative: Vector
-    n_integrated: int
-    settled: bool = True
+    nodes: tuple[float, ...]  # The M nodes in [0, 1].
+    value: Vector  # Shape (M, n). u at the nodes.
+    derivative: Vector  # Shape (M, n). u' at the nodes; meaningful in the first ``n_integrated`` columns.
+    n_integrated: int  # Number of leading unknowns whose u' is interpolated; of the others u itself is.
+    settled: bool = True  # Whether it is more than the first guess of a step that still iterates.
 
     def derivative_at_end(self) -> Vector:
         """u' at the end of the step, shape (n,)."""
@@ -154,15 +118,7 @@ class StepPolynomial(NamedTuple):
         return end
 
     def left_behind(self, settled: bool, apart: bool) -> StepPolynomial:
-        """The polynomial that goes with the value at the end of the step.
-
-        Parameters
-        ----------
-        settled : bool
-            Whether it is more than a first guess.
-        apart : bool
-            Whether it gets copies of its values, which the step may change later.
-        """
+        """The polynomial that goes with the value at the end of the step."""
         if apart:
             return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
         return self if settled == self.settled else self._replace(settled=settled)
@@ -200,17 +156,7 @@ FARTHEST_EXTRAPOLATION = 3.5
 
 
 def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
-    """Whether the polynomial of a step can be continued to a later time.
-
-    Parameters
-    ----------
-    polynomial : object
-        Attribute ``polynomial`` of a state.
-    end : float
-        Time to be reached.
-    n_integrated : int
-        Number of integrated unknowns of the method; the polynomial must have as many.
-    """
+    """Whether the polynomial of a step can be continued to a later time."""
     if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
         return False
     return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION

@@ -16,47 +16,28 @@ from dae_sdc.errors import SolveError
 
 @dataclass(frozen=True)
 class ReachOptions:
-    """How reaches are looked for.
+    """How reaches are looked for."""
 
-    Parameters
-    ----------
-    largest_change : float
-        Part of the terms of an equation by which they may differ between two states and count as the same.
-    smallest : float
-        Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0,
-        as the sign of x does, and say nothing of sizes.
-    halvings : int
-        How often the interval of logarithms is halved in which a reach lies.
-    """
-
+    # Part of the terms of an equation by which they may differ between two states and count as the same.
     largest_change: float = 0.5
+    # Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0,
+    # as the sign of x does, and say nothing of sizes.
     smallest: float = 2.0**-120
-    halvings: int = 7
+    halvings: int = 7  # How often the interval of logarithms is halved in which a reach lies.
 
 
 REACH = ReachOptions()
 
 
 class Start(NamedTuple):
-    """Equations at the start of a run, linearised.
+    """Equations at the start of a run, linearised."""
 
-    Parameters
-    ----------
-    u0, t0 : MeshDAE of shape (n,), float
-        State and time.
-    parts : Linearization
-        dF/du' and dF/du there with u' = 0.
-    terms : Terms
-        Those of ``parts``, and constants.
-    balance : Balance
-        Sizes by which the terms are weighed.
-    """
-
+    # u0, t0: shape (n,). State and time.
     u0: MeshDAE
     t0: float
-    parts: Linearization
-    terms: Terms
-    balance: Balance
+    parts: Linearization  # dF/du' and dF/du there with u' = 0.
+    terms: Terms  # Those of ``parts``, and constants.
+    balance: Balance  # Sizes by which the terms are weighed.
 
 
 def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
@@ -64,22 +45,8 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
 
     Sizes balance terms of equations that are linearised at u' = 0, where dF/du does not tell how dF/du'
     depends on u. With :math:`(a + u) u' = 1`, sizes that follow from a hold while u changes by less than a.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    start : Start
-        Where they are linearised.
-    moves : ndarray, shape (n,)
-        Moves that are tried, away from 0; none where it is 0.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Infinite where the move changes no equation much; else the largest one that does not, to a factor of
-        two or so, and at least the start value.
     """
+    # Shapes: moves (n,) -> (n,).
     found = np.full(problem.n, np.inf)
     change = _Change(problem, start)
     moving = np.flatnonzero(moves > 0.0)

@@ -17,17 +17,11 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class RefinementOptions:
-    """When factors are taken.
+    """When factors are taken."""
 
-    Parameters
-    ----------
-    doubtful_growth : float
-        Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
-    refinements : int
-        Largest number of steps of iterative refinement with factors whose pivots were not the largest.
-    """
-
+    # Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
     doubtful_growth: float = 1e-4
+    # Largest number of steps of iterative refinement with factors whose pivots were not the largest.
     refinements: int = 2
 
 
@@ -41,16 +35,8 @@ def probe(n: int) -> Vector:
 
 
 def grows(solution: Vector, columns: Vector) -> bool:
-    """Whether a solution is so large that a pivot may have vanished; also if it is NaN.
-
-    Parameters
-    ----------
-    solution : ndarray, shape (n,)
-        For the right-hand side :func:`probe`, times the sizes of the rows if ``columns`` are those of the
-        matrix with rows scaled to 1.
-    columns : ndarray, shape (n,)
-        Largest absolute value in every column.
-    """
+    """Whether a solution is so large that a pivot may have vanished; also if it is NaN."""
+    # Shapes: solution (n,), columns (n,).
     with np.errstate(over="ignore", invalid="ignore"):
         growth = np.abs(solution * columns).max()
     return not growth * len(columns) * EPS < REFINEMENT.doubtful_growth * columns.max()
@@ -61,14 +47,8 @@ def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | N
 
     Accurate means that the backward error in every equation by itself, which does not depend on their units,
     is not above n eps.
-
-    Parameters
-    ----------
-    matrix : CSC matrix, shape (n, n)
-        Real or complex, without empty rows or columns.
-    substitute : callable
-        Solves with the factors, for a right-hand side of shape (n,).
     """
+    # Shapes: matrix (n, n).
     n = matrix.shape[0]
     sizes = sparse.csc_matrix((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
     rows = np.zeros(n)

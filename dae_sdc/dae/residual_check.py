@@ -15,25 +15,15 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class ResidualSettings:
-    """Settings of :func:`is_small`.
+    """Settings of :func:`is_small`."""
 
-    Parameters
-    ----------
-    factor : float
-        Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
-        Corrections are measured in another norm, and directions may cancel.
-    least_step : float
-        Relative change of the unknowns below which rounding would hide that of F.
-    noise : float
-        Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
-    rounding : float
-        Relative change of the unknowns by rounding.
-    """
-
+    # Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
+    # Corrections are measured in another norm, and directions may cancel.
     factor: float = 100.0
-    least_step: float = 1e-8
+    least_step: float = 1e-8  # Relative change of the unknowns below which rounding would hide that of F.
+    # Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
     noise: float = 50.0
-    rounding: float = 2.0**-50
+    rounding: float = 2.0**-50  # Relative change of the unknowns by rounding.
 
 
 SETTINGS = ResidualSettings()
@@ -53,15 +43,8 @@ def directions(size: int, count: int = DIRECTIONS) -> Vector:
 
 
 def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
-    """Absolute values of residuals less the noise of the equations, where that is known, and at least 0.
-
-    Parameters
-    ----------
-    left : ndarray, shape (n,) or (M n,)
-        Absolute values of the residual, of one node or of several one after another.
-    problem : ProblemDAE
-        The equations.
-    """
+    """Absolute values of residuals less the noise of the equations, where that is known, and at least 0."""
+    # Shapes: left (n,) or (M n,).
     if problem.noise is None:
         return left
     return np.maximum(left - NOISE_LIMIT * np.resize(problem.noise.absolute, len(left)), 0.0)
@@ -78,21 +61,8 @@ def is_small(
 
     Each equation counts for itself, in units of the change of F along a random direction. The unknowns are
     changed by as much as their error may be, or by more where that would be lost in rounding.
-
-    Parameters
-    ----------
-    left : ndarray, shape (N,)
-        Absolute values of the residual; of several residuals the largest.
-    base : ndarray, shape (N,)
-        Residual at the iterate that ``changed`` starts from.
-    relative : float
-        Tolerated relative error of the unknowns.
-    changed : callable
-        ``changed(factor, direction)``: F where every unknown has changed by ``factor`` times the entry of
-        ``direction`` times its tolerated error.
-    allowed : ndarray, shape (N,), optional
-        Output: the largest residual of every equation that is accepted, as far as it was computed.
     """
+    # Shapes: left (N,), base (N,), allowed (N,).
     enlarged = max(1.0, SETTINGS.least_step / relative)
     allowed = np.zeros_like(left) if allowed is None else allowed
     allowed.fill(0.0)

@@ -20,59 +20,40 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class ScaleSettings:
-    """Settings of :class:`Scales`.
+    """Settings of :class:`Scales`."""
 
-    Parameters
-    ----------
-    floor : float
-        Size below which only an absolute error counts of an unknown that begins at 0, relative to the one
-        expected from the equations; a repeated run may lower it.
-    floor_of_multipliers : float
-        The floor of unknowns of index 2 and more, which have larger rounding errors.
-    noise_of_start : float
-        Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
-    underflow, left_over : float
-        Start values that count as 0: absolute, and relative to the largest one. An iteration with many digits
-        leaves such values.
-    rounding : float
-        Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
-        tolerance is less.
-    wrong_floor, wrong_floor_midway : float
-        Largest value of an unknown in a run, in units of its floor, below which the floor was too large and
-        the run is repeated: at the end of a run, and before it.
-    unseen_size : float
-        Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
-    lasting_part : float
-        Part of its value in an earlier run with larger floors that a value must keep to count as no error.
-    largest_change : float
-        Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
-    most_returns : int
-        Largest number of times that a run is repeated.
-    kept_rate : float
-        Least ratio of the rates of change of the solution in one step and in the step before.
-    least_changes : float
-        Least number of times that the solution is taken to change by its size in the interval.
-    first_part : float
-        Part of the interval that is the scale of time where nothing else determines one.
-    longest : float
-        Longest scale of time, in units of the interval: noise of the equations could suggest any.
-    """
-
+    # Size below which only an absolute error counts of an unknown that begins at 0, relative to the one
+    # expected from the equations; a repeated run may lower it.
     floor: float = 2.0**-7
+    # The floor of unknowns of index 2 and more, which have larger rounding errors.
     floor_of_multipliers: float = 0.5
+    # Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
     noise_of_start: float = 2.0**-34
+    # underflow, left_over: start values that count as 0: absolute, and relative to the largest one. An
+    # iteration with many digits leaves such values.
     underflow: float = 1e-30
     left_over: float = 1e-25
+    # Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
+    # tolerance is less.
     rounding: float = 2.0**-39
+    # wrong_floor, wrong_floor_midway: largest value of an unknown in a run, in units of its floor, below
+    # which the floor was too large and the run is repeated: at the end of a run, and before it.
     wrong_floor: float = 2.0**-3
     wrong_floor_midway: float = 2.0**-7
+    # Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
     unseen_size: float = 10.0
+    # Part of its value in an earlier run with larger floors that a value must keep to count as no error.
     lasting_part: float = 0.5
+    # Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
     largest_change: float = 2.0**-14
-    most_returns: int = 3
+    most_returns: int = 3  # Largest number of times that a run is repeated.
+    # Least ratio of the rates of change of the solution in one step and in the step before.
     kept_rate: float = 0.5
+    # Least number of times that the solution is taken to change by its size in the interval.
     least_changes: float = 1.0
+    # Part of the interval that is the scale of time where nothing else determines one.
     first_part: float = 0.125
+    # Longest scale of time, in units of the interval: noise of the equations could suggest any.
     longest: float = 16.0
 
 
@@ -90,45 +71,14 @@ class Scales:
 
     for all nonzero entries at the start, in the least squares of logarithms.
 
-    Parameters
-    ----------
-    nominal : array_like, shape (n,), or None
-        Sizes that are given; those of the solution if None.
-    index : tuple of int
-        Index of each unknown.
-
-    Attributes
-    ----------
-    unknowns : ndarray, shape (n,)
-        Sizes so far, below which only an absolute error counts.
-    expected : ndarray, shape (n,)
-        Sizes expected from the start and the equations.
-    rates : ndarray, shape (n,)
-        Sizes of the derivatives expected from the start.
-    time : float
-        Time in which the solution changes by its size, as far as the start tells.
-    rate : float
-        How often the solution changes by its size in a unit of time, in the last steps.
-    nominal : ndarray, shape (n,)
-        Sizes that are given, 1 if none are.
-    begun : bool
-        Whether a run has begun.
-    running : bool
-        Whether sizes follow the solution.
-    seen : ndarray, shape (n,)
-        Largest absolute values so far, without floors; followed if ``watched``.
-    errors : ndarray, shape (n,)
-        Largest estimated errors of accepted steps, where unknowns are held to less than the tolerance.
-    hidden : ndarray, shape (n,)
-        Sizes that rounding of other terms hides.
-    moves : ndarray, shape (n,)
-        How far the values that were given are from the start: a start value no larger may be 0.
-
     References
     ----------
     A. R. Curtis, J. K. Reid, On the automatic scaling of matrices for Gaussian elimination, IMA J. Appl.
     Math. 10 (1972) 118.
     """
+
+    # Shapes: nominal (n,), unknowns (n,), expected (n,), rates (n,), nominal (n,), seen (n,), errors (n,),
+    # hidden (n,), moves (n,).
 
     def __init__(self, nominal: Any, index: tuple[int, ...]) -> None:
         n, self.running = len(index), nominal is None
@@ -148,17 +98,8 @@ class Scales:
         self._learned, self._zero = np.full(n, np.nan), np.zeros(n, dtype=bool)
 
     def begin(self, u0: Vector, balance: Balance, rtol: float) -> None:
-        """Take the start of a run.
-
-        Parameters
-        ----------
-        u0 : ndarray, shape (n,)
-            State.
-        balance : Balance
-            Sizes and time that follow from the equations there.
-        rtol : float
-            Relative tolerance of the run.
-        """
+        """Take the start of a run."""
+        # Shapes: u0 (n,).
         time, expected = balance.time, balance.sizes
         self.time, self.rate, self.begun = time, 1.0 / time, True
         self.errors[:] = 0.0
@@ -185,24 +126,8 @@ class Scales:
         self.rate = max(u_rate, SETTINGS.kept_rate * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
-        """Decide at the end of a run, or before, whether its floors are too large.
-
-        Parameters
-        ----------
-        end : ndarray, shape (n,)
-            State at its end.
-        rtol : float
-            Its relative tolerance.
-        ended : bool
-            Whether it has come to its end; before that unknowns may yet grow.
-
-        Returns
-        -------
-        again : bool
-            Whether to repeat the run, as a floor was far too large; the next :meth:`begin` lowers it.
-        lost : tuple of int
-            Unknowns that are not 0, but never rose above their tolerance.
-        """
+        """Decide at the end of a run, or before, whether its floors are too large."""
+        # Shapes: end (n,).
         if not (self.running and self.watched):
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
@@ -254,35 +179,20 @@ KEPT = _NUMBERS + _ARRAYS
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """Settings of :func:`balanced_sizes` and :func:`balanced`.
+    """Settings of :func:`balanced_sizes` and :func:`balanced`."""
 
-    Parameters
-    ----------
-    weight_of_sizes, weight_of_time : float
-        Weights in the least squares of two preferences, for sizes that nothing determines to be near 1, and
-        for time to be near a part of the interval.
-    smallest_term : float
-        Part of the largest term of an equation below which another is ignored.
-    dense_order : int
-        Order up to which the normal equations are solved as a dense matrix.
-    grid : float
-        Number of steps in a factor of two to which estimates are rounded.
-    fastest : float
-        Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
-    least_squares_rounds : int
-        Times that the least squares are solved, each without the terms that were too small in the last.
-    balancing_rounds : int
-        Times that rows and columns of a matrix are balanced.
-    """
-
+    # weight_of_sizes, weight_of_time: weights in the least squares of two preferences, for sizes that
+    # nothing determines to be near 1, and for time to be near a part of the interval.
     weight_of_sizes: float = 1e-12
     weight_of_time: float = 1e-5
-    smallest_term: float = 2.0**-30
-    dense_order: int = 400
-    grid: float = 2.0**20
+    smallest_term: float = 2.0**-30  # Part of the largest term of an equation below which another is ignored.
+    dense_order: int = 400  # Order up to which the normal equations are solved as a dense matrix.
+    grid: float = 2.0**20  # Number of steps in a factor of two to which estimates are rounded.
+    # Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
     fastest: float = 2.0**-40
+    # Times that the least squares are solved, each without the terms that were too small in the last.
     least_squares_rounds: int = 3
-    balancing_rounds: int = 30
+    balancing_rounds: int = 30  # Times that rows and columns of a matrix are balanced.
 
 
 BALANCE = BalanceOptions()
@@ -298,34 +208,18 @@ def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
 
 
 class Terms(NamedTuple):
-    """Nonzero terms of linearised equations, T of them.
+    """Nonzero terms of linearised equations, T of them."""
 
-    Parameters
-    ----------
-    rows, columns : ndarray of int, shape (T,)
-        Equation and unknown; column -1 for a constant.
-    entries : ndarray, shape (T,)
-        Absolute values of the coefficients, or of the constant.
-    derivatives : ndarray of bool, shape (T,)
-        Whether the coefficient multiplies u' rather than u.
-    """
-
+    # rows, columns: shape (T,). Equation and unknown; column -1 for a constant.
     rows: Any
     columns: Any
-    entries: Vector
-    derivatives: Any
+    entries: Vector  # Shape (T,). Absolute values of the coefficients, or of the constant.
+    derivatives: Any  # Shape (T,). Whether the coefficient multiplies u' rather than u.
 
     @classmethod
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
-        """Terms from the halves of a Jacobian and constants.
-
-        Parameters
-        ----------
-        mass, stiffness : ndarray or sparse matrix, shape (n, n)
-            dF/du' and dF/du.
-        constants : ndarray, shape (n,)
-            Sizes of terms that no unknown multiplies.
-        """
+        """Terms from the halves of a Jacobian and constants."""
+        # Shapes: mass and stiffness (n, n), constants (n,).
         halves = [_entries(half) for half in (mass, stiffness)]
         some = np.flatnonzero(constants)
         rows = np.concatenate([*(half[0] for half in halves), some])
@@ -337,25 +231,14 @@ class Terms(NamedTuple):
 
 
 class Balance(NamedTuple):
-    """Sizes with which the terms of every equation are of one size.
+    """Sizes with which the terms of every equation are of one size."""
 
-    Parameters
-    ----------
-    sizes : ndarray, shape (n,)
-        Of the unknowns.
-    known : ndarray of bool, shape (n,)
-        Which sizes are those of start values.
-    own : ndarray, shape (n,)
-        Least size at which a term of the unknown is as large as the largest other term of an equation, with
-        the sizes above; 0 where it is alone. Below it the unknown does not matter.
-    time : float
-        Scale of time.
-    """
-
-    sizes: Vector
-    known: Any
+    sizes: Vector  # Shape (n,). Of the unknowns.
+    known: Any  # Shape (n,). Which sizes are those of start values.
+    # Shape (n,). Least size at which a term of the unknown is as large as the largest other term of an
+    # equation, with the sizes above; 0 where it is alone. Below it the unknown does not matter.
     own: Vector
-    time: float
+    time: float  # Scale of time.
 
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
@@ -367,15 +250,11 @@ class Balance(NamedTuple):
 def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     """Powers of two for rows, (n,), and columns, (m,); divided by them, all have largest entries of about 1.
 
-    Parameters
-    ----------
-    matrix : ndarray, shape (n, m)
-        Rows and columns of zeros have the factor 1.
-
     References
     ----------
     D. Ruiz, A scaling algorithm to equilibrate both rows and columns norms in matrices, RAL-TR-2001-034.
     """
+    # Shapes: matrix (n, m).
     entries = np.abs(matrix)
     factors = [np.ones(size) for size in entries.shape]
     for _ in range(BALANCE.balancing_rounds):
@@ -411,25 +290,8 @@ def zeros(u0: Vector) -> Any:
 
 
 def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None = None) -> Balance:
-    r"""Sizes of unknowns and time with which the terms of every equation are of one size.
-
-    Parameters
-    ----------
-    terms : Terms
-        At the start.
-    u0 : ndarray, shape (n,)
-        The start, whose unknowns other than 0 have their sizes.
-    span : float
-        Length of the interval.
-    reach : ndarray, shape (n,), optional
-        Largest change of each unknown with which the terms stay what they are, infinite where none is known.
-        An unknown with a finite one has no larger size, and its start value is no noise.
-
-    Returns
-    -------
-    Balance
-        Where several fit, the one whose time is nearest to a part of the interval.
-    """
+    r"""Sizes of unknowns and time with which the terms of every equation are of one size."""
+    # Shapes: u0 (n,), reach (n,).
     n = len(u0)
     sizes = np.abs(u0)
     given = known = ~zeros(u0)

@@ -53,23 +53,8 @@ def samples(
 
     Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
     through all nine changes its sign no more often than they do.
-
-    Parameters
-    ----------
-    function : callable
-        Smooth inside of the parts of the interval but for kinks.
-    edges : ndarray, shape (K,)
-        Ends of these parts, in ascending order.
-    what : str
-        The function, for messages.
-    options : SamplingOptions
-        Settings.
-
-    Raises
-    ------
-    InputError
-        If it changes too fast to be sampled.
     """
+    # Shapes: edges (K,).
     per_part = max(1, options.cells // max(1, len(edges) - 1))
     left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()
     right = np.append(left[1:], edges[-1])
@@ -100,15 +85,8 @@ def samples(
 
 
 def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
-    """The neighbouring floats between which a piecewise constant function changes, shapes (K,) and (K,).
-
-    Parameters
-    ----------
-    function : callable
-        It changes at most once between two of the times.
-    times : ndarray, shape (J,)
-        In ascending order.
-    """
+    """The neighbouring floats between which a piecewise constant function changes, shapes (K,) and (K,)."""
+    # Shapes: times (J,).
     values = function(times)
     at = np.flatnonzero(values[1:] != values[:-1])
     left, right, before = times[at], times[at + 1], values[at]
@@ -131,22 +109,8 @@ def _to_even(places: tuple[float, ...]) -> Vector:
 def are_resolved(
     places: tuple[float, ...], values: Vector, options: SamplingOptions = SAMPLING
 ) -> NDArray[np.bool_]:
-    """Whether polynomials through every other value of functions predict the values between.
-
-    Parameters
-    ----------
-    places : tuple of float
-        K places.
-    values : ndarray, shape (F, K)
-        The functions there.
-    options : SamplingOptions
-        Settings.
-
-    Returns
-    -------
-    ndarray of bool, shape (F,)
-        For each function.
-    """
+    """Whether polynomials through every other value of functions predict the values between."""
+    # Shapes: values (F, K) -> (F,).
     with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
         errors = np.abs(values[:, ::2] @ _to_even(places).T - values[:, 1::2]).max(axis=1, initial=0.0)
     return np.asarray(errors <= options.resolved * np.abs(values).max(axis=1), dtype=np.bool_)

@@ -19,31 +19,17 @@ from dae_sdc.errors import SolveError
 
 @dataclass(frozen=True)
 class StartingScaleOptions:
-    """How the sizes of unknowns at the start of a run are found from its equations.
+    """How the sizes of unknowns at the start of a run are found from its equations."""
 
-    Parameters
-    ----------
-    look_times : tuple of float
-        Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
-    round_off : float
-        Part of the terms of an equation below which their sum is 0.
-    doubtful : float
-        Part of what F is later, below which the errors of its terms are asked for.
-    largest_trial : float
-        First size that is tried for an unknown at 0, for differences of F.
-    trial_ratio, trials : float, int
-        Ratio of a size that is tried to the one before, and how many are tried.
-    largest_bend : float
-        Relative departure of F from a linear function up to which it counts as one.
-    """
-
+    # Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
     look_times: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
-    round_off: float = 2.0**-40
-    doubtful: float = 2.0**-20
-    largest_trial: float = 2.0**40
+    round_off: float = 2.0**-40  # Part of the terms of an equation below which their sum is 0.
+    doubtful: float = 2.0**-20  # Part of what F is later, below which the errors of its terms are asked for.
+    largest_trial: float = 2.0**40  # First size that is tried for an unknown at 0, for differences of F.
+    # trial_ratio, trials: ratio of a size that is tried to the one before, and how many are tried.
     trial_ratio: float = 2.0**-10
     trials: int = 12
-    largest_bend: float = 1e-5
+    largest_bend: float = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
 
 START = StartingScaleOptions()
@@ -58,20 +44,8 @@ def begin_scales(
     """Set the scales of a problem from the state and the equations at the start of a run.
 
     With absolute tolerances and a given Jacobian the equations are not evaluated.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u0 : MeshDAE
-        State, shape (n,).
-    t0, span : float
-        Start and length of the interval.
-    rtol : float
-        Relative tolerance of the run.
-    atol : float or ndarray, shape (n,), or None
-        Absolute tolerances of the run, if there are any.
     """
+    # Shapes: atol (n,).
     u0 = without_left_overs(problem, u0)
     problem.run_scales.least_rate = SETTINGS.least_changes / span
     if atol is not None and np.all(atol > 0.0) and getattr(problem, "jacobian", None) is not None:
@@ -111,19 +85,7 @@ def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
 
 
 def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
-    """Set the scales of a problem to sizes with which differences of F are accurate.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u0 : MeshDAE
-        State, shape (n,).
-    t0, span : float
-        Start and length of the interval.
-    rtol : float
-        Relative tolerance of the run.
-    """
+    """Set the scales of a problem to sizes with which differences of F are accurate."""
     values = u0.view(np.ndarray)
     problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
@@ -138,21 +100,7 @@ def _are_tried(problem: ProblemDAE) -> bool:
 
 
 def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:
-    """Sizes that the equations give the unknowns and time at a state.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u0 : MeshDAE
-        State, shape (n,).
-    t0 : float
-        Time.
-    parts : Linearization
-        dF/du' and dF/du there with u' = 0.
-    span : float
-        Length of the interval.
-    """
+    """Sizes that the equations give the unknowns and time at a state."""
     return _balance(problem, u0, t0, parts, span)[1]
 
 

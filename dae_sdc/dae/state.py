@@ -18,23 +18,12 @@ class StateShape(NamedTuple):
     """What pySDC calls ``init``: everything needed to make a new state.
 
     The first three entries are those every pySDC datatype reads.
-
-    Parameters
-    ----------
-    shape : int
-        Number of unknowns n = n_diff + n_alg.
-    comm : None
-        Communicator of a distributed state; states of DAEs are not distributed.
-    dtype : numpy.dtype
-        Type of one unknown.
-    n_diff : int
-        Number of differential unknowns.
     """
 
-    shape: int
-    comm: None
-    dtype: np.dtype[Any]
-    n_diff: int
+    shape: int  # Number of unknowns n = n_diff + n_alg.
+    comm: None  # Communicator of a distributed state; states of DAEs are not distributed.
+    dtype: np.dtype[Any]  # Type of one unknown.
+    n_diff: int  # Number of differential unknowns.
 
 
 class _WithAdvice(type):
@@ -237,17 +226,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
 
 
 class Receipt:
-    """A state on its way: the request of pySDC's time-parallel controller that fills in the state.
-
-    Parameters
-    ----------
-    state : MeshDAE
-        State that receives, shape (n,).
-    comm : mpi4py.MPI.Intracomm
-        Communicator of the steps.
-    source, tag : int
-        Where the message comes from and which it is.
-    """
+    """A state on its way: the request of pySDC's time-parallel controller that fills in the state."""
 
     def __init__(self, state: MeshDAE, comm: Any, source: int | None, tag: int | None) -> None:
         self._state, self._comm, self._source, self._tag = state, comm, source, tag

@@ -25,20 +25,7 @@ _UNSOLVABLE = re.compile(r"singular|converge|positive definite|infs or nans", re
 
 
 def undefined(error: Exception) -> bool:
-    """Whether what an equation raised means that it has no value there, rather than a mistake in it.
-
-    Parameters
-    ----------
-    error : Exception
-        What ``eval_f`` raised.
-
-    Returns
-    -------
-    bool
-        True for arithmetic errors, for the ValueErrors by which functions of :mod:`math` and :mod:`cmath`
-        refuse a number, and for matrices without a solution in :mod:`numpy.linalg`; False for all others,
-        such as those about shapes.
-    """
+    """Whether what an equation raised means that it has no value there, rather than a mistake in it."""
     if isinstance(error, np.linalg.LinAlgError):
         return _UNSOLVABLE.search(str(error)) is not None
     # A subclass of ValueError is something else than a function that refuses its argument.

@@ -49,21 +49,7 @@ _ARITIES: Final = np.array([*(op.arity for op in Op), 2])
 
 
 class Compiled:
-    """A program as a C function.
-
-    Parameters
-    ----------
-    program : Program
-        The program, without instructions that no output needs.
-    form : {"residual", "jacobian"}
-        Its signature.
-    how : {"llvm", "tape"}
-        Machine code of its own, or a tape for the interpreter.
-    address : int
-        Address of the function; valid as long as this object lives.
-    owners : tuple
-        Objects that must live as long.
-    """
+    """A program as a C function."""
 
     def __init__(self, program: Program, form: Form, how: How, address: int, owners: tuple[Any, ...]) -> None:
         self.program, self.form, self.how = program, form, how
@@ -89,28 +75,7 @@ _COMPILING: Final = Lock()
 
 
 def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled:
-    """Compile a program.
-
-    Parameters
-    ----------
-    program : Program
-        Its inputs are read from t, u, du, p and c; instructions that no output needs are dropped.
-    form : {"residual", "jacobian"}
-        Which signature; a residual has no c.
-    how : {"auto", "llvm", "tape"}, optional
-        Machine code, or an interpreter: at once, and several times slower. By default the interpreter is for
-        programs that take LLVM several seconds.
-
-    Returns
-    -------
-    Compiled
-        Its ``address`` can be called from C and from functions that numba compiles.
-
-    Raises
-    ------
-    InputError
-        If ``form`` or ``how`` is unknown, or a residual depends on c.
-    """
+    """Compile a program."""
     if form not in ("residual", "jacobian"):
         raise InputError(f"a program's form is 'residual' or 'jacobian'; got {form!r}")
     if how not in ("auto", "llvm", "tape"):
@@ -182,13 +147,7 @@ def _with_subtractions(program: Program) -> npt.NDArray[np.int32]:
 
 
 class _Plan:
-    """The division of a program into functions, and the places of results that they pass on.
-
-    Parameters
-    ----------
-    program : Program
-        Without instructions that are not needed.
-    """
+    """The division of a program into functions, and the places of results that they pass on."""
 
     def __init__(self, program: Program) -> None:
         code, first = _with_subtractions(program), program.first_result

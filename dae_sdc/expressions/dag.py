@@ -32,23 +32,14 @@ Roots = dict[tuple[int, int], int]
 
 
 class Leaf(NamedTuple):
-    """A leaf of expressions: time, an unknown, a parameter, or one of a few others.
+    """A leaf of expressions: time, an unknown, a parameter, or one of a few others."""
 
-    Parameters
-    ----------
-    kind : str
-        "t" for time, "u" for an unknown or one of its derivatives, "p" for a parameter; "c" and "d" for the
-        coefficient of a Jacobian and an entry of u' of a system of first order; "v" for a part of a written
-        expression that has a name of its own.
-    index : int
-        Which unknown, parameter, entry or part.
-    order : int
-        Which derivative of the unknown.
-    """
-
+    # "t" for time, "u" for an unknown or one of its derivatives, "p" for a parameter; "c" and "d" for the
+    # coefficient of a Jacobian and an entry of u' of a system of first order; "v" for a part of a written
+    # expression that has a name of its own.
     kind: str
     index: int = 0  # type: ignore[assignment]  # tuples have a method of this name, which nobody needs
-    order: int = 0
+    order: int = 0  # Which derivative of the unknown.
 
 
 class Nodes:
@@ -57,23 +48,6 @@ class Nodes:
     Nodes are numbered in the order in which they are made, so that operands come before what is made of them.
     Every node carries its value at a random point of a finite field; an expression whose value a node has
     already is that node.
-
-    Attributes
-    ----------
-    op : list of Op
-        Operation of every node; INPUT for a leaf.
-    args : list of tuple of int
-        Operands of every node; INTPOW has its exponent, an integer of at least 2, in the second place.
-    value : list of int
-        Values at the random point, modulo a prime of 127 bits.
-    mark : list of int
-        Bits that say what a node depends on as it is written.
-    numbers : dict of int to Fraction or str
-        The nodes that are numbers.
-    leaves : dict of int to Leaf
-        The nodes that are leaves.
-    zero, one : int
-        The nodes of 0 and 1.
     """
 
     def __init__(self) -> None:
@@ -159,17 +133,7 @@ class Nodes:
         return self.args[node][:1] if self.op[node] is Op.INTPOW else self.args[node]
 
     def below(self, nodes: Iterable[int], mark: int = 0, known: Container[int] = ()) -> list[int]:
-        """All nodes that some nodes are made of, themselves included, operands first.
-
-        Parameters
-        ----------
-        nodes : iterable of int
-            Where to begin.
-        mark : int
-            If not 0, only nodes with one of these marks.
-        known : container of int
-            Nodes that are left out, with all that they alone are made of.
-        """
+        """All nodes that some nodes are made of, themselves included, operands first."""
         stack = [node for node in nodes if node not in known and (not mark or self.mark[node] & mark)]
         seen = set(stack)
         while stack:

@@ -39,13 +39,7 @@ TIMES_SLOPE: Final[dict[Op, Callable[[Any, Any, Any, Any], Any]]] = {
 
 
 class Derivatives(Expressions):
-    """Expressions that are differentiated.
-
-    Attributes
-    ----------
-    remembered : dict
-        Results of analyses of nodes, by keys of the analyses; they are not pickled.
-    """
+    """Expressions that are differentiated."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,15 +87,7 @@ class Derivatives(Expressions):
     # Derivatives
 
     def gradient(self, node: int, parameters: bool = False) -> dict[int, int]:
-        """All partial derivatives that are not 0, by the nodes of the leaves.
-
-        Parameters
-        ----------
-        node : int
-            What is differentiated.
-        parameters : bool
-            Whether derivatives with respect to parameters are among them.
-        """
+        """All partial derivatives that are not 0, by the nodes of the leaves."""
         return self._gradient(node, MOVING | PARAMETER if parameters else MOVING)
 
     def differentiate(self, node: int, leaf: int) -> int:

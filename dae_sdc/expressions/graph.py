@@ -62,18 +62,6 @@ class Graph(Derivatives):
 
         A number replaces the leaves, and another one where the first leads to a division by 0. From then on
         expressions are found in this form.
-
-        Parameters
-        ----------
-        nodes : sequence of int
-            The expressions.
-        idle : iterable of int
-            The nodes of the leaves.
-
-        Raises
-        ------
-        InputError
-            If something divides by 0 for all numbers that are tried.
         """
         leaves = list(idle)
         known = self._known
@@ -107,20 +95,8 @@ class Graph(Derivatives):
     def numeric(
         self, nodes: Sequence[int], values: Callable[[Leaf], npt.ArrayLike]
     ) -> npt.NDArray[np.float64]:
-        """Values of expressions by NumPy.
-
-        Parameters
-        ----------
-        nodes : sequence of int
-            The expressions.
-        values : callable
-            The value of a leaf, or an array of values, one for each of several points.
-
-        Returns
-        -------
-        ndarray, shape (nodes,) or (nodes, points)
-            The values; NaN or infinity where an expression is not defined.
-        """
+        """Values of expressions by NumPy."""
+        # Shape of the result: (nodes,) or (nodes, points).
         slots: dict[int, Any] = {}
         with np.errstate(all="ignore"):
             for node in self.below(nodes):
@@ -145,15 +121,7 @@ class Graph(Derivatives):
             raise InputError("a number in the equations is too large for a float; use other units") from None
 
     def program(self, nodes: Sequence[int], inputs: Callable[[Leaf], Input | None]) -> Program:
-        """The instructions that compute expressions.
-
-        Parameters
-        ----------
-        nodes : sequence of int
-            The expressions.
-        inputs : callable
-            Gives the input for a leaf; None for one on which nothing depends, which becomes 0.
-        """
+        """The instructions that compute expressions."""
         order = self.below(nodes)
         given: dict[Input, int] = {}
         slots: dict[int, int] = {}

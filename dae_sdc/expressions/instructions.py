@@ -78,24 +78,7 @@ def operation(op: int, r: str, a: str, b: str = "", c: str = "") -> str:
 
 
 def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
-    """The power of a value with an integer exponent by squaring.
-
-    Parameters
-    ----------
-    r : str
-        Name of the result, with which all names on the way begin.
-    base : str
-        The value.
-    exponent : int
-        The exponent.
-
-    Returns
-    -------
-    lines : list of str
-        The instructions.
-    power : str
-        Name of the value that holds the power.
-    """
+    """The power of a value with an integer exponent by squaring."""
     lines: list[str] = []
 
     def product(a: str, b: str) -> str:

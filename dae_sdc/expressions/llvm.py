@@ -60,17 +60,7 @@ def add_symbol(name: str, address: int) -> None:
 
 
 def assembled(text: str, optimise: int, keep: bool) -> bytes:
-    """The object file of a module.
-
-    Parameters
-    ----------
-    text : str
-        The module in LLVM's assembly language.
-    optimise : int
-        Level of optimisation, from 0 to 3.
-    keep : bool
-        Whether the object file is kept on disk, or taken from there if it was made before.
-    """
+    """The object file of a module."""
     tools = toolchain()
     place = None
     if keep:

@@ -15,18 +15,7 @@ import numpy as np
 
 
 def integer_power(base: Any, exponent: int, product: Callable[[Any, Any], Any] = operator.mul) -> Any:
-    """The power of a base with an integer exponent by squaring.
-
-    Parameters
-    ----------
-    base : float or ndarray
-        The base.
-    exponent : int
-        The exponent; 1 is divided by the power if it is negative.
-    product : callable
-        The product of two factors; the base may be anything else that it multiplies, if the exponent is
-        positive.
-    """
+    """The power of a base with an integer exponent by squaring."""
     result, square, left = None, base, abs(exponent)
     while left:
         if left & 1:
@@ -60,17 +49,7 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 
 class Op(IntEnum):
-    """Operations on operands a, b, c.
-
-    Attributes
-    ----------
-    arity : int
-        Number of operands; the exponent of INTPOW is not counted.
-    numpy : callable
-        The operation on NumPy's doubles and arrays of them; None for what has no operands.
-    sympy : str
-        Name of SymPy's class; empty where it has none of its own there.
-    """
+    """Operations on operands a, b, c."""
 
     arity: int
     numpy: Callable[..., Any]
@@ -143,18 +122,6 @@ def cost(op: Op, exponent: int = 1) -> Cost:
     A change of sign is free, as it makes an addition a subtraction; an integer power is the multiplications
     by which it is found, and a division if the exponent is negative; everything beyond arithmetic is a
     function.
-
-    Parameters
-    ----------
-    op : Op
-        The operation.
-    exponent : int
-        That of INTPOW.
-
-    Returns
-    -------
-    Cost
-        Functions, multiplications, additions, divisions.
     """
     if op != Op.INTPOW:
         return _COSTS.get(op, _FUNCTION)

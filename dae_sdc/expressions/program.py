@@ -35,29 +35,14 @@ class Program:
 
     Every number has a slot: first the inputs, then the constants, then the results of the instructions in
     their order. An instruction refers to slots before its own.
-
-    Parameters
-    ----------
-    inputs : tuple of Input
-        Inputs, in the order in which :meth:`evaluate` takes their values.
-    constants : array_like, shape (K,)
-        Numbers.
-    code : array_like of int, shape (L, 4)
-        Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.operations.Op` and the slots of its operands.
-        What an operation does not need is 0; INTPOW has its exponent for b.
-    outputs : array_like of int, shape (n_out,)
-        Slots of the results.
-
-    Raises
-    ------
-    InputError
-        If an input has no such kind, an instruction no operation, or an operand or output no value yet.
     """
 
-    inputs: tuple[Input, ...]
-    constants: npt.NDArray[np.float64]
+    inputs: tuple[Input, ...]  # Inputs, in the order in which :meth:`evaluate` takes their values.
+    constants: npt.NDArray[np.float64]  # Shape (K,). Numbers.
+    # Shape (L, 4). Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.operations.Op` and the slots of
+    # its operands. What an operation does not need is 0; INTPOW has its exponent for b.
     code: npt.NDArray[np.int32]
-    outputs: npt.NDArray[np.int32]
+    outputs: npt.NDArray[np.int32]  # Shape (n_out,). Slots of the results.
 
     def __post_init__(self) -> None:
         for entry in self.inputs:
@@ -119,23 +104,8 @@ class Program:
         }
 
     def evaluate(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Carry the program out by NumPy, slowly: the reference for compiled forms.
-
-        Parameters
-        ----------
-        values : array_like, shape (inputs,) or (inputs, ...)
-            One value of each input, or one for each of several points.
-
-        Returns
-        -------
-        array, shape (n_out,) or (n_out, ...)
-            The outputs.
-
-        Raises
-        ------
-        InputError
-            If the number of values is not that of the inputs.
-        """
+        """Carry the program out by NumPy, slowly: the reference for compiled forms."""
+        # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
         given = np.asarray(values, dtype=np.float64)
         if given.ndim == 0 or len(given) != len(self.inputs):
             raise InputError(f"the program has {len(self.inputs)} inputs; got values of shape {given.shape}")

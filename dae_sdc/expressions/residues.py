@@ -42,15 +42,7 @@ def of_fraction(value: Fraction) -> int:
 
 
 def of_function(op: Op, values: tuple[int, ...]) -> int:
-    """The value of an operation that is not arithmetic.
-
-    Parameters
-    ----------
-    op : Op
-        The operation, from SQRT on.
-    values : tuple of int
-        Those of its operands.
-    """
+    """The value of an operation that is not arithmetic."""
     a = values[0]
     if op is Op.SELECT:
         return (a * values[1] + (1 - a) * values[2]) % PRIME

@@ -17,13 +17,6 @@ class Unknown(sympy.Symbol):  # type: ignore[misc]
 
     Differentiated with respect to time it gives its next derivative; with respect to another unknown, or to a
     derivative of its own, it is a constant, as in Lagrange's equations.
-
-    Parameters
-    ----------
-    base : str
-        Name of the unknown.
-    order : int
-        Which derivative.
     """
 
     __slots__ = ("base", "order")

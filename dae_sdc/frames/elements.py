@@ -19,46 +19,30 @@ DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
 
 @dataclass(frozen=True)
 class Section:
-    """Nodes of what a beam is made of.
+    """Nodes of what a beam is made of."""
 
-    Parameters
-    ----------
-    E, G : int
-        Young's modulus and shear modulus.
-    A, Iy, Iz, J : int
-        Area, second moments of area about the local axes y and z, and torsion constant.
-    Ay, Az : int or None
-        Areas of shear for forces along y and z, kappa A, of a Timoshenko beam; None without shear.
-    """
-
+    # E, G: young's modulus and shear modulus.
     E: int
     G: int
+    # A, Iy, Iz, J: area, second moments of area about the local axes y and z, and torsion constant.
     A: int
     Iy: int
     Iz: int
     J: int
+    # Ay, Az: areas of shear for forces along y and z, kappa A, of a Timoshenko beam; None without shear.
     Ay: int | None = None
     Az: int | None = None
 
 
 @dataclass(frozen=True)
 class Member:
-    """A bar or a beam between two points.
+    """A bar or a beam between two points."""
 
-    Parameters
-    ----------
-    first, second : str
-        The points.
-    released : tuple of int
-        Local degrees of freedom of 12 that joints release.
-    slender : bool
-        Whether it is a bar, which does not bend.
-    """
-
+    # first, second: the points.
     first: str
     second: str
-    released: tuple[int, ...] = ()
-    slender: bool = False
+    released: tuple[int, ...] = ()  # Local degrees of freedom of 12 that joints release.
+    slender: bool = False  # Whether it is a bar, which does not bend.
 
 
 def length(graph: Graph, along: Vector) -> int:
@@ -76,13 +60,7 @@ def cross(graph: Graph, a: Vector, b: Vector) -> Vector:
 
 
 def local_axes(graph: Graph, along: Vector, up: Vector) -> tuple[Vector, Vector, Vector]:
-    """Unit vectors: x along an element, y = up x x, and z = x x y, on the side of ``up``.
-
-    Raises
-    ------
-    InputError
-        If ``up`` is parallel to the element.
-    """
+    """Unit vectors: x along an element, y = up x x, and z = x x y, on the side of ``up``."""
 
     def unit(vector: Vector) -> Vector:
         size = length(graph, vector)
@@ -97,22 +75,7 @@ def local_axes(graph: Graph, along: Vector, up: Vector) -> tuple[Vector, Vector,
 
 
 def bar_stiffness(graph: Graph, along: Vector, E: int, A: int) -> list[Row]:
-    r"""Stiffness of a bar, :math:`\pm (E A / L) n n^T` for the displacements of its ends.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of all nodes.
-    along : Vector
-        From the first end to the second one.
-    E, A : int
-        Young's modulus and area.
-
-    Returns
-    -------
-    list of Row
-        Matrix of shape (6, 6), x, y and z of both ends.
-    """
+    r"""Stiffness of a bar, :math:`\pm (E A / L) n n^T` for the displacements of its ends."""
     over = graph.div(graph.mul(E, A), graph.integer_power(length(graph, along), 3))
     rows: list[Row] = []
     for i in range(6):
@@ -132,29 +95,6 @@ def beam_stiffness(
     With :math:`\phi = 12 E I / (G A_s L^2)`, bending in one plane relates displacement and rotation of an end
     to force and moment by :math:`12 E I / (L^3 (1 + \phi))`, :math:`6 E I / (L^2 (1 + \phi))`,
     :math:`(4 + \phi) E I / (L (1 + \phi))` and :math:`(2 - \phi) E I / (L (1 + \phi))`.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of all nodes.
-    along : Vector
-        From the first end to the second one.
-    section : Section
-        What it is made of.
-    up : Vector
-        A direction in the plane of the local axes x and z.
-    released : sequence of int
-        Local degrees of freedom, of 12, that carry no force: those of joints at the ends.
-
-    Returns
-    -------
-    list of Row
-        Matrix of shape (12, 12), in global axes: :data:`DIRECTIONS` of the first end and of the second.
-
-    Raises
-    ------
-    InputError
-        If ``up`` is parallel to the beam, or releases leave it movable in itself.
 
     References
     ----------

@@ -63,20 +63,12 @@ class Deformation:
 
 @dataclass(frozen=True)
 class Supports:
-    """The equations of supported degrees of freedom, as nodes.
+    """The equations of supported degrees of freedom, as nodes."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The degrees of freedom.
-    stiffness : list of Row
-        Their rows of the stiffness matrix; the columns are free degrees of freedom, and after them these.
-    displacements, loads : list of int
-        Given displacements, and loads.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # The degrees of freedom.
+    # Their rows of the stiffness matrix; the columns are free degrees of freedom, and after them these.
     stiffness: list[Row]
+    # displacements, loads: given displacements, and loads.
     displacements: list[int]
     loads: list[int]
 

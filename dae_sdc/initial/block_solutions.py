@@ -26,45 +26,26 @@ from dae_sdc.polynomials.homotopy import solve_polynomials
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """Settings of the search for all solutions of a block.
+    """Settings of the search for all solutions of a block."""
 
-    Parameters
-    ----------
-    most_paths : int
-        Largest number of paths for the polynomials of one block; above it, Newton's method has random starts.
-    few_paths : int
-        Number of paths below which starting worker processes takes longer than following the paths.
-    random_starts : int
-        Number of random starts of Newton's method for a block that is not polynomial.
-    most_found : int
-        Largest number of solutions of such a block that are sought.
-    residual_tolerance : float
-        Largest residual, in the original equations, at which a solution of the polynomials is accepted.
-    most_polishing_steps : int
-        Largest number of steps of Newton's method after the homotopy.
-    same : float
-        Difference of two polished solutions, in units of the sizes of the values, up to which they are one.
-    nearly_singular : float
-        Singular value of the scaled Jacobian below which there may be several solutions close together.
-    beside : float
-        Largest distance of such solutions from each other, in units of the sizes of the values.
-    probe_distances : tuple of float
-        Distances of the points from which such solutions are sought.
-    most_values_with_digits : int
-        Largest number of values of a block for which they are sought.
-    """
-
+    # Largest number of paths for the polynomials of one block; above it, Newton's method has random starts.
     most_paths: int = 4000
+    # Number of paths below which starting worker processes takes longer than following the paths.
     few_paths: int = 64
-    random_starts: int = 24
-    most_found: int = 24
+    random_starts: int = 24  # Number of random starts of Newton's method for a block that is not polynomial.
+    most_found: int = 24  # Largest number of solutions of such a block that are sought.
+    # Largest residual, in the original equations, at which a solution of the polynomials is accepted.
     residual_tolerance: float = 1e-5
-    most_polishing_steps: int = 8
+    most_polishing_steps: int = 8  # Largest number of steps of Newton's method after the homotopy.
+    # Difference of two polished solutions, in units of the sizes of the values, up to which they are one.
     same: float = 1e-6
+    # Singular value of the scaled Jacobian below which there may be several solutions close together.
     nearly_singular: float = 1e-3
+    # Largest distance of such solutions from each other, in units of the sizes of the values.
     beside: float = 1e-2
+    # Distances of the points from which such solutions are sought.
     probe_distances: tuple[float, ...] = (1e-3, 1e-5, 1e-7)
-    most_values_with_digits: int = 12
+    most_values_with_digits: int = 12  # Largest number of values of a block for which they are sought.
 
 
 BLOCKS = BlockOptions()
@@ -73,23 +54,7 @@ Vectors = list[Vector]
 
 
 class BlockSolver:
-    """Search for all solutions of blocks of equations.
-
-    Parameters
-    ----------
-    plan : Plan
-        The equations and their parts.
-    options : BlockOptions
-        Settings of the search.
-    random : numpy.random.Generator
-        Generator of random starts.
-    seed : int
-        Seed of the homotopies.
-    workers : int
-        Number of processes that follow paths.
-    comm : mpi4py.MPI.Comm, optional
-        Communicator whose processes follow paths.
-    """
+    """Search for all solutions of blocks of equations."""
 
     def __init__(
         self,

@@ -15,23 +15,13 @@ from dae_sdc.errors import SolveError
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """Settings of :func:`complete`.
+    """Settings of :func:`complete`."""
 
-    Parameters
-    ----------
-    most_iterations : int
-        Largest number of steps of Newton's method.
-    most_halvings : int
-        Largest number of times that a step is halved.
-    newton_correction_tolerance : float
-        Correction, relative to 1 + the value, at which the iteration has converged.
-    sufficient_decrease : float
-        Part of the predicted decrease of the residual that a step must achieve.
-    """
-
-    most_iterations: int = 25
-    most_halvings: int = 12
+    most_iterations: int = 25  # Largest number of steps of Newton's method.
+    most_halvings: int = 12  # Largest number of times that a step is halved.
+    # Correction, relative to 1 + the value, at which the iteration has converged.
     newton_correction_tolerance: float = 1e-12
+    # Part of the predicted decrease of the residual that a step must achieve.
     sufficient_decrease: float = 1e-4
 
 
@@ -39,23 +29,8 @@ COMPLETION = CompletionOptions()
 
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
-    r"""Solve F(t, u, u') = 0 for the derivatives of the differential unknowns and the algebraic unknowns.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Equations of index 1, or of index 0.
-    u, du : ndarray, shape (n,)
-        Differential unknowns, which stay as they are, and guesses of all others.
-    t : float
-        Time.
-
-    Returns
-    -------
-    u, du : ndarray, shape (n,), or None
-        New arrays; derivatives of algebraic unknowns are those given. None where the matrix
-        :math:`(F_{u'}, F_z)` of Newton's method has no inverse, or the iteration does not converge.
-    """
+    r"""Solve F(t, u, u') = 0 for the derivatives of the differential unknowns and the algebraic unknowns."""
+    # Shapes: u and du (n,) -> u, du (n,).
     first = problem.n_diff
     place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
     residual = problem.evaluate(attach(place, first), attach(slope, first), t).copy()

@@ -25,72 +25,41 @@ MOST_LINES = 60
 
 @dataclass(frozen=True)
 class Change:
-    """A given value that had to be changed.
+    """A given value that had to be changed."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the unknown or derivative.
-    before, after : float
-        The given value and the new one.
-    """
-
-    name: str
+    name: str  # Name of the unknown or derivative.
+    # before, after: the given value and the new one.
     before: float
     after: float
 
 
 @dataclass(frozen=True)
 class Violation:
-    """An equation that the given values violate.
+    """An equation that the given values violate."""
 
-    Parameters
-    ----------
-    equation : str
-        Name of the equation.
-    residual, scale : float
-        Its residual, and the size of its terms.
-    order : int
-        Number of its differentiations; 0 for an equation of the user.
-    """
-
-    equation: str
+    equation: str  # Name of the equation.
+    # residual, scale: its residual, and the size of its terms.
     residual: float
     scale: float
-    order: int = 0
+    order: int = 0  # Number of its differentiations; 0 for an equation of the user.
 
 
 @dataclass(frozen=True)
 class SolvedBlock:
-    """A block of equations that was solved for all of its solutions.
+    """A block of equations that was solved for all of its solutions."""
 
-    Parameters
-    ----------
-    stage : int
-        k of the block :math:`B_k` of the solution scheme to which it belongs.
-    equations, values : tuple of str
-        Names of the equations, and of the values for which they were solved.
-    chosen : tuple of str
-        Names of values in the equations that were taken from the guesses.
-    kind : str
-        "linear"; "polynomial", solved by homotopy continuation for all isolated solutions; or "newton",
-        solved from random starts, which may miss some.
-    reason : str
-        Why the block is not polynomial.
-    times : int
-        Number of solutions of the blocks before for which it was solved.
-    paths, complex, real, singular, lost : int
-        Numbers of paths of the homotopy, of solutions that are not real, of real ones, of real ones with a
-        singular Jacobian, and of lost paths; sums over all times.
-    """
-
-    stage: int
+    stage: int  # k of the block :math:`B_k` of the solution scheme to which it belongs.
+    # equations, values: names of the equations, and of the values for which they were solved.
     equations: tuple[str, ...]
     values: tuple[str, ...]
-    chosen: tuple[str, ...]
+    chosen: tuple[str, ...]  # Names of values in the equations that were taken from the guesses.
+    # "linear"; "polynomial", solved by homotopy continuation for all isolated solutions; or "newton",
+    # solved from random starts, which may miss some.
     kind: str
-    reason: str
-    times: int = 1
+    reason: str  # Why the block is not polynomial.
+    times: int = 1  # Number of solutions of the blocks before for which it was solved.
+    # paths, complex, real, singular, lost: numbers of paths of the homotopy, of solutions that are not
+    # real, of real ones, of real ones with a singular Jacobian, and of lost paths; sums over all times.
     paths: int = 0
     complex: int = 0
     real: int = 0
@@ -121,28 +90,16 @@ class SolvedBlock:
 
 @dataclass(frozen=True)
 class SingularStart:
-    """Values at which the equations of a block are rank-deficient.
+    """Values at which the equations of a block are rank-deficient."""
 
-    Parameters
-    ----------
-    stage : int
-        k of the block :math:`B_k`.
-    equations : tuple of str
-        Names of its equations.
-    rank, size : int
-        Rank of their Jacobian with respect to the values of the block, and number of equations.
-    values : mapping of str to float
-        The known values in the equations, by name.
-    ended : str
-        Why there is no start with these values; empty if there is one, of which derivatives may not be
-        determined.
-    """
-
-    stage: int
-    equations: tuple[str, ...]
+    stage: int  # k of the block :math:`B_k`.
+    equations: tuple[str, ...]  # Names of its equations.
+    # rank, size: rank of their Jacobian with respect to the values of the block, and number of equations.
     rank: int
     size: int
-    values: Mapping[str, float]
+    values: Mapping[str, float]  # The known values in the equations, by name.
+    # Why there is no start with these values; empty if there is one, of which derivatives may not be
+    # determined.
     ended: str = ""
 
     def __str__(self) -> str:

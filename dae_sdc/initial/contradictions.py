@@ -19,27 +19,16 @@ from dae_sdc.structure.linear_rows import LinearRows
 
 @dataclass(frozen=True)
 class FollowingOptions:
-    """Settings of :func:`follow` and :func:`alike`.
+    """Settings of :func:`follow` and :func:`alike`."""
 
-    Parameters
-    ----------
-    most_iterations : int
-        Largest number of Gauss-Newton steps in a stage.
-    settled : float
-        Relative step at which the iteration has converged; residuals that remain are contradictions.
-    most_dense_entries : int
-        Largest number of entries of a matrix that is factorised as a dense one.
-    diagonal_shift : float
-        Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
-    agreement : float
-        Relative difference of two passes up to which their results count as equal.
-    """
-
-    most_iterations: int = 8
+    most_iterations: int = 8  # Largest number of Gauss-Newton steps in a stage.
+    # Relative step at which the iteration has converged; residuals that remain are contradictions.
     settled: float = 1e-6
+    # Largest number of entries of a matrix that is factorised as a dense one.
     most_dense_entries: int = 400_000
+    # Subtracted from zeros on the diagonal of sparse systems, so that dependent rows can be factorised.
     diagonal_shift: float = 1e-13
-    agreement: float = 0.1
+    agreement: float = 0.1  # Relative difference of two passes up to which their results count as equal.
 
 
 FOLLOWING = FollowingOptions()
@@ -47,43 +36,20 @@ FOLLOWING = FollowingOptions()
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """Result of :func:`follow`: the values that follow from known ones, or a contradiction.
+    """Result of :func:`follow`: the values that follow from known ones, or a contradiction."""
 
-    Parameters
-    ----------
-    x : ndarray, shape (jets,)
-        All values; those of stages after the last one of the pass are guesses.
-    stage : int or None
-        Number of the stage whose equations cannot be satisfied; None if all hold.
-    left : ndarray
-        Residuals of the equations of this stage, relative to the sizes of their terms.
-    certain : bool
-        Whether it is certain that no values satisfy these equations; False if the iteration has not
-        converged, or equations have no value.
-    """
-
-    x: Vector
-    stage: int | None = None
+    x: Vector  # Shape (jets,). All values; those of stages after the last one of the pass are guesses.
+    stage: int | None = None  # Number of the stage whose equations cannot be satisfied; None if all hold.
+    # Residuals of the equations of this stage, relative to the sizes of their terms.
     left: Vector | None = None
+    # Whether it is certain that no values satisfy these equations; False if the iteration has not
+    # converged, or equations have no value.
     certain: bool = True
 
 
 def follow(system: JetSystem, x: Vector, known: Booleans, sizes: Vector, tolerance: float) -> Followed:
-    """Compute, stage by stage, the values that follow from known ones, which are not changed.
-
-    Parameters
-    ----------
-    system : JetSystem
-        The equations.
-    x : ndarray, shape (jets,)
-        Known values, and guesses of the others.
-    known : ndarray of bool, shape (jets,)
-        Mask of the known values.
-    sizes : ndarray, shape (jets,)
-        Typical sizes of all values.
-    tolerance : float
-        Largest residual of an equation, relative to its terms, that is not a contradiction.
-    """
+    """Compute, stage by stage, the values that follow from known ones, which are not changed."""
+    # Shapes: x (jets,), known (jets,), sizes (jets,).
     x = x.copy()
     with np.errstate(all="ignore"):
         for number, stage in enumerate(system.stages):

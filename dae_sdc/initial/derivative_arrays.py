@@ -17,63 +17,39 @@ from dae_sdc.initial.neighbourhood import Neighbourhood, dense
 
 @dataclass(frozen=True)
 class ArrayOptions:
-    """How constraints are found from a derivative array.
+    """How constraints are found from a derivative array."""
 
-    Parameters
-    ----------
-    pairs, step : int, float
-        Points of central differences on either side, and their distance in units of a time over which the
-        coefficients change little.
-    error : float
-        Error of these for the first derivative, relative to the terms; for each further one it is 1 / step
-        times as large.
-    dependent : float
-        Singular value, in units of that error times the largest one, that counts as 0.
-    dependent_by_jacobians : float
-        Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
-    corrections, settled : int, float
-        Largest number of corrections of derivatives of the solution, and the relative one that is none.
-    most : int
-        Highest index.
-    longest_part : float
-        Longest time, as a part of the interval, over which the coefficients may change little.
-    trial_part : float
-        Part of such a time over which their curvature is looked at.
-    trials : int
-        How often that is repeated with a shorter time.
-    clear_gap : float
-        Ratio of the singular values beside a rank that is certain.
-    weakest : float
-        Smallest singular value of the chosen equations, relative to the largest, below which others are.
-    shorter, lengths : float, int
-        Factor of the distance of the points where differences with fewer points say something else, and the
-        number of distances that are tried.
-    disagreement : float
-        Part of the tolerance by which differences with fewer points may change the constraints.
-    nonlinear : float
-        Change of an equation, relative to its terms and in units of round-off, that shows it is not linear.
-    kept_times : int
-        Times at which the reduced equations are kept.
-    """
-
+    # pairs, step: points of central differences on either side, and their distance in units of a time over
+    # which the coefficients change little.
     pairs: int = 6
     step: float = 0.1
+    # Error of these for the first derivative, relative to the terms; for each further one it is 1 / step
+    # times as large.
     error: float = 1e-14
-    dependent: float = 1e3
+    dependent: float = 1e3  # Singular value, in units of that error times the largest one, that counts as 0.
+    # Singular value that counts as 0 of arrays of equations that are not linear, relative to the largest.
     dependent_by_jacobians: float = 1e-7
+    # corrections, settled: largest number of corrections of derivatives of the solution, and the relative
+    # one that is none.
     corrections: int = 20
     settled: float = 1e-11
-    most: int = 6
+    most: int = 6  # Highest index.
+    # Longest time, as a part of the interval, over which the coefficients may change little.
     longest_part: float = 0.25
-    trial_part: float = 0.05
-    trials: int = 30
-    clear_gap: float = 100.0
+    trial_part: float = 0.05  # Part of such a time over which their curvature is looked at.
+    trials: int = 30  # How often that is repeated with a shorter time.
+    clear_gap: float = 100.0  # Ratio of the singular values beside a rank that is certain.
+    # Smallest singular value of the chosen equations, relative to the largest, below which others are.
     weakest: float = 0.3
+    # shorter, lengths: factor of the distance of the points where differences with fewer points say
+    # something else, and the number of distances that are tried.
     shorter: float = 0.25
     lengths: int = 8
+    # Part of the tolerance by which differences with fewer points may change the constraints.
     disagreement: float = 0.1
+    # Change of an equation, relative to its terms and in units of round-off, that shows it is not linear.
     nonlinear: float = 1e4
-    kept_times: int = 64
+    kept_times: int = 64  # Times at which the reduced equations are kept.
 
 
 ARRAYS = ArrayOptions()
@@ -151,25 +127,6 @@ class ArrayProblem(ProblemDAE):
     a step begins and they have become weak. Derivatives along t are central differences, for which F is
     called a little beyond the ends of the interval too; where those with fewer points say something else,
     their distance is made shorter. All is computed in sizes of the unknowns, the equations and time.
-
-    Parameters
-    ----------
-    near : Neighbourhood
-        The equations near a state of the run.
-    index : int
-        Their differentiation index, at least 2.
-    rtol : float
-        Relative tolerance of the run.
-
-    Attributes
-    ----------
-    index_before : int
-        The index of the equations as they were.
-
-    Raises
-    ------
-    InputError
-        If the index is higher than differences give derivatives, or ranks do not fit to it.
 
     References
     ----------

@@ -28,23 +28,12 @@ from dae_sdc.structure.signature import Signature
 
 
 class Difference(NamedTuple):
-    """Settings of a finite difference for a derivative along a curve.
+    """Settings of a finite difference for a derivative along a curve."""
 
-    Parameters
-    ----------
-    step : float
-        Distance of the points, in units of a time over which the curve changes little.
-    pairs : int
-        Number of points on each side.
-    error : float
-        Error of the derivative by round-off and truncation, relative to the terms.
-    dependent : float
-        Singular value of the Jacobian, relative to the largest, that may be such an error and counts as 0.
-    """
-
-    step: float
-    pairs: int
-    error: float
+    step: float  # Distance of the points, in units of a time over which the curve changes little.
+    pairs: int  # Number of points on each side.
+    error: float  # Error of the derivative by round-off and truncation, relative to the terms.
+    # Singular value of the Jacobian, relative to the largest, that may be such an error and counts as 0.
     dependent: float
 
 
@@ -89,25 +78,8 @@ def weights_of(order: int, forward: bool = False) -> Vector:
 
 
 def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Entries of dF/du' and dF/du near a start, relative to the largest of each equation.
-
-    Parameters
-    ----------
-    near : Neighbourhood
-        The equations; entries are sought at :data:`POINTS_OF_PATTERN` points.
-
-    Returns
-    -------
-    mass, stiffness : csr_matrix, shape (n, n)
-        Entries that are not 0 at one of the points.
-    here : tuple of ndarray or csr_matrix
-        Both matrices at the start's time where F = 0, where entries that matter for derivatives may vanish.
-
-    Raises
-    ------
-    InputError
-        If the equations have no values at any of the points.
-    """
+    """Entries of dF/du' and dF/du near a start, relative to the largest of each equation."""
+    # Shape of the result: mass, stiffness (n, n).
     pairs: list[tuple[Any, Any]] = []
     at_start = None
     for number in range(POINTS_OF_PATTERN):
@@ -141,28 +113,9 @@ class ProblemJets:
     .. math::
         F^{(m)} = \frac{d^m}{ds^m} F\Big(t + s, \sum_k u^{(k)} \frac{s^k}{k!}, \sum_k u^{(k+1)}
         \frac{s^k}{k!}\Big)\Big|_{s=0}
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    t : float
-        Time.
-    u : ndarray, shape (n,)
-        State near which the structure is determined.
-    forward : bool
-        Whether to use forward differences only, because the equations may change, or begin to have values,
-        at ``t``.
-
-    Attributes
-    ----------
-    algebraic : ndarray of bool, shape (n,)
-        Unknowns whose derivatives are in no equation.
-    whole : bool
-        Whether all equations are differentiated, because the structure does not tell which must be.
-    differentiated : bool
-        Whether any equation is differentiated.
     """
+
+    # Shapes: u (n,), algebraic (n,).
 
     tolerance = 1e-8
 

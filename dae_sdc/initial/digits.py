@@ -22,17 +22,9 @@ CONVERGED_STEP = 1e-45
 
 
 class ManyDigits:
-    """Equations with exact coefficients, solved for some values with many decimal digits.
+    """Equations with exact coefficients, solved for some values with many decimal digits."""
 
-    Parameters
-    ----------
-    part : Part
-        The equations.
-    cols : sequence of int
-        Numbers of the values for which they are solved, as many as equations.
-    x : ndarray, shape (jets,)
-        All values.
-    """
+    # Shapes: x (jets,).
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
         system = part.system

@@ -32,36 +32,7 @@ class _Start:
 
 
 class EveryStart:
-    """Search for all values at which the equations of a model and its hidden constraints hold.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The equations.
-    given : Given
-        Given values.
-    preference : sequence of int
-        Numbers of all values, those first that are taken as given rather than solved for.
-    seed : int
-        Seed of homotopies and random starts.
-    starts : int, optional
-        Number of random starts for a block that is not polynomial.
-    workers : int
-        Number of processes that follow paths.
-    comm : mpi4py.MPI.Comm, optional
-        Communicator whose processes follow paths; all of them have to call this.
-    most_paths : int, optional
-        Largest number of paths for one block; above it, Newton's method has random starts.
-
-    Attributes
-    ----------
-    missing : list of str
-        Why there may be more solutions than were found.
-    singular : list of SingularStart
-        Singular blocks because of which a start could not be completed.
-    remarks : list of str
-        Sentences for the user about solutions that were left out.
-    """
+    """Search for all values at which the equations of a model and its hidden constraints hold."""
 
     def __init__(
         self,

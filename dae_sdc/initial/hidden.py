@@ -19,36 +19,21 @@ from dae_sdc.initial.jets import ModelJets
 
 @dataclass(frozen=True)
 class HiddenOptions:
-    """Settings of :class:`HiddenConstraints`.
+    """Settings of :class:`HiddenConstraints`."""
 
-    Parameters
-    ----------
-    max_iterations : int
-        Largest number of Newton iterations of a stage.
-    round_off : float
-        Relative change of the values up to which the iteration at a time ends.
-    rounding : float
-        Rounding of the terms of an equation, relative to their sum.
-    accepted_change : float
-        Largest relative change in the last iteration; a larger one counts as a failure.
-    largest_shift : float
-        Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
-        beyond it the iteration counts as converged to another solution.
-    weight_of_derivatives : float
-        Factor of W for derivatives: they may change more than unknowns, which the method computed.
-    most_values : int
-        Largest number of values, unknowns and derivatives, for which the correction is used by default.
-    most_numbers : int
-        Largest number of entries of all matrices of the times that are solved at once.
-    """
-
-    max_iterations: int = 10
-    round_off: float = 1e-13
-    rounding: float = 2.0**-50
+    max_iterations: int = 10  # Largest number of Newton iterations of a stage.
+    round_off: float = 1e-13  # Relative change of the values up to which the iteration at a time ends.
+    rounding: float = 2.0**-50  # Rounding of the terms of an equation, relative to their sum.
+    # Largest relative change in the last iteration; a larger one counts as a failure.
     accepted_change: float = 1e-9
+    # Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
+    # beyond it the iteration counts as converged to another solution.
     largest_shift: float = 0.05
+    # Factor of W for derivatives: they may change more than unknowns, which the method computed.
     weight_of_derivatives: float = 1e3
+    # Largest number of values, unknowns and derivatives, for which the correction is used by default.
     most_values: int = 300
+    # Largest number of entries of all matrices of the times that are solved at once.
     most_numbers: int = 2_000_000
 
 
@@ -66,19 +51,12 @@ class HiddenConstraints:
         \min \| W^{-1} \delta \|^2 \quad\text{subject to}\quad f_i^{(c_i + k)}(t, x + \delta) = 0,
         \qquad k = -\max c, \ldots, 0
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem whose values are corrected.
-    system : ModelJets
-        The equations of the problem and their derivatives.
-    sizes : ndarray, shape (n,)
-        Size of each unknown in the run.
-
     References
     ----------
     J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001).
     """
+
+    # Shapes: sizes (n,).
 
     at_ends = True
 
@@ -175,15 +153,8 @@ def _left_by_rounding(matrices: Vector, values: Vector) -> Vector:
 
 
 def _least_change(matrices: Vector, values: Vector) -> Vector:
-    """Solutions of least norm of K underdetermined systems, shape (columns, K); NaN where there is none.
-
-    Parameters
-    ----------
-    matrices : ndarray, shape (K, rows, columns)
-        Matrices of full rank.
-    values : ndarray, shape (rows, K)
-        Right sides.
-    """
+    """Solutions of least norm of K underdetermined systems, shape (columns, K); NaN where there is none."""
+    # Shapes: matrices (K, rows, columns), values (rows, K).
     norms = np.linalg.norm(matrices, axis=2, keepdims=True)
     scaled, right = matrices / norms, values.T[..., None] / norms
     square = matrices.shape[1] == matrices.shape[2]
@@ -202,22 +173,8 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 def hidden_constraints(
     problem: ProblemDAE, t: float, sizes: Vector, any_size: bool, repaired: bool = False
 ) -> HiddenConstraints | None:
-    """The correction of values of a problem by its hidden constraints; None if these are not known.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        A problem made of a model, or one whose function was traced.
-    t : float
-        Time at which the structure of the equations is analysed.
-    sizes : ndarray, shape (n,)
-        Size of each unknown in the run.
-    any_size : bool
-        Whether to correct systems with more than ``most_values`` values too.
-    repaired : bool
-        Whether to take equations that were replaced by linear combinations to repair their structure, which
-        need not determine the values where the coefficients of these vanish.
-    """
+    """The correction of values of a problem by its hidden constraints; None if these are not known."""
+    # Shapes: sizes (n,).
     form, model = getattr(problem, "form", None), _model(problem)
     # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.jumps is not None:

@@ -17,27 +17,17 @@ from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourh
 
 @dataclass(frozen=True)
 class IndexSearch:
-    """How the index is found from numbers.
+    """How the index is found from numbers."""
 
-    Parameters
-    ----------
-    points : int
-        States near the given one at which the matrix pencil is looked at; all must give the same index.
-    largest_dense : int
-        Number of unknowns above which ranks by singular values are left out, and all of it where every
-        column of the Jacobian is to be found by differences.
-    dependent : float
-        Singular value, relative to the largest, that counts as 0.
-    constant : float
-        Change of an entry, in units of the largest of its equation, that counts as none.
-    reached : float
-        Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
-    """
-
+    # States near the given one at which the matrix pencil is looked at; all must give the same index.
     points: int = 3
+    # Number of unknowns above which ranks by singular values are left out, and all of it where every column
+    # of the Jacobian is to be found by differences.
     largest_dense: int = MOST_DENSE_UNKNOWNS
-    dependent: float = 1e-7
+    dependent: float = 1e-7  # Singular value, relative to the largest, that counts as 0.
+    # Change of an entry, in units of the largest of its equation, that counts as none.
     constant: float = 1e-9
+    # Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
     reached: float = 1e-5
 
 
@@ -48,20 +38,12 @@ TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class FoundIndex:
-    """The index of a DAE and of its unknowns.
+    """The index of a DAE and of its unknowns."""
 
-    Parameters
-    ----------
-    index : int
-        Differentiation index.
-    of_unknowns : tuple of int
-        Index of each unknown, at least 1: how often the equations are differentiated until its rate is known.
-    turns : bool
-        Whether derivatives stand in combinations that change along solutions, and cancel in what is hidden.
-    """
-
-    index: int
+    index: int  # Differentiation index.
+    # Index of each unknown, at least 1: how often the equations are differentiated until its rate is known.
     of_unknowns: tuple[int, ...]
+    # Whether derivatives stand in combinations that change along solutions, and cancel in what is hidden.
     turns: bool = field(default=False, compare=False)
 
 
@@ -74,25 +56,12 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     these vary, its index must also be the number of differentiations after which the equations determine u'.
     That number alone is the index of linear equations whose pencils say another one, or different ones.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; what they declare about their index is not looked at.
-    t : float
-        Time.
-    u : ndarray, shape (n,)
-        A state, which need not be consistent.
-
-    Returns
-    -------
-    FoundIndex or None
-        None where the numbers do not say it.
-
     References
     ----------
     J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001); P. Kunkel, V. Mehrmann,
     Differential-Algebraic Equations, EMS (2006), chapter 2.
     """
+    # Shapes: u (n,).
     by_columns = getattr(problem, "jacobian", None) is None and problem.sparsity is None
     if by_columns and problem.n > SEARCH.largest_dense:
         return None

@@ -35,44 +35,15 @@ _PREFIXES = {0: "", 1: "derivative of ", 2: "second derivative of ", 3: "third d
 
 @dataclass(frozen=True)
 class Stage:
-    """Equations that are solved together, and the values for which they are solved.
+    """Equations that are solved together, and the values for which they are solved."""
 
-    Parameters
-    ----------
-    rows, jets : ndarray of int
-        Numbers of the equations, and of the values.
-    """
-
+    # rows, jets: numbers of the equations, and of the values.
     rows: Integers
     jets: Integers
 
 
 class JetSystem(Protocol):
-    """Equations and their derivatives as algebraic equations in values of unknowns and derivatives.
-
-    Attributes
-    ----------
-    title : str
-        Name of the equations in messages.
-    t : float
-        Time.
-    jets : tuple of (int, int)
-        Unknown and order of the derivative of each value.
-    jet_names, row_names : tuple of str
-        Names of values and equations.
-    stages : tuple of Stage
-        Equations and values in the order in which they can be solved.
-    unknowns : int
-        Number of unknowns of the user, which come before those of a repair.
-    usually_free : tuple of int
-        Numbers of values that by the structure determine all others, if nothing is fixed.
-    tolerance : float
-        Largest residual of an equation that holds, relative to the size of its terms.
-    accuracy : Accuracy
-        Accuracy of the equations and their Jacobian.
-    row_orders : tuple of int
-        Number of differentiations of each equation.
-    """
+    """Equations and their derivatives as algebraic equations in values of unknowns and derivatives."""
 
     unknowns: int
     usually_free: tuple[int, ...]
@@ -115,13 +86,6 @@ def offsets_stages(
 
     Stage s, from -max(d) to 0, has derivatives c_i + s of equations and d_j + s of unknowns.
 
-    Returns
-    -------
-    rows, jets : list of (int, int)
-        Number of an equation or unknown, and order of its derivative.
-    stages : list of Stage
-        The stages, with numbers of rows and jets.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
@@ -150,28 +114,7 @@ def linearized(system: JetSystem, x: Vector, stage: int, sizes: Vector) -> tuple
 
 
 class ModelJets:
-    """The equations of a model, differentiated as often as its offsets say; see :class:`JetSystem`.
-
-    Parameters
-    ----------
-    model : Model
-        A model with values of all parameters.
-    t : float
-        Time.
-
-    Attributes
-    ----------
-    analysis : Structure
-        Structure of the equations, after repair.
-    repairs : tuple of str
-        Changes of the equations by the repair.
-    place : dict of (int, int) to int
-        Number of each value, by unknown and order.
-    roots : list of int
-        The node of each equation in the graph of ``model``.
-    parameters : tuple of float
-        Values of the parameters.
-    """
+    """The equations of a model, differentiated as often as its offsets say; see :class:`JetSystem`."""
 
     tolerance = 1e-9
     accuracy = Accuracy()
@@ -258,20 +201,7 @@ class ModelJets:
 
 
 class Part:
-    """Some of the equations of a system, and their derivatives with respect to all values.
-
-    Parameters
-    ----------
-    system : ModelJets
-        All equations.
-    rows : sequence of int
-        Numbers of the equations.
-
-    Attributes
-    ----------
-    roots : list of int
-        Nodes of the equations.
-    """
+    """Some of the equations of a system, and their derivatives with respect to all values."""
 
     def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
         self.system, self.rows = system, list(rows)
@@ -343,17 +273,8 @@ class Part:
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
     def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
-        """Jacobian of the equations with respect to some values, shape (points, rows, columns).
-
-        Parameters
-        ----------
-        x : ndarray, shape (jets,) or (jets, points)
-            All values, at one or several points; for one, the result has shape (rows, columns).
-        columns : sequence of int
-            Numbers of the values.
-        t : ndarray, shape (points,), optional
-            Time of each point; that of the system if not given.
-        """
+        """Jacobian of the equations with respect to some values, shape (points, rows, columns)."""
+        # Shapes: x (jets,) or (jets, points), t (points,).
         key = tuple(columns)
         if key not in self._chosen:
             place = {j: at for at, j in enumerate(key)}

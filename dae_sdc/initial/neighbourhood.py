@@ -46,23 +46,9 @@ class Neighbourhood:
     """Equations near a start, with the sizes that the balance of their terms gives unknowns and time.
 
     What is computed here does not depend on the units of the unknowns, the equations and the time.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations, which are not changed.
-    t : float
-        Time.
-    u : ndarray, shape (n,)
-        State.
-
-    Attributes
-    ----------
-    sizes : ndarray, shape (n,)
-        Of the unknowns.
-    time : float
-        In which the solution, or a fast part of it that has faded, changes by its size.
     """
+
+    # Shapes: u (n,), sizes (n,).
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
         self.problem = copy.copy(problem)
@@ -106,11 +92,6 @@ class Neighbourhood:
         """dF/du' and dF/du with respect to unknowns and rates in their sizes, shape (n, n) each.
 
         Entries of less accurate ones have half the digits where they are differences.
-
-        Raises
-        ------
-        DAEError
-            If the equations have no values there.
         """
         first = self.problem.n_diff
         state, slope = attach(np.array(u), first), attach(np.array(du), first)
@@ -130,23 +111,8 @@ class Neighbourhood:
         Elsewhere Jacobians of equations with factors that depend on u hold the derivatives of these times F,
         and what equations in other combinations would not show. The curve is a polynomial with a coefficient
         more than distances, the nearest by Newton's method; the line itself where that fails, or n is large.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u, du : ndarray, shape (n,)
-            The line.
-        distances : ndarray, shape (K,), optional
-            In units of :attr:`time`; 0 alone if not given.
-        known : tuple, optional
-            :meth:`halves` at the start of the line, where they are known; only without ``distances``.
-
-        Returns
-        -------
-        u, du : ndarray, shape (K, n)
-            States and rates; of shape (n,) without ``distances``.
         """
+        # Shapes: u and du (n,), distances (K,) -> u, du (K, n).
         places = np.zeros(1) if distances is None else distances
         unit = float(np.abs(places).max()) or 1.0
         powers = np.arange(len(places) + 1)

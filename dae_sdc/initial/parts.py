@@ -12,19 +12,12 @@ from dae_sdc.initial.jets import ModelJets, offsets_stages
 
 @dataclass(eq=False)
 class Group:
-    """Equations of a part of a stage, and the values of that part.
+    """Equations of a part of a stage, and the values of that part."""
 
-    Parameters
-    ----------
-    rows, jets : list of int
-        Numbers of the equations, and of the values, which are at least as many.
-    stage : int
-        k of the block :math:`B_k`.
-    """
-
+    # rows, jets: numbers of the equations, and of the values, which are at least as many.
     rows: list[int]
     jets: list[int]
-    stage: int
+    stage: int  # k of the block :math:`B_k`.
 
 
 def groups_of(system: ModelJets) -> list[Group]:

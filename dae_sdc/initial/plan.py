@@ -27,43 +27,19 @@ PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
 
 @dataclass(eq=False)
 class Block:
-    """A block of equations and the values for which they are solved.
+    """A block of equations and the values for which they are solved."""
 
-    Parameters
-    ----------
-    part : Part
-        The equations.
-    cols : ndarray of int
-        Numbers of the values.
-    linear : bool
-        Whether the equations are linear in them.
-    moves : dict of int to (dict of int to float, float)
-        For each angle the rates at which values change with it, and its period.
-    known : dict of bytes to list of ndarray
-        Cache of the solutions, by the known values on which the equations depend.
-    """
-
-    part: Part
-    cols: Integers
-    linear: bool
+    part: Part  # The equations.
+    cols: Integers  # Numbers of the values.
+    linear: bool  # Whether the equations are linear in them.
+    # For each angle the rates at which values change with it, and its period.
     moves: dict[int, tuple[dict[int, float], float]] = field(default_factory=dict)
+    # Cache of the solutions, by the known values on which the equations depend.
     known: dict[bytes, list[Vector]] = field(default_factory=dict)
 
 
 class Plan:
-    """Groups and blocks of the equations of a model, determined by ranks of their Jacobian.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The equations.
-    given : Given
-        Given values.
-    preference : sequence of int
-        Numbers of all values, those first that are taken as given rather than solved for.
-    random : numpy.random.Generator
-        Generator of general points.
-    """
+    """Groups and blocks of the equations of a model, determined by ranks of their Jacobian."""
 
     def __init__(
         self, system: ModelJets, given: Given, preference: Sequence[int], random: np.random.Generator
@@ -172,17 +148,8 @@ class Plan:
         return worst if np.isfinite(worst) else np.inf
 
     def scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
-        """Jacobian with respect to some values, relative to the sizes of its entries at points around x.
-
-        Parameters
-        ----------
-        part : Part
-            The equations.
-        cols : sequence of int
-            Numbers of the values.
-        x : ndarray, shape (jets,)
-            All values.
-        """
+        """Jacobian with respect to some values, relative to the sizes of its entries at points around x."""
+        # Shapes: x (jets,).
         columns = list(cols)
         near = x + SURROUNDING_DISTANCE * (self.given.sizes + np.abs(x)) * self._directions
         found = part.dense(np.vstack([x, near]).T, columns)
@@ -198,17 +165,8 @@ class Plan:
         return scaled
 
     def rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
-        """Rank of the Jacobian with respect to some values, scaled by its entries at general points.
-
-        Parameters
-        ----------
-        part : Part
-            The equations.
-        cols : sequence of int
-            Numbers of the values.
-        x : ndarray, shape (jets,)
-            All values.
-        """
+        """Rank of the Jacobian with respect to some values, scaled by its entries at general points."""
+        # Shapes: x (jets,).
         if len(part.rows) > SEARCH.most_values:
             return len(part.rows)
         if not cols:
@@ -223,17 +181,8 @@ class Plan:
         return sorted(values, key=lambda j: -int(self._place_in_preference[j]))
 
     def solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
-        """Values for which equations are solved: as many as equations, the last ones in the preference.
-
-        Parameters
-        ----------
-        part : Part
-            The equations.
-        own : list of int
-            Numbers of the values from which they are chosen.
-        x : ndarray, shape (jets,)
-            All values.
-        """
+        """Values for which equations are solved: as many as equations, the last ones in the preference."""
+        # Shapes: x (jets,).
         k = len(part.rows)
         if len(own) <= k:
             return own

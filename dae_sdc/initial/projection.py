@@ -21,48 +21,26 @@ TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class ProjectionOptions:
-    """Settings of :func:`project`.
+    """Settings of :func:`project`."""
 
-    Parameters
-    ----------
-    tolerance : float
-        Largest residual of an equation that holds, relative to the size of its terms.
-    most_iterations : int
-        Largest number of linear systems that are solved.
-    most_polishing_steps : int
-        Largest number of steps of Newton's method at the end.
-    polishing_factor : float
-        Largest ratio of the residuals after and before such a step at which it is accepted.
-    shortest_step : float
-        Step, relative to the distance from the given point, at which that distance is minimal.
-    near : float
-        Relative distance from the given point up to which the equations are treated as linear.
-    most_dense_entries : int
-        Number of entries of a Jacobian above which a sparse one is not made dense.
-    diagonal_shift : float
-        Subtracted from zeros on the diagonal of the optimality conditions, so that dependent rows do not make
-        them singular.
-    largest_curvature : float
-        Largest curvature of the Lagrangian in units of that of the distance.
-    most_step_halvings : int
-        Largest number of times that a step is halved.
-    sufficient_decrease : float
-        Part of the predicted decrease that a step must achieve.
-    contradiction_share : float
-        Entry of a contradiction, relative to the largest, from which on its equation is named.
-    """
-
-    tolerance: float = 1e-9
-    most_iterations: int = 100
-    most_polishing_steps: int = 6
+    tolerance: float = 1e-9  # Largest residual of an equation that holds, relative to the size of its terms.
+    most_iterations: int = 100  # Largest number of linear systems that are solved.
+    most_polishing_steps: int = 6  # Largest number of steps of Newton's method at the end.
+    # Largest ratio of the residuals after and before such a step at which it is accepted.
     polishing_factor: float = 0.5
+    # Step, relative to the distance from the given point, at which that distance is minimal.
     shortest_step: float = 1e-8
+    # Relative distance from the given point up to which the equations are treated as linear.
     near: float = 1e-6
+    # Number of entries of a Jacobian above which a sparse one is not made dense.
     most_dense_entries: int = 400_000
+    # Subtracted from zeros on the diagonal of the optimality conditions, so that dependent rows do not make
+    # them singular.
     diagonal_shift: float = 1e-13
-    largest_curvature: float = 1e8
-    most_step_halvings: int = 30
-    sufficient_decrease: float = 1e-4
+    largest_curvature: float = 1e8  # Largest curvature of the Lagrangian in units of that of the distance.
+    most_step_halvings: int = 30  # Largest number of times that a step is halved.
+    sufficient_decrease: float = 1e-4  # Part of the predicted decrease that a step must achieve.
+    # Entry of a contradiction, relative to the largest, from which on its equation is named.
     contradiction_share: float = 1e-3
 
 
@@ -71,69 +49,37 @@ PROJECTION = ProjectionOptions()
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Accuracy of equations and their Jacobian.
+    """Accuracy of equations and their Jacobian."""
 
-    Parameters
-    ----------
-    values : float
-        Error of an equation, relative to its terms.
-    dependent : float
-        Singular value of the Jacobian with rows of norm 1, relative to the largest, that counts as 0.
-    """
-
-    values: float = TERM_ROUND_OFF
+    values: float = TERM_ROUND_OFF  # Error of an equation, relative to its terms.
+    # Singular value of the Jacobian with rows of norm 1, relative to the largest, that counts as 0.
     dependent: float = 1e-10
 
 
 @dataclass(frozen=True)
 class EquationFunctions:
-    r"""Equations h(x) = 0 in n unknowns as functions.
+    r"""Equations h(x) = 0 in n unknowns as functions."""
 
-    Parameters
-    ----------
-    values : callable
-        h(x), shape (k,).
-    jacobian : callable
-        Its derivative, shape (k, n), dense or sparse.
-    terms : callable, optional
-        Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
-        equation changes by when each unknown changes by \|x\| plus its typical size.
-    accuracy : Accuracy
-        Accuracy of the equations and their Jacobian.
-    """
-
-    values: Callable[[Vector], Vector]
-    jacobian: Callable[[Vector], Any]
+    values: Callable[[Vector], Vector]  # h(x), shape (k,).
+    jacobian: Callable[[Vector], Any]  # Its derivative, shape (k, n), dense or sparse.
+    # Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
+    # equation changes by when each unknown changes by \|x\| plus its typical size.
     terms: Callable[[Vector], Vector] | None = None
-    accuracy: Accuracy = Accuracy()
+    accuracy: Accuracy = Accuracy()  # Accuracy of the equations and their Jacobian.
 
 
 @dataclass(frozen=True)
 class Projection:
-    """The result of a projection.
+    """The result of a projection."""
 
-    Parameters
-    ----------
-    x : ndarray, shape (n,)
-        The point.
-    converged : bool
-        Whether the equations hold there.
-    iterations : int
-        Number of linear systems solved.
-    before, after : ndarray, shape (k,)
-        Values of the equations at the given point and at ``x``.
-    scale : ndarray, shape (k,)
-        Sizes of the equations at ``x``, to which residuals are relative.
-    contradictory : tuple of int
-        Equations that cannot hold together near ``x``; empty where they hold.
-    """
-
-    x: Vector
-    converged: bool
-    iterations: int
+    x: Vector  # Shape (n,). The point.
+    converged: bool  # Whether the equations hold there.
+    iterations: int  # Number of linear systems solved.
+    # before, after: shape (k,). Values of the equations at the given point and at ``x``.
     before: Vector
     after: Vector
-    scale: Vector
+    scale: Vector  # Shape (k,). Sizes of the equations at ``x``, to which residuals are relative.
+    # Equations that cannot hold together near ``x``; empty where they hold.
     contradictory: tuple[int, ...] = ()
 
 
@@ -158,34 +104,11 @@ def project(
     derivatives of h. A step is halved until a merit function of distance and residuals decreases. At the end
     Newton's method for h alone is continued while it reduces residuals above round-off.
 
-    Parameters
-    ----------
-    point : array_like, shape (n,)
-        The given point.
-    equations : EquationFunctions
-        The equations h.
-    weights : array_like, shape (n,)
-        Diagonal of W, positive.
-    fixed : array_like of bool, shape (n,)
-        Entries that are not changed.
-    tolerance : float
-        Largest residual of an equation that holds, relative to the size of its terms.
-    start : array_like, shape (n,), optional
-        Point at which the iteration begins; by default the given point.
-    most_iterations : int
-        Largest number of linear systems that are solved.
-    sizes : array_like, shape (n,), optional
-        Typical sizes of the unknowns, positive; 1 / W if not given.
-
-    Returns
-    -------
-    Projection
-        The point, and whether the equations hold there.
-
     References
     ----------
     J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
     """
+    # Shapes: point (n,), weights (n,), fixed (n,), start (n,), sizes (n,).
     error = equations.accuracy.values
     given = np.array(point, dtype=np.float64)
     free = ~np.broadcast_to(np.asarray(fixed, dtype=bool), given.shape)

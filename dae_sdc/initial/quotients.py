@@ -58,19 +58,7 @@ class Quotient:
 
 
 class Quotients:
-    """Arithmetic of quotients whose denominators are products of factors from a common list.
-
-    Parameters
-    ----------
-    n : int
-        Number of unknowns. Variables below n are unknowns, n + 2 j and n + 2 j + 1 are the cosine and sine of
-        unknown j, and those from 3 n on are roots.
-
-    Attributes
-    ----------
-    factors : list of Polynomial
-        The list of factors.
-    """
+    """Arithmetic of quotients whose denominators are products of factors from a common list."""
 
     def __init__(self, n: int) -> None:
         self._n = n

@@ -65,38 +65,20 @@ def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Equations and settings of a search for consistent values.
+    """Equations and settings of a search for consistent values."""
 
-    Parameters
-    ----------
-    system : JetSystem
-        The equations and their derivatives.
-    given : Given
-        The given values.
-    names, units : tuple of str
-        Names and units of the unknowns of the state.
-    seed, restarts
-        Arguments of :func:`dae_sdc.run.initial.initial`.
-    preference : sequence of int
-        Order in which values are kept as given in a search for all solutions.
-    whole : bool
-        Whether all equations were differentiated equally often.
-    hidden : bool
-        See :func:`violations`.
-    kept_is_enough : bool
-        See :func:`initial_of_model`.
-    """
-
-    system: JetSystem
-    given: Given
+    system: JetSystem  # The equations and their derivatives.
+    given: Given  # The given values.
+    # names, units: names and units of the unknowns of the state.
     names: tuple[str, ...]
     units: tuple[str, ...]
+    # seed, restarts: arguments of :func:`dae_sdc.run.initial.initial`.
     seed: int = 0
     restarts: int | None = None
-    preference: Sequence[int] = ()
-    whole: bool = False
-    hidden: bool = False
-    kept_is_enough: bool = False
+    preference: Sequence[int] = ()  # Order in which values are kept as given in a search for all solutions.
+    whole: bool = False  # Whether all equations were differentiated equally often.
+    hidden: bool = False  # See :func:`violations`.
+    kept_is_enough: bool = False  # See :func:`initial_of_model`.
 
 
 def _solved(task: _Task, remarks: list[str]) -> Initial:
@@ -297,32 +279,7 @@ def initial_of_model(
     kept_is_enough: bool = False,
     nominal: Mapping[str, float] | None = None,
 ) -> Initial:
-    """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
-
-    Parameters
-    ----------
-    model : Model
-        The model; its start values are guesses, or fixed where the model fixes them.
-    fixed, guesses, t0, seed, restarts, every, workers, comm
-        Arguments of :func:`dae_sdc.run.initial.initial`.
-    weak : collection of str, optional
-        Names of given values at which the search begins, but which count like values that were not given.
-        Derivatives of equations are then blamed for violations rather than equations as they are written.
-    system : ModelJets, optional
-        Result of :func:`jets_of` for this model and time.
-    kept_is_enough : bool
-        Whether a solution with all given values ends the search for others.
-    nominal : mapping of str to float, optional
-        Sizes of unknowns, which count besides those of the values; without them values that are not 0 count
-        by their own sizes alone.
-
-    Raises
-    ------
-    InputError
-        If a value that is to be fixed has no value, or follows from lower derivatives.
-    InconsistentStateError
-        If there are no consistent values.
-    """
+    """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
     own = system.model
     known = {
@@ -413,15 +370,7 @@ def sets_of_model(
     seed: int = 0,
     workers: int = 1,
 ) -> tuple[SolutionSet, ...]:
-    """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`.
-
-    Parameters
-    ----------
-    model : Model
-        The model.
-    fixed, t0, seed, workers
-        Arguments of :func:`dae_sdc.run.initial.solution_sets`.
-    """
+    """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`."""
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
     jet_of, known = _jets_by_name(model, system), dict[int, float]()
@@ -446,21 +395,8 @@ def initial_of_problem(
     weak: Collection[str] | None = None,
     system: ProblemJets | None = None,
 ) -> Initial:
-    """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem, with its equations as functions.
-    u0 : array_like, shape (n,), optional
-        Guesses of all unknowns; by default those of the problem, as far as it has any.
-    fixed, guesses, t0, seed, restarts
-        Arguments of :func:`dae_sdc.run.initial.initial`.
-    weak : collection of str, optional
-        As in :func:`initial_of_model`.
-    system : ProblemJets, optional
-        The equations of this problem at this time, near its start.
-    """
+    """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
+    # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
     point, known = _guesses(problem, u0, time)

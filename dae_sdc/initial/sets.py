@@ -32,37 +32,20 @@ MOST_POINTS_SHOWN = 20
 
 @dataclass(frozen=True, eq=False)
 class SolutionSet:
-    """All complex solutions of a nonlinear block, with its free values left free.
+    """All complex solutions of a nonlinear block, with its free values left free."""
 
-    Parameters
-    ----------
-    stage : int
-        k of the block :math:`B_k` of the solution scheme.
-    equations : tuple of str
-        Names of its equations, and of those of other blocks on whose values it depends.
-    variables : tuple of str
-        Variables of the polynomials; of an angle x these are cos(x) and sin(x).
-    reason : str
-        Why the set was not decomposed; empty if it was.
-    decomposition : Decomposition, optional
-        The irreducible components, in these variables.
-    singular : SingularPoints, optional
-        Isolated points where the rank of the Jacobian of the polynomials is lower than at nearby solutions;
-        None if that would take too long.
-    points : tuple of mapping of str to float
-        The real singular points, by the names of variables and angles.
-    ranks : tuple of int
-        The rank at each of ``points``.
-    """
-
-    stage: int
+    stage: int  # k of the block :math:`B_k` of the solution scheme.
+    # Names of its equations, and of those of other blocks on whose values it depends.
     equations: tuple[str, ...]
-    variables: tuple[str, ...]
-    reason: str = ""
-    decomposition: Decomposition | None = None
+    variables: tuple[str, ...]  # Variables of the polynomials; of an angle x these are cos(x) and sin(x).
+    reason: str = ""  # Why the set was not decomposed; empty if it was.
+    decomposition: Decomposition | None = None  # The irreducible components, in these variables.
+    # Isolated points where the rank of the Jacobian of the polynomials is lower than at nearby solutions;
+    # None if that would take too long.
     singular: SingularPoints | None = None
+    # The real singular points, by the names of variables and angles.
     points: tuple[Mapping[str, float], ...] = ()
-    ranks: tuple[int, ...] = ()
+    ranks: tuple[int, ...] = ()  # The rank at each of ``points``.
 
     def __str__(self) -> str:
         lines = [f"B_{self.stage}: {brief(self.equations)}"]

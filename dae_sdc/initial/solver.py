@@ -23,80 +23,47 @@ Booleans = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Settings of the search for consistent values.
+    """Settings of the search for consistent values."""
 
-    Parameters
-    ----------
-    guess_weight : float
-        Weight of a value for which nothing was given, in units of that of given values.
-    auxiliary_weight : float
-        Weight of an auxiliary unknown, which names an expression of others.
-    distinct : float
-        Difference of two solutions, in units of the sizes of the values, up to which they are one.
-    equal_terms : float
-        Difference of an equation at two points, relative to the size of its terms, up to which it is equal.
-    equal_distance : float
-        Difference of two distances, relative to the larger one, up to which they are equal.
-    most_near : int
-        Largest number of known solutions from which the one nearest to the guesses is sought.
-    written_cost : float
-        Cost of a violated equation of the user in units of that of its derivatives, where violations are
-        preferably attributed to derivatives.
-    dependent : float
-        Part of a column, relative to its norm, outside the span of those before it, up to which it depends.
-    determined : float
-        Entry of a derivative in the null space of the equations up to which it is determined.
-    most_values : int
-        Largest number of values for which ranks are computed and other solutions sought.
-    restarts, fewest_restarts : int
-        Number of random starts in the search for other solutions, and its lower bound.
-    few_values : int
-        Number of values above which the number of random starts is reduced.
-    rescues : int
-        Number of random starts if the given values do not lead to a solution.
-    restart_iterations : int
-        Largest number of iterations from a random start.
-    magnitudes : tuple of float
-        Sizes, in units of their nominal ones, from which values that were not given are searched for before.
-    most_named : int
-        Largest number of values without a solution that are named.
-    spreads : tuple of float
-        Distances of random starts, in units of the sizes of the values.
-    vanishing_singular_value : float
-        Singular value of a Jacobian, scaled by its entries at general points, that counts as 0.
-    linear_problems : int
-        Largest number of linear programs that reduce the number of violated equations.
-    met : float
-        Residual, relative to the largest one, up to which an equation counts as satisfied.
-    most_solutions : int
-        Largest number of further solutions that are kept.
-    remainder : float
-        Size of a value up to which it is what quadratic convergence leaves of 0.
-    """
-
+    # Weight of a value for which nothing was given, in units of that of given values.
     guess_weight: float = 1e-4
-    auxiliary_weight: float = 1e-6
+    auxiliary_weight: float = 1e-6  # Weight of an auxiliary unknown, which names an expression of others.
+    # Difference of two solutions, in units of the sizes of the values, up to which they are one.
     distinct: float = 1e-4
+    # Difference of an equation at two points, relative to the size of its terms, up to which it is equal.
     equal_terms: float = 1e-7
+    # Difference of two distances, relative to the larger one, up to which they are equal.
     equal_distance: float = 1e-6
+    # Largest number of known solutions from which the one nearest to the guesses is sought.
     most_near: int = 8
+    # Cost of a violated equation of the user in units of that of its derivatives, where violations are
+    # preferably attributed to derivatives.
     written_cost: float = 1e3
+    # Part of a column, relative to its norm, outside the span of those before it, up to which it depends.
     dependent: float = 1e-8
+    # Entry of a derivative in the null space of the equations up to which it is determined.
     determined: float = 1e-5
+    # Largest number of values for which ranks are computed and other solutions sought.
     most_values: int = 800
+    # restarts, fewest_restarts: number of random starts in the search for other solutions, and its lower
+    # bound.
     restarts: int = 12
     fewest_restarts: int = 3
-    few_values: int = 60
-    rescues: int = 3
-    restart_iterations: int = 30
+    few_values: int = 60  # Number of values above which the number of random starts is reduced.
+    rescues: int = 3  # Number of random starts if the given values do not lead to a solution.
+    restart_iterations: int = 30  # Largest number of iterations from a random start.
+    # Sizes, in units of their nominal ones, from which values that were not given are searched for before.
     magnitudes: tuple[float, ...] = (10.0, 100.0, 1000.0)
-    most_named: int = 5
+    most_named: int = 5  # Largest number of values without a solution that are named.
+    # Distances of random starts, in units of the sizes of the values.
     spreads: tuple[float, ...] = (0.3, 1.0, 3.0)
+    # Singular value of a Jacobian, scaled by its entries at general points, that counts as 0.
     vanishing_singular_value: float = 1e-7
+    # Largest number of linear programs that reduce the number of violated equations.
     linear_problems: int = 5
-    met: float = 1e-5
-    most_solutions: int = 8
-    remainder: float = 1e-100
+    met: float = 1e-5  # Residual, relative to the largest one, up to which an equation counts as satisfied.
+    most_solutions: int = 8  # Largest number of further solutions that are kept.
+    remainder: float = 1e-100  # Size of a value up to which it is what quadratic convergence leaves of 0.
 
 
 SEARCH = SearchOptions()
@@ -105,15 +72,9 @@ SEARCH = SearchOptions()
 @total_ordering
 @dataclass(frozen=True)
 class Distance:
-    """Distance of values from the given ones, stage by stage, and then from the guesses of the others.
+    """Distance of values from the given ones, stage by stage, and then from the guesses of the others."""
 
-    Parameters
-    ----------
-    parts : tuple of float
-        Distances in units of the sizes of the values; comparisons are lexicographic.
-    """
-
-    parts: tuple[float, ...]
+    parts: tuple[float, ...]  # Distances in units of the sizes of the values; comparisons are lexicographic.
 
     def __lt__(self, other: Distance) -> bool:
         for here, there in zip(self.parts, other.parts, strict=True):
@@ -124,24 +85,14 @@ class Distance:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """Given values and guesses before the search.
+    """Given values and guesses before the search."""
 
-    Parameters
-    ----------
-    point : ndarray, shape (jets,)
-        Given values, 0 where nothing is given.
-    known, fixed : ndarray of bool, shape (jets,)
-        Which values are given, and which must not be changed.
-    sizes : ndarray, shape (jets,)
-        Typical sizes of the values.
-    auxiliary : ndarray of bool, shape (jets,), optional
-        Which values are auxiliary: names of expressions of others, whose changes hardly count.
-    """
-
-    point: Vector
+    point: Vector  # Shape (jets,). Given values, 0 where nothing is given.
+    # known, fixed: shape (jets,). Which values are given, and which must not be changed.
     known: Booleans
     fixed: Booleans
-    sizes: Vector
+    sizes: Vector  # Shape (jets,). Typical sizes of the values.
+    # Shape (jets,). Which values are auxiliary: names of expressions of others, whose changes hardly count.
     auxiliary: Booleans | None = None
 
     @property
@@ -162,20 +113,7 @@ class Given:
 
 
 class Solver:
-    """Search for values at which the equations of a system hold.
-
-    Parameters
-    ----------
-    system : JetSystem
-        The equations.
-    given : Given
-        Given values.
-    seed : int
-        Seed of random starts.
-    restarts : int, optional
-        Number of random starts; fewer for more than :attr:`SearchOptions.few_values` values, and 0 for more
-        than :attr:`SearchOptions.most_values`.
-    """
+    """Search for values at which the equations of a system hold."""
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
@@ -256,17 +194,8 @@ class Solver:
         return self.given.distance(x, self.system.stages)
 
     def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
-        """The solution nearest to the given values among known solutions and those near them.
-
-        Parameters
-        ----------
-        x : ndarray, shape (jets,)
-            A solution.
-        known : sequence of ndarray
-            Other solutions, the nearest first.
-        every : bool
-            Whether there are no more; otherwise random starts search for others.
-        """
+        """The solution nearest to the given values among known solutions and those near them."""
+        # Shapes: x (jets,).
         given = self.given
         starts = list(known[: SEARCH.most_near])
         if not every:
@@ -490,17 +419,8 @@ class Solver:
         return new and self._rank(other, ~held) == int((~held).sum())
 
     def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
-        """Further solutions with the same free values, the nearest first.
-
-        Parameters
-        ----------
-        x : ndarray, shape (jets,)
-            A solution.
-        free : ndarray of int
-            Numbers of the free values.
-        known : sequence of ndarray
-            Known solutions; others are sought from random starts.
-        """
+        """Further solutions with the same free values, the nearest first."""
+        # Shapes: x (jets,).
         given = self.given
         held = given.fixed.copy()
         held[free] = True

@@ -50,35 +50,19 @@ class _UndecidedError(DAEError):
 
 @dataclass(frozen=True, eq=False)
 class Polynomials:
-    """Equations as polynomials, for one combination of branches of the choices in them.
+    """Equations as polynomials, for one combination of branches of the choices in them."""
 
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The equations times their denominators, with the equations of pairs and roots.
-    names : tuple of str
-        Names of the variables, made from those of the unknowns.
-    places : tuple of (str, int)
-        Kind of each variable, "value", "cos", "sin" or "root", and number of the unknown or root.
-    units : mapping of int to float
-        For every angle x the factor u of its pair cos(u x), sin(u x).
-    denominators : PolynomialSystem or None
-        Polynomials that must not vanish.
-    constant : int or None
-        Number of an equation that has become a number other than 0, so that there is no solution.
-    sums : mapping of int to (mapping of int to float, float)
-        Eliminated unknowns: factors of other unknowns, and a constant.
-    lines : mapping of int to (mapping of int to float, float)
-        Eliminated unknowns: factors of variables, by their columns, and a constant.
-    """
-
-    system: PolynomialSystem
-    names: tuple[str, ...]
+    system: PolynomialSystem  # The equations times their denominators, with the equations of pairs and roots.
+    names: tuple[str, ...]  # Names of the variables, made from those of the unknowns.
+    # Kind of each variable, "value", "cos", "sin" or "root", and number of the unknown or root.
     places: tuple[tuple[str, int], ...]
-    units: Mapping[int, float]
-    denominators: PolynomialSystem | None
+    units: Mapping[int, float]  # For every angle x the factor u of its pair cos(u x), sin(u x).
+    denominators: PolynomialSystem | None  # Polynomials that must not vanish.
+    # Number of an equation that has become a number other than 0, so that there is no solution.
     constant: int | None = None
+    # Eliminated unknowns: factors of other unknowns, and a constant.
     sums: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
+    # Eliminated unknowns: factors of variables, by their columns, and a constant.
     lines: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
 
     @property
@@ -113,15 +97,8 @@ class Polynomials:
         return found
 
     def unknowns(self, points: npt.ArrayLike, near: Vector) -> Vector:
-        """Values of the unknowns, shape (p, unknowns), at real points, with angles near given values.
-
-        Parameters
-        ----------
-        points : array_like, shape (p, variables)
-            Real values of the variables.
-        near : ndarray, shape (unknowns,)
-            Values to which angles shall be nearest.
-        """
+        """Values of the unknowns, shape (p, unknowns), at real points, with angles near given values."""
+        # Shapes: points (p, variables), near (unknowns,).
         x = np.asarray(points, dtype=np.float64)
         found = np.tile(near, (len(x), 1))
         columns = {place: column for column, place in enumerate(self.places)}
@@ -139,19 +116,8 @@ class Polynomials:
 
 
 def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> Reader:
-    """A reader of equations of a model as polynomials in some of the values.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The equations of the model.
-    roots : sequence of int
-        Nodes of the equations that are read.
-    cols : sequence of int
-        Numbers of the values that are unknown.
-    x : ndarray, shape (jets,)
-        All values; those not in ``cols`` are substituted.
-    """
+    """A reader of equations of a model as polynomials in some of the values."""
+    # Shapes: x (jets,).
     jets = [system.jets[j] for j in cols]
     return Reader(
         system.model.graph,
@@ -171,21 +137,7 @@ def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
 
 
 class Reader:
-    """Conversion of equations of a graph to polynomials in some of its leaves.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    roots : sequence of int
-        The nodes of the equations.
-    unknowns : sequence of Leaf
-        Leaves that are unknown.
-    names : sequence of str
-        Names of the unknowns.
-    values : callable
-        Function that gives the value of any other leaf.
-    """
+    """Conversion of equations of a graph to polynomials in some of its leaves."""
 
     def __init__(
         self,
@@ -315,18 +267,7 @@ class Reader:
     # --- reading --------------------------------------------------------------------------------------------
 
     def branches(self, isolated: bool = True) -> Iterator[Polynomials]:
-        """The equations as polynomials, once for each combination of branches.
-
-        Parameters
-        ----------
-        isolated : bool
-            Whether to refuse unknowns on which no equation depends, because no solution is isolated then.
-
-        Raises
-        ------
-        NotPolynomialError
-            If that is impossible, with the reason, or if there are more than :data:`MOST_BRANCHES`.
-        """
+        """The equations as polynomials, once for each combination of branches."""
         count = 0
         open_choices: list[dict[int, int]] = [{}]
         while open_choices:

@@ -32,18 +32,10 @@ class TurnError(DAEError):
 
 @dataclass(frozen=True)
 class Moves:
-    """Values that change together such that equations change only in sines, cosines and tangents.
+    """Values that change together such that equations change only in sines, cosines and tangents."""
 
-    Parameters
-    ----------
-    rates : mapping of int to float
-        Rates of change, by number of the value.
-    factors : tuple of float
-        Rates of change of the arguments of sines, cosines and tangents.
-    """
-
-    rates: Mapping[int, float]
-    factors: tuple[float, ...]
+    rates: Mapping[int, float]  # Rates of change, by number of the value.
+    factors: tuple[float, ...]  # Rates of change of the arguments of sines, cosines and tangents.
 
     def number(self, jet: int, period: float) -> int:
         """Number of periods after which all arguments have made whole turns; 0 if they never do."""
@@ -65,17 +57,7 @@ def _fraction(ratio: float) -> Fraction | None:
 
 
 class Turn:
-    """Search for the values that must change with an angle.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The equations.
-    own : set of int
-        Numbers of the equations from which the angle was computed: they are invariant to its turns.
-    held : set of int
-        Numbers of values that must not change.
-    """
+    """Search for the values that must change with an angle."""
 
     def __init__(self, system: ModelJets, own: set[int], held: set[int]) -> None:
         self.system, self.held = system, held
@@ -128,13 +110,7 @@ class Turn:
         raise reason
 
     def _linear(self, node: int, moving: frozenset[int], turned: list[dict[int, float]]) -> dict[int, float]:
-        """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``.
-
-        Raises
-        ------
-        TurnError
-            If the expression is not linear in them, with constant factors.
-        """
+        """Factors of values in an expression outside of sines; arguments of sines are added to ``turned``."""
         graph, place = self.system.model.graph, self.system.place
         if not self._within(node, moving):
             return {}

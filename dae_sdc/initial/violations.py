@@ -17,24 +17,8 @@ from dae_sdc.initial.solver import SEARCH, Booleans, Given
 
 
 def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False) -> list[Violation]:
-    """Equations that the given values violate for all choices of the other values.
-
-    Parameters
-    ----------
-    system : JetSystem
-        The equations.
-    given : Given
-        Given values.
-    x : ndarray, shape (jets,)
-        All values; where nothing was given, those at which the search begins.
-    hidden : bool
-        Whether to attribute violations to derivatives of equations rather than to equations of the user.
-
-    Returns
-    -------
-    list of Violation
-        The violated equations.
-    """
+    """Equations that the given values violate for all choices of the other values."""
+    # Shapes: x (jets,).
     point = np.where(given.known, given.point, x)
     written = np.array(system.row_orders) == 0
     cost = np.where(written & hidden, SEARCH.written_cost, 1.0)

@@ -24,21 +24,12 @@ from dae_sdc.sharing import meter
 
 @dataclass(frozen=True)
 class FollowingOptions:
-    """Settings of branches.
+    """Settings of branches."""
 
-    Parameters
-    ----------
-    parameter_step : float
-        Change of the parameter in differences, relative to its range.
-    on_axis : float
-        Real part of a pole, relative to the largest pole, up to which it counts as on the imaginary axis.
-    bisections : int
-        Halvings of a step in which a fold or Hopf point lies.
-    """
-
-    parameter_step: float = 1e-6
+    parameter_step: float = 1e-6  # Change of the parameter in differences, relative to its range.
+    # Real part of a pole, relative to the largest pole, up to which it counts as on the imaginary axis.
     on_axis: float = 1e-9
-    bisections: int = 40
+    bisections: int = 40  # Halvings of a step in which a fold or Hopf point lies.
 
 
 BRANCH = FollowingOptions()
@@ -46,58 +37,31 @@ BRANCH = FollowingOptions()
 
 @dataclass(frozen=True, eq=False)
 class SpecialPoint:
-    """A point of a branch at which its stability changes.
+    """A point of a branch at which its stability changes."""
 
-    Parameters
-    ----------
-    kind : {"fold", "hopf"}
-        Where the branch turns back, or where a pair of poles crosses the imaginary axis.
-    value : float
-        Value of the parameter.
-    u : ndarray, shape (n,)
-        The steady state.
-    frequency : float
-        Angular frequency of the pair at a Hopf point, else 0.
-    """
-
-    kind: str
-    value: float
-    u: Vector
-    frequency: float = 0.0
+    kind: str  # Where the branch turns back, or where a pair of poles crosses the imaginary axis.
+    value: float  # Value of the parameter.
+    u: Vector  # Shape (n,). The steady state.
+    frequency: float = 0.0  # Angular frequency of the pair at a Hopf point, else 0.
 
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """Steady states over a parameter.
+    """Steady states over a parameter."""
 
-    Parameters
-    ----------
-    title, parameter, parameter_unit : str
-        Names of the equations and of the parameter, and its unit.
-    names, units : tuple of str
-        Names and units of the unknowns.
-    values : ndarray, shape (K,)
-        Values of the parameter, in the order of the branch.
-    u : ndarray, shape (K, n)
-        The states.
-    unstable : ndarray of int, shape (K,)
-        Number of poles with positive real part; -1 where the poles are not found.
-    special : tuple of SpecialPoint
-        Folds and Hopf points, in the order of the branch.
-    complete : bool
-        Whether the branch ends on a border of the range of the parameter.
-    """
-
+    # title, parameter, parameter_unit: names of the equations and of the parameter, and its unit.
     title: str
     parameter: str
     parameter_unit: str
+    # names, units: names and units of the unknowns.
     names: tuple[str, ...]
     units: tuple[str, ...]
-    values: Vector
-    u: Vector
+    values: Vector  # Shape (K,). Values of the parameter, in the order of the branch.
+    u: Vector  # Shape (K, n). The states.
+    # Shape (K,). Number of poles with positive real part; -1 where the poles are not found.
     unstable: npt.NDArray[np.int64]
-    special: tuple[SpecialPoint, ...]
-    complete: bool
+    special: tuple[SpecialPoint, ...]  # Folds and Hopf points, in the order of the branch.
+    complete: bool  # Whether the branch ends on a border of the range of the parameter.
 
     def __getitem__(self, name: Any) -> Vector:
         """Values of an unknown, shape (K,)."""
@@ -120,15 +84,7 @@ class Branch:
 
 
 class ParameterOfProblem:
-    """A parameter of a problem, to be set to several values.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        A problem of a model, or one with the parameter as an attribute; is changed.
-    name : str
-        Name of the parameter.
-    """
+    """A parameter of a problem, to be set to several values."""
 
     def __init__(self, problem: ProblemDAE, name: str) -> None:
         self.problem: Any = problem
@@ -195,31 +151,7 @@ class _Path:
 def branch_of(
     problem: ProblemDAE, start: Steady, parameter: str, within: tuple[float, float], unit: str = ""
 ) -> Branch:
-    """Follow steady states over a parameter, see :func:`dae_sdc.run.steady.steady_branch`.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    start : Steady
-        The steady state at the first value of the parameter.
-    parameter : str
-        Name of the parameter.
-    within : (float, float)
-        First and last value.
-    unit : str
-        Unit of the parameter.
-
-    Returns
-    -------
-    Branch
-        The states.
-
-    Raises
-    ------
-    InputError
-        If there are too many unknowns, or the range is empty.
-    """
+    """Follow steady states over a parameter, see :func:`dae_sdc.run.steady.steady_branch`."""
     first, last = (require_number(parameter, one) for one in within)
     if not np.isfinite([first, last]).all() or first == last:
         raise InputError(

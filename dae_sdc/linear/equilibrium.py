@@ -28,66 +28,38 @@ Booleans = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RestOptions:
-    """Settings of the search for steady states.
+    """Settings of the search for steady states."""
 
-    Parameters
-    ----------
-    newton_iterations : int
-        Largest number of damped Newton iterations.
-    shortest_step : float
-        Smallest fraction of a Newton step that is tried.
-    polishing_iterations : int
-        Full steps after convergence, taken as long as they become shorter.
-    round_off : float
-        Residual, relative to the terms, up to which further steps may make it larger.
-    relative_residual : float
-        Largest residual, relative to the terms of its equation, of an equation that holds.
-    dependent : float
-        Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
-    most_dense : int
-        Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
-    regularization : float
-        Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
-    transient_steps : int
-        Largest number of implicit Euler steps.
-    newton_again : float
-        Residual, relative to its terms, from which on Newton's method is tried after a step, and the factor
-        by which it must be smaller for the next time.
-    transient_iterations : int
-        Largest number of Newton iterations in such a step.
-    first_step, longest_step, largest_growth : float
-        First time step and the one at which the steps end, as parts of the interval of the problem, and the
-        largest ratio of one to the one before.
-    shrinking : float
-        Factor of a time step that failed.
-    undetermined : float
-        Entry in the null space of the Jacobian from which on an unknown counts as not determined.
-    vanishing : float
-        Value, in units of the size of the unknown, that is set to 0: what iterations leave of one that is 0.
-    lawful : float
-        Change of a conserved quantity at the guess, relative to the equations, up to which it is conserved.
-    later : tuple of float
-        Parts of the interval after which the equations are evaluated again, to see if they depend on time.
-    """
-
-    newton_iterations: int = 60
-    shortest_step: float = 2.0**-12
-    polishing_iterations: int = 3
-    round_off: float = 1e-13
+    newton_iterations: int = 60  # Largest number of damped Newton iterations.
+    shortest_step: float = 2.0**-12  # Smallest fraction of a Newton step that is tried.
+    polishing_iterations: int = 3  # Full steps after convergence, taken as long as they become shorter.
+    round_off: float = 1e-13  # Residual, relative to the terms, up to which further steps may make it larger.
+    # Largest residual, relative to the terms of its equation, of an equation that holds.
     relative_residual: float = 1e-9
+    # Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
     dependent: float = 1e-11
+    # Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
     most_dense: int = 500
+    # Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
     regularization: float = 1e-7
-    transient_steps: int = 400
+    transient_steps: int = 400  # Largest number of implicit Euler steps.
+    # Residual, relative to its terms, from which on Newton's method is tried after a step, and the factor
+    # by which it must be smaller for the next time.
     newton_again: float = 1e-2
-    transient_iterations: int = 10
+    transient_iterations: int = 10  # Largest number of Newton iterations in such a step.
+    # first_step, longest_step, largest_growth: first time step and the one at which the steps end, as parts
+    # of the interval of the problem, and the largest ratio of one to the one before.
     first_step: float = 1e-3
     longest_step: float = 1e12
     largest_growth: float = 4.0
-    shrinking: float = 0.25
+    shrinking: float = 0.25  # Factor of a time step that failed.
+    # Entry in the null space of the Jacobian from which on an unknown counts as not determined.
     undetermined: float = 1e-3
+    # Value, in units of the size of the unknown, that is set to 0: what iterations leave of one that is 0.
     vanishing: float = 1e-30
+    # Change of a conserved quantity at the guess, relative to the equations, up to which it is conserved.
     lawful: float = 1e-10
+    # Parts of the interval after which the equations are evaluated again, to see if they depend on time.
     later: tuple[float, ...] = (0.137, 0.419, 0.871)
 
 
@@ -155,15 +127,7 @@ class Steady:
 
 
 class Hidden:
-    """The hidden constraints of a model, as functions of a state and its derivative; higher ones are 0.
-
-    Parameters
-    ----------
-    system : ModelJets
-        The differentiated equations.
-    states : sequence of (int, int)
-        Unknown and order of the derivative of each entry of the state.
-    """
+    """The hidden constraints of a model, as functions of a state and its derivative; higher ones are 0."""
 
     def __init__(self, system: ModelJets, states: Sequence[tuple[int, int]]) -> None:
         self.system = system
@@ -202,34 +166,20 @@ class Hidden:
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """The equations F(t, u, u') = 0 with given derivatives, as functions of the values that are looked for.
+    """The equations F(t, u, u') = 0 at known derivatives, as functions of the values that are looked for."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; its ``invariants``, if it has any, are added to them.
-    t : float
-        Time.
-    du : ndarray, shape (n,)
-        The derivatives.
-    free, turning : ndarray of bool, shape (n,)
-        Unknowns whose values, and those whose derivatives are looked for; all others are those of ``u`` and
-        ``du``.
-    u : ndarray, shape (n,)
-        Guesses and fixed values.
-    hidden : Hidden, optional
-        Hidden constraints, which do not hold by themselves where derivatives are not 0.
-    conserved : ndarray, shape (k, n), optional
-        Rows of linear conservation laws: their products with the state stay what they are for ``u``.
-    """
-
-    problem: ProblemDAE
-    t: float
-    du: Vector
+    problem: ProblemDAE  # The equations; its ``invariants``, if it has any, are added to them.
+    t: float  # Time.
+    du: Vector  # Shape (n,). The derivatives.
+    # free, turning: shape (n,). Unknowns whose values, and those whose derivatives are looked for; all
+    # others are those of ``u`` and ``du``.
     free: Booleans
     turning: Booleans
-    u: Vector
+    u: Vector  # Shape (n,). Guesses and fixed values.
+    # Hidden constraints, which do not hold by themselves where derivatives are not 0.
     hidden: Hidden | None = None
+    # Shape (k, n). Rows of linear conservation laws: their products with the state stay what they are for
+    # ``u``.
     conserved: Vector | None = None
 
     @property

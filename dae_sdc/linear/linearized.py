@@ -45,23 +45,13 @@ class State:
 
 @dataclass(frozen=True)
 class LinearizationOptions:
-    """Settings of the linearisation.
+    """Settings of the linearisation."""
 
-    Parameters
-    ----------
-    parameter_step : float
-        Change of a parameter, relative to its size, in differences.
-    iterations : int
-        Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
-    settled : float
-        Relative change of the values up to which these end.
-    at_rest : float
-        Largest derivative, relative to the unknown in units of the interval, of a state at rest.
-    """
-
-    parameter_step: float = 2.0**-12
+    parameter_step: float = 2.0**-12  # Change of a parameter, relative to its size, in differences.
+    # Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
     iterations: int = 20
-    settled: float = 1e-13
+    settled: float = 1e-13  # Relative change of the values up to which these end.
+    # Largest derivative, relative to the unknown in units of the interval, of a state at rest.
     at_rest: float = 1e-9
 
 
@@ -84,11 +74,6 @@ def with_inputs(model: Model, inputs: Inputs) -> Model:
     """A model in which each input is an unknown, with an equation that gives it its value.
 
     A parameter is replaced; an input of equations is what they are equal to, instead of 0.
-
-    Raises
-    ------
-    InputError
-        If there is no such parameter or equation.
     """
     made = without_equations(model, model.name, model.title)
     made.definitions, made.conditions, made.of_function = (
@@ -155,13 +140,7 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
 
 
 def consistent(system: ModelJets, x: Vector) -> Vector:
-    """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage.
-
-    Raises
-    ------
-    ConvergenceError
-        If Newton's method finds none near them.
-    """
+    """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage."""
     x = x.copy()
     for number, stage in enumerate(system.stages):
         if not len(stage.rows):
@@ -186,19 +165,7 @@ def consistent(system: ModelJets, x: Vector) -> Vector:
 
 
 class Linearizer(ABC):
-    """The linear systems of equations at states.
-
-    Parameters
-    ----------
-    title : str
-        Name of the equations.
-    inputs : mapping of str to mapping
-        See :data:`Inputs`.
-    input_units : tuple of str
-        Units of the inputs.
-    names, units : tuple of str
-        Names and units of the unknowns of a state.
-    """
+    """The linear systems of equations at states."""
 
     def __init__(
         self,
@@ -265,17 +232,7 @@ def _differentiated(name: str) -> tuple[str, int]:
 
 
 class LinearModel(Linearizer):
-    """The linear systems of a model at states.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    inputs : mapping of str to mapping
-        See :data:`Inputs`.
-    labels : mapping of str to str, optional
-        Names for the unknowns of a model that was read from a function, where they differ.
-    """
+    """The linear systems of a model at states."""
 
     def __init__(self, model: Model, inputs: Inputs, labels: Mapping[str, str] | None = None) -> None:
         self.model = model
@@ -366,15 +323,7 @@ class LinearModel(Linearizer):
 
 
 class LinearProblem(Linearizer):
-    """The linear systems of a problem of functions at states: by numbers.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    inputs : mapping of str to mapping
-        See :data:`Inputs`; parameters are public attributes of the problem that are numbers.
-    """
+    """The linear systems of a problem of functions at states: by numbers."""
 
     def __init__(self, problem: ProblemDAE, inputs: Inputs) -> None:
         self.problem = problem

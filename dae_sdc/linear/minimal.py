@@ -20,24 +20,14 @@ from dae_sdc.structure.rank import equilibration
 
 @dataclass(frozen=True)
 class DeflationOptions:
-    """Settings of the separation of finite from infinite poles.
+    """Settings of the separation of finite from infinite poles."""
 
-    Parameters
-    ----------
-    dependent : float
-        Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
-    dependent_by_differences : float
-        The bound where the matrices are finite differences.
-    weakest_pivot : float
-        Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
-    preference : float
-        Factor of the pivots of unknowns that are to be coordinates.
-    """
-
+    # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
     dependent: float = 1e-10
-    dependent_by_differences: float = 1e-7
+    dependent_by_differences: float = 1e-7  # The bound where the matrices are finite differences.
+    # Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
     weakest_pivot: float = 1e-11
-    preference: float = 1e-5
+    preference: float = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
 
 
 DEFLATION = DeflationOptions()
@@ -52,27 +42,15 @@ class Minimal:
 
     .. math::
         E z' = A z + \sum_k B_k v^{(k)}, \qquad x = S z + \sum_k W_k v^{(k)}
-
-    Parameters
-    ----------
-    coordinates : tuple of str
-        Names of the coordinates; empty where they are combinations of unknowns.
-    E, A : ndarray, shape (r, r)
-        Matrices, E regular.
-    B : tuple of ndarray, shape (r, m)
-        One matrix for the inputs v, one for their first derivatives, and so on.
-    S : ndarray, shape (n, r)
-        All unknowns from the coordinates.
-    W : tuple of ndarray, shape (n, m)
-        What inputs and their derivatives add to the unknowns.
     """
 
-    coordinates: tuple[str, ...]
+    coordinates: tuple[str, ...]  # Names of the coordinates; empty where they are combinations of unknowns.
+    # E, A: shape (r, r). Matrices, E regular.
     E: Vector
     A: Vector
-    B: Stacks
-    S: Vector
-    W: Stacks
+    B: Stacks  # Shape (r, m). One matrix for the inputs v, one for their first derivatives, and so on.
+    S: Vector  # Shape (n, r). All unknowns from the coordinates.
+    W: Stacks  # Shape (n, m). What inputs and their derivatives add to the unknowns.
 
     def poles(self) -> npt.NDArray[np.complex128]:
         """The finite poles, by size."""
@@ -137,30 +115,12 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEFLATION.dependent) -> 
     The rows of A where E has none are constraints; a basis of what satisfies them, and the other rows, give
     a smaller system, until E is regular. Only orthogonal matrices are multiplied.
 
-    Parameters
-    ----------
-    E, A : array or sparse matrix, shape (n, n)
-        A regular pencil.
-    B : array or sparse matrix, shape (n, m)
-        Matrix of the inputs.
-    dependent : float
-        Singular value, relative to the largest, that counts as 0.
-
-    Returns
-    -------
-    Minimal, int
-        The minimal form, and the number of steps, which is the index.
-
-    Raises
-    ------
-    SingularMatrixError
-        If the pencil is singular: det(s E - A) = 0 for all s.
-
     References
     ----------
     P. Van Dooren: The computation of Kronecker's canonical form of a singular pencil, Linear Algebra Appl. 27
     (1979).
     """
+    # Shapes: E and A (n, n), B (n, m).
     E, A, B = (one.toarray() if sparse.issparse(one) else np.array(one, dtype=float) for one in (E, A, B))
     n = len(E)
     largest = [float(np.abs(one).max(initial=0.0)) or 1.0 for one in (E, A)]
@@ -222,36 +182,11 @@ def by_offsets(
     of the degrees of freedom. The derivative of a free jet is the next one, which J gives from the free ones:
     this holds along any solution, at rest or not, and needs no rank.
 
-    Parameters
-    ----------
-    system : ModelJets
-        The differentiated equations; each input is an unknown of them with an equation of its own.
-    x : ndarray, shape (jets,)
-        Values that satisfy them.
-    states : sequence of (int, int)
-        Unknown and order of the derivative of each row of S and W.
-    inputs : sequence of int
-        Numbers of the equations that define the inputs.
-    preferred : sequence of str
-        Names of jets that are coordinates as far as can be.
-    tangent : bool
-        Whether the coordinates are orthonormal combinations of unknowns along the constraints at this state,
-        with their derivatives, instead of unknowns; for systems without inputs.
-
-    Returns
-    -------
-    Minimal
-        With the free jets as coordinates.
-
-    Raises
-    ------
-    SingularMatrixError
-        If the equations of a stage are dependent at these values, so that the offsets do not hold there.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
+    # Shapes: x (jets,).
     matrix = sparse.csc_matrix(system.jacobian(x))
     free = _free(
         system, matrix, np.where(np.isin(system.jet_names, list(preferred)), DEFLATION.preference, 1.0)

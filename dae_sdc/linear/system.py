@@ -27,38 +27,19 @@ Complex = npt.NDArray[np.complex128]
 
 @dataclass(frozen=True)
 class ResponseOptions:
-    """Settings of modes and responses.
+    """Settings of modes and responses."""
 
-    Parameters
-    ----------
-    participation : float
-        Part of the largest participation from which on an unknown names a mode.
-    most_named : int
-        Largest number of unknowns in the name of a mode.
-    most_dense : int
-        Number of unknowns up to which the matrices of a transfer function are dense.
-    points : int
-        Frequencies of a response.
-    decades : float
-        Decades of frequencies on either side of the poles and zeros.
-    widths : tuple of float
-        Distances from a resonance, in half its width, at which frequencies are added.
-    narrowest : float
-        Smallest half width that counts, relative to the frequency.
-    proper : float
-        Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
-    at_origin : float
-        Size of a pole, relative to the largest, that counts as 0 where a frequency is chosen.
-    """
-
-    participation: float = 0.3
-    most_named: int = 3
-    most_dense: int = 60
-    points: int = 400
-    decades: float = 1.5
+    participation: float = 0.3  # Part of the largest participation from which on an unknown names a mode.
+    most_named: int = 3  # Largest number of unknowns in the name of a mode.
+    most_dense: int = 60  # Number of unknowns up to which the matrices of a transfer function are dense.
+    points: int = 400  # Frequencies of a response.
+    decades: float = 1.5  # Decades of frequencies on either side of the poles and zeros.
+    # Distances from a resonance, in half its width, at which frequencies are added.
     widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
-    narrowest: float = 1e-3
+    narrowest: float = 1e-3  # Smallest half width that counts, relative to the frequency.
+    # Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
     proper: float = 1e-13
+    # Size of a pole, relative to the largest, that counts as 0 where a frequency is chosen.
     at_origin: float = 1e-9
 
 
@@ -66,47 +47,27 @@ RESPONSE = ResponseOptions()
 
 
 class Mode(NamedTuple):
-    """A finite pole, or a pair of complex ones, with what moves in it.
+    """A finite pole, or a pair of complex ones, with what moves in it."""
 
-    Parameters
-    ----------
-    pole : complex
-        The pole, that with positive imaginary part of a pair, in 1/(unit of time).
-    frequency : float
-        Undamped natural frequency abs(pole), in rad per unit of time.
-    damping : float
-        Damping ratio -Re(pole)/abs(pole); NaN for a pole at 0.
-    unknowns : tuple of str
-        The unknowns that take part in it, the strongest first.
-    shape : ndarray, shape (n,), complex
-        All unknowns in the mode, the largest of them 1.
-    """
-
-    pole: complex
-    frequency: float
-    damping: float
-    unknowns: tuple[str, ...]
-    shape: Complex
+    pole: complex  # The pole, that with positive imaginary part of a pair, in 1/(unit of time).
+    frequency: float  # Undamped natural frequency abs(pole), in rad per unit of time.
+    damping: float  # Damping ratio -Re(pole)/abs(pole); NaN for a pole at 0.
+    unknowns: tuple[str, ...]  # The unknowns that take part in it, the strongest first.
+    shape: Complex  # Shape (n,). All unknowns in the mode, the largest of them 1.
 
 
 class StateSpace(NamedTuple):
-    r"""A minimal form :math:`z' = A z + B v, \; y = C z + D v + \sum_{k \ge 1} D_k v^{(k)}`.
+    r"""A minimal form :math:`z' = A z + B v, \; y = C z + D v + \sum_{k \ge 1} D_k v^{(k)}`."""
 
-    Parameters
-    ----------
-    A, B, C, D : ndarray
-        Matrices of shapes (r, r), (r, m), (p, r) and (p, m).
-    of_derivatives : tuple of ndarray, shape (p, m)
-        What the first, second, ... derivative of the inputs adds; empty where the system is proper.
-    coordinates : tuple of str
-        The unknowns that are the coordinates z, up to what derivatives of inputs add to them.
-    """
-
+    # A, B, C, D: matrices of shapes (r, r), (r, m), (p, r) and (p, m).
     A: Vector
     B: Vector
     C: Vector
     D: Vector
+    # Shape (p, m). What the first, second, ... derivative of the inputs adds; empty where the system is
+    # proper.
     of_derivatives: Stacks
+    # The unknowns that are the coordinates z, up to what derivatives of inputs add to them.
     coordinates: tuple[str, ...]
 
 

@@ -15,21 +15,11 @@ from dae_sdc.model.model import Model
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on parameters under which a simplified model is equivalent to the original one.
+    """A condition on parameters under which a simplified model is equivalent to the original one."""
 
-    Parameters
-    ----------
-    model : str
-        Name of the model.
-    expression : sympy.Expr
-        An expression of parameters.
-    vanishes : bool
-        Whether it must be 0; otherwise it must not be 0, because equations were divided by it.
-    """
-
-    model: str
-    expression: Any
-    vanishes: bool
+    model: str  # Name of the model.
+    expression: Any  # An expression of parameters.
+    vanishes: bool  # Whether it must be 0; otherwise it must not be 0, because equations were divided by it.
 
     def __call__(self, values: Mapping[str, float]) -> None:
         """Raise :class:`InputError` if values of parameters violate it."""
@@ -51,13 +41,7 @@ class Condition:
 
 
 class Constants:
-    """Decisions whether expressions of numbers and parameters are 0, with the conditions that they imply.
-
-    Parameters
-    ----------
-    model : Model
-        The model.
-    """
+    """Decisions whether expressions of numbers and parameters are 0, with the conditions that they imply."""
 
     def __init__(self, model: Model) -> None:
         self.model, self.graph = model, model.graph

@@ -81,26 +81,6 @@ class LinearElimination:
     - Expressions with corners or jumps (tables, choices) are neither differentiated nor put into several
       equations.
     - A fixed start value of u must move to one unknown of r whose start value is free.
-
-    Parameters
-    ----------
-    constants : Constants
-        Expressions of numbers and parameters of the model.
-    roots : mapping of int to int
-        Nodes of the equations by their numbers.
-    starts : mapping of int to (mapping of int to Start)
-        Start values of unknowns by the orders of derivatives; changed in place.
-    explicit : bool
-        Whether r may be any expression, and not only a linear one.
-    barred : set of int
-        Unknowns that are not eliminated if r contains derivatives.
-
-    Attributes
-    ----------
-    roots : dict of int to int
-        The remaining equations.
-    used : list of int
-        Numbers of the equations that were used for an elimination.
     """
 
     def __init__(

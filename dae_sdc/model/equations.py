@@ -29,47 +29,26 @@ MOST_DEFINITION_STEPS = 50
 
 @dataclass
 class Variable:
-    """An unknown of a model.
+    """An unknown of a model."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the unknown.
-    unit : str
-        Its unit.
-    start : dict of int to float
-        Start values, or guesses of them, of the unknown (key 0) and of its derivatives, by order.
-    fixed : set of int
-        Orders whose start value must not be changed.
-    minimum, maximum : float or None
-        Bounds of the unknown.
-    nominal : dict of int to float
-        Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
-    """
-
-    name: str
-    unit: str
+    name: str  # Name of the unknown.
+    unit: str  # Its unit.
+    # Start values, or guesses of them, of the unknown (key 0) and of its derivatives, by order.
     start: dict[int, float]
-    fixed: set[int]
+    fixed: set[int]  # Orders whose start value must not be changed.
+    # minimum, maximum: bounds of the unknown.
     minimum: float | None = None
     maximum: float | None = None
+    # Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
     nominal: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """Auxiliary unknowns, which equations determine from the other unknowns and their derivatives.
+    """Auxiliary unknowns, which equations determine from the other unknowns and their derivatives."""
 
-    Parameters
-    ----------
-    unknowns : tuple of int
-        Numbers of the auxiliary unknowns.
-    roots : tuple of int
-        Nodes of as many expressions that vanish.
-    """
-
-    unknowns: tuple[int, ...]
-    roots: tuple[int, ...]
+    unknowns: tuple[int, ...]  # Numbers of the auxiliary unknowns.
+    roots: tuple[int, ...]  # Nodes of as many expressions that vanish.
 
     def solve(self, graph: Graph, values: Callable[[Leaf], float], guess: float = 0.0) -> list[float] | None:
         """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
@@ -254,13 +233,7 @@ class Equations:
     # Structure
 
     def signature(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The highest derivative of every unknown in every equation.
-
-        Returns
-        -------
-        rows, cols, orders : ndarray of int
-            Equation, unknown and order of the derivative, row by row, without derivatives that cancel.
-        """
+        """The highest derivative of every unknown in every equation."""
         rows: list[int] = []
         cols: list[int] = []
         orders: list[int] = []
@@ -297,21 +270,8 @@ class Equations:
     def system_jacobian(
         self, c: npt.ArrayLike, d: npt.ArrayLike, point: Mapping[Any, float] | None = None
     ) -> Any:
-        r"""The matrix of the derivatives :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`.
-
-        Parameters
-        ----------
-        c, d : sequence of int
-            Offsets of the equations and of the unknowns.
-        point : mapping, optional
-            Values of unknowns, derivatives and time, by symbol or name ("x", "der(x)", "t"); others have
-            their start value, or 0. Without a point all values are random, those of parameters too.
-
-        Returns
-        -------
-        scipy.sparse.csc_matrix, shape (equations, unknowns)
-            The matrix, with all entries that are not 0 identically.
-        """
+        r"""The matrix of the derivatives :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`."""
+        # Shape of the result: (equations, unknowns).
         rows, cols, nodes = self.jacobian_nodes(c, d)
         shape = (len(self.roots), len(self.names))
         if point is not None:

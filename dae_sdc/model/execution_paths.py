@@ -16,18 +16,10 @@ from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untra
 
 @dataclass(frozen=True)
 class PathOptions:
-    """Limits on the number of paths through the branches of a function.
+    """Limits on the number of paths through the branches of a function."""
 
-    Parameters
-    ----------
-    most_of_call : int
-        Largest number of paths through one call of a function.
-    most : int
-        Largest number of paths through all calls.
-    """
-
-    most_of_call: int = 32
-    most: int = 10_000
+    most_of_call: int = 32  # Largest number of paths through one call of a function.
+    most: int = 10_000  # Largest number of paths through all calls.
 
 
 class Unmergeable(Exception):
@@ -62,38 +54,16 @@ class ExecutionPaths:
     Where Python takes the truth value of an expression, the first call proceeds with True. Further calls
     take the other branches, and the results are merged with the conditions as by ``numpy.where``. A condition
     that follows from earlier ones on the path has one branch only.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the expressions.
-    options : PathOptions
-        Limits on the number of paths.
-
-    Attributes
-    ----------
-    count : int
-        Number of paths taken so far.
-    branches : bool
-        Whether any branch depends on the value of an expression.
     """
 
-    graph: Graph
-    options: PathOptions = PathOptions()
-    count: int = 0
-    branches: bool = False
+    graph: Graph  # Graph of the expressions.
+    options: PathOptions = PathOptions()  # Limits on the number of paths.
+    count: int = 0  # Number of paths taken so far.
+    branches: bool = False  # Whether any branch depends on the value of an expression.
     _under_way: list[tuple[dict[int, bool], Iterator[int]]] = field(default_factory=list)
 
     def of_function(self, call: Callable[[], Any]) -> Any:
-        """The merged result of a call over all its paths.
-
-        Raises
-        ------
-        Unmergeable
-            If results on two paths cannot be one expression.
-        Untraceable
-            If there are too many paths.
-        """
+        """The merged result of a call over all its paths."""
         before = CONDITIONS.set(self._outcome)
         try:
             return self._from(call, {}, iter(range(1, self.options.most_of_call)))

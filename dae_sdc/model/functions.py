@@ -30,21 +30,7 @@ def takes_equations(function: Any) -> bool:
 
 
 def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:
-    """The problem of a function F(t, u, du).
-
-    Parameters
-    ----------
-    function : callable
-        F(t, u, du).
-    start : mapping, iterable of str, array_like or None
-        Values of all unknowns, by name or in their order, or their names; if None, the only number of
-        unknowns for which F returns as many values is taken.
-
-    Raises
-    ------
-    InputError
-        If no number of unknowns fits, or several do.
-    """
+    """The problem of a function F(t, u, du)."""
     if isinstance(start, Mapping) or (start is not None and all(isinstance(one, str) for one in start)):
         return FunctionProblem(function, len(start), names=tuple(start))
     return FunctionProblem(function, _number_of_unknowns(function) if start is None else int(np.size(start)))

@@ -39,20 +39,11 @@ BRANCH_TOLERANCE: Final = 1e-9
 
 
 class Jump(NamedTuple):
-    """A comparison, a sign or a floor, at whose border an equation jumps.
+    """A comparison, a sign or a floor, at whose border an equation jumps."""
 
-    Parameters
-    ----------
-    node : int
-        The comparison a < b or a <= b, sign(a) or floor(a), in the graph.
-    border : int
-        Expression whose zeros are the border; a itself for a floor.
-    values : tuple of float
-        Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
-    """
-
-    node: int
-    border: int
+    node: int  # The comparison a < b or a <= b, sign(a) or floor(a), in the graph.
+    border: int  # Expression whose zeros are the border; a itself for a floor.
+    # Value of ``node`` where the border expression is negative, zero and positive; NaN for a floor.
     values: tuple[float, float, float]
 
 
@@ -67,21 +58,6 @@ def jumps_of(
 
     A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
     handles kinks without locating them. Within the border of a jump kinks count too.
-
-    Parameters
-    ----------
-    graph : Graph
-        The expressions.
-    roots : sequence of int
-        Nodes of the equations.
-    parameter : callable
-        Function that gives the value of parameter i; NaN where it has none.
-    follows : callable
-        Function that says whether a leaf is time or an entry of the state. Comparisons of other leaves,
-        derivatives that no state holds, are not listed.
-    unsure : bool
-        Whether choices count as jumps of which no point of the border is found, or whose branches differ
-        there by what rounding leaves of values that vanish.
     """
     outer = {node for node in roots if graph.op[node] in _COMPARISONS}
     for node in graph.below(roots):
@@ -111,32 +87,19 @@ def _jump(graph: Graph, node: int) -> Jump:
 
 
 class Sided(NamedTuple):
-    """Equations in which jumps have values that a step holds.
+    """Equations in which jumps have values that a step holds."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Their graph. Its parameters are those of the model, a flag (1: jumps are evaluated, 0: they have given
-        values), and the values of the jumps.
-    roots : list of int
-        The equations.
-    jumps : list of Jump
-        Those whose values a step holds; all others follow from them.
-    borders, arguments : list of int
-        For each jump the continuous function at whose zeros it changes while inner jumps are held, and for a
-        floor what it is taken of (else 0).
-    timed : list of bool
-        For each jump whether it depends on time alone.
-    affine : list of bool
-        For each jump whether its border is a polynomial of degree one in time while inner jumps are held.
-    """
-
+    # Their graph. Its parameters are those of the model, a flag (1: jumps are evaluated, 0: they have given
+    # values), and the values of the jumps.
     graph: Graph
-    roots: list[int]
-    jumps: list[Jump]
+    roots: list[int]  # The equations.
+    jumps: list[Jump]  # Those whose values a step holds; all others follow from them.
+    # borders, arguments: for each jump the continuous function at whose zeros it changes while inner jumps
+    # are held, and for a floor what it is taken of (else 0).
     borders: list[int]
     arguments: list[int]
-    timed: list[bool]
+    timed: list[bool]  # For each jump whether it depends on time alone.
+    # For each jump whether its border is a polynomial of degree one in time while inner jumps are held.
     affine: list[bool]
 
 
@@ -175,36 +138,17 @@ def _within_level(graph: Graph, x: int, level: int) -> int:
 
 @dataclass(frozen=True)
 class Jumps:
-    """The jumps of equations as programs.
+    """The jumps of equations as programs."""
 
-    Parameters
-    ----------
-    values : ndarray, shape (J, 3)
-        Value of each jump where its border is negative, zero and positive; NaN for floors.
-    names : tuple of str
-        The jumps as text, for messages.
-    watched : ndarray of int, shape (W,)
-        Those that depend on the state.
-    levels : ndarray of int, shape (L,)
-        The floors among the watched ones, as places in ``watched``.
-    borders : Program
-        Borders of the watched jumps, and arguments of the floors among them.
-    timed : ndarray of int, shape (T,)
-        Those that depend on time alone.
-    affine : ndarray of bool, shape (T,)
-        Whether the border of a timed jump is of degree one in time.
-    timetable : Program or None
-        Borders of the timed jumps (arguments of floors), and values of these jumps.
-    """
-
+    # Shape (J, 3). Value of each jump where its border is negative, zero and positive; NaN for floors.
     values: Vector
-    names: tuple[str, ...]
-    watched: Any
-    levels: Any
-    borders: Program
-    timed: Any
-    affine: Any
-    timetable: Program | None
+    names: tuple[str, ...]  # The jumps as text, for messages.
+    watched: Any  # Shape (W,). Those that depend on the state.
+    levels: Any  # Shape (L,). The floors among the watched ones, as places in ``watched``.
+    borders: Program  # Borders of the watched jumps, and arguments of the floors among them.
+    timed: Any  # Shape (T,). Those that depend on time alone.
+    affine: Any  # Shape (T,). Whether the border of a timed jump is of degree one in time.
+    timetable: Program | None  # Borders of the timed jumps (arguments of floors), and values of these jumps.
 
     @cached_property
     def compiled(self) -> Compiled:
@@ -249,24 +193,9 @@ def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf]
 
 
 class Timetable:
-    """The times in an interval at which jumps of time alone change, and their values in between.
+    """The times in an interval at which jumps of time alone change, and their values in between."""
 
-    Parameters
-    ----------
-    jumps : Jumps
-        The jumps.
-    parameters : ndarray
-        Values of the parameters of the equations.
-    t0, t_end : float
-        The interval.
-
-    Attributes
-    ----------
-    times : ndarray, shape (K,)
-        Strictly inside of the interval, in ascending order.
-    values : ndarray, shape (K + 1, T)
-        Values of the jumps before, between and after these times.
-    """
+    # Shapes: times (K,), values (K + 1, T).
 
     def __init__(self, jumps: Jumps, parameters: Vector, t0: float, t_end: float) -> None:
         self.parameters, count = parameters, len(jumps.timed)

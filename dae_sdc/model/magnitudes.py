@@ -34,22 +34,11 @@ def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float6
     .. math::
         |a \pm b| \le A + B, \qquad |a b| \le A B, \qquad |f(a)| \le |f(a)| + |f'(a)| A
 
-    Parameters
-    ----------
-    program : Program
-        The program.
-    values : array_like, shape (inputs,) or (inputs, ...)
-        Values of its inputs.
-
-    Returns
-    -------
-    ndarray, shape (n_out,) or (n_out, ...)
-        The sizes; where one is not finite, the absolute value of the output.
-
     References
     ----------
     N. J. Higham: Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
     """
+    # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
     check()
     given = np.asarray(values, dtype=np.float64)
     slots: list[Any] = [*given, *program.constants]

@@ -38,40 +38,27 @@ _C = Leaf("c")
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A model as a system of first order, F(t, u, u') = 0.
+    """A model as a system of first order, F(t, u, u') = 0."""
 
-    Parameters
-    ----------
-    states : tuple of (int, int)
-        Unknown of the model and order of the derivative for every entry of u, differential ones first.
-    n_diff : int
-        Number of differential unknowns.
-    names, units, equation_names : tuple of str
-        Names and units of the unknowns, and names of the equations; those that define derivatives come first.
-    residual, jacobian : Program
-        Programs for F and for the entries of dF/du' + c dF/du, row by row or in the order of ``pattern``.
-    pattern : csc_matrix or None
-        Sparsity pattern of the Jacobian; None for a dense one.
-    jumps : Jumps or None
-        The jumps whose values a step holds. The parameters of the programs are then those of the model, a
-        flag (1: evaluate the jumps, 0: use given values), and these values.
-    systems : dict
-        Cache of the equations with their derivatives, by time and values of the parameters.
-    constant_mass : bool
-        Whether dF/du' depends neither on time nor on unknowns.
-    """
-
+    # Unknown of the model and order of the derivative for every entry of u, differential ones first.
     states: tuple[tuple[int, int], ...]
-    n_diff: int
+    n_diff: int  # Number of differential unknowns.
+    # names, units, equation_names: names and units of the unknowns, and names of the equations; those that
+    # define derivatives come first.
     names: tuple[str, ...]
     units: tuple[str, ...]
     equation_names: tuple[str, ...]
+    # residual, jacobian: programs for F and for the entries of dF/du' + c dF/du, row by row or in the order
+    # of ``pattern``.
     residual: Program
     jacobian: Program
-    pattern: Any
+    pattern: Any  # Sparsity pattern of the Jacobian; None for a dense one.
+    # The jumps whose values a step holds. The parameters of the programs are then those of the model, a
+    # flag (1: evaluate the jumps, 0: use given values), and these values.
     jumps: Jumps | None = None
+    # Cache of the equations with their derivatives, by time and values of the parameters.
     systems: dict[Any, Any] = field(default_factory=dict, repr=False)
-    constant_mass: bool = False
+    constant_mass: bool = False  # Whether dF/du' depends neither on time nor on unknowns.
 
     def __deepcopy__(self, memo: Any) -> Form:
         return self  # immutable but for its cache
@@ -83,20 +70,7 @@ class Form:
 
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
-    """A model as a system of first order, with unknowns for its lower derivatives.
-
-    Parameters
-    ----------
-    model : Model
-        A model with as many equations as unknowns.
-    dense : bool, optional
-        Whether the Jacobian is an array; up to 30 unknowns if not given.
-
-    Raises
-    ------
-    InputError
-        If the model is not balanced, or an unknown is in no equation.
-    """
+    """A model as a system of first order, with unknowns for its lower derivatives."""
     graph, names = model.graph, model.names
     if len(model.roots) != len(names) or not names:
         raise InputError(
@@ -152,19 +126,7 @@ def _with_jumps(form: Form, model: Any, sided: Sided, given: Callable[[Leaf], In
 
 
 def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
-    """The equations of a model of first order, with its unknowns in their given order.
-
-    Parameters
-    ----------
-    model : Model
-        A model with as many equations as unknowns, and no derivatives of order two or more.
-    n_diff : int
-        Number of unknowns that count as differential.
-    dense : bool, optional
-        Whether the Jacobian is an array; up to 30 unknowns if not given.
-    borders : bool
-        Whether the borders of jumps are functions of their own, see :class:`Form`.
-    """
+    """The equations of a model of first order, with its unknowns in their given order."""
     n = len(model.names)
     sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
     graph, roots = sided.graph, sided.roots
@@ -216,13 +178,6 @@ def indices_of_unknowns(
     After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
     derivative of order k + 1 of unknown j after d_j - k fewer. That number is the index of entry (j, k): 1,
     2, 3 for positions, velocities and multipliers.
-
-    Parameters
-    ----------
-    states : sequence of (int, int)
-        Unknown and order of the derivative of each entry.
-    c, d : array_like of int
-        Offsets of the equations and of the unknowns.
     """
     most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
     return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
@@ -249,23 +204,7 @@ def enter_gradient(
     factor: int,
     parameters: bool = False,
 ) -> None:
-    """Add an equation's row of dF/du' + factor dF/du to the entries, by column and row.
-
-    Parameters
-    ----------
-    graph : Graph
-        Expressions.
-    root, row : int
-        Node of the equation, and its number.
-    given : callable
-        Function that gives the program input of a leaf; None for a leaf that is no input.
-    entries : dict of (int, int) to int
-        Nodes of the entries by column and row; changed in place.
-    factor : int
-        Node of the factor.
-    parameters : bool
-        Whether to differentiate by leaves too that stand for derivatives as parameters.
-    """
+    """Add an equation's row of dF/du' + factor dF/du to the entries, by column and row."""
     for node, slope in graph.gradient(root, parameters=parameters).items():
         if graph.leaves[node].kind not in "ud":
             continue
@@ -318,13 +257,7 @@ def unit_of_rate(unit: str, order: int) -> str:
 
 
 class Origin:
-    """The model from which a problem was made, shared by copies of the problem.
-
-    Parameters
-    ----------
-    model : Model or None
-        The model; None after a transfer to another process, which leaves SymPy's symbols behind.
-    """
+    """The model from which a problem was made, shared by copies of the problem."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -337,13 +270,7 @@ class Origin:
 
 
 class FormEquations:
-    """Base of problems whose residual and Jacobian are machine code generated from a ``form``.
-
-    Attributes
-    ----------
-    form : Form
-        The equations.
-    """
+    """Base of problems whose residual and Jacobian are machine code generated from a ``form``."""
 
     form: Form
     n: int
@@ -405,11 +332,6 @@ class SwitchingEquations(FormEquations):
     a time locate the zeros of borders that depend on the state, and continue after them from a consistent
     state. Jumps of time alone happen at breakpoints, which are known before. Before the first step, jumps are
     evaluated at the given state.
-
-    Attributes
-    ----------
-    in_force : tuple of float or None
-        The value of each jump that a step holds; None before the first one.
     """
 
     in_force: tuple[float, ...] | None = None
@@ -659,15 +581,7 @@ class ModelProblem(FormEquations, ProblemDAE):
 
 
 class SwitchingModelProblem(SwitchingEquations, ModelProblem):
-    """A model whose equations jump, see :class:`SwitchingEquations`.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    **settings
-        Settings of :class:`ModelProblem`.
-    """
+    """A model whose equations jump, see :class:`SwitchingEquations`."""
 
     def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model, **settings)

@@ -63,18 +63,6 @@ class Reads:
 
     Numbers, arrays, lists and mappings are compared by what is in them, functions by their code and by what
     they read in turn: a function that is defined again as it was, and a copy of a problem, are not changed.
-
-    Parameters
-    ----------
-    root : object
-        The problem, from which all paths begin.
-    is_plain : callable
-        Whether a value is an object whose attributes are noted when they are read.
-
-    Attributes
-    ----------
-    complete : bool
-        Whether every change of what was read can be seen.
     """
 
     def __init__(self, root: Any, is_plain: Callable[[Any], bool]) -> None:
@@ -86,22 +74,7 @@ class Reads:
         self._noted: set[tuple[int, str, Any]] = set()
 
     def note(self, owner: Any, kind: str, name: Any, value: Any, depth: int = 0) -> None:
-        """Note what was read from something that was read before.
-
-        Parameters
-        ----------
-        owner : object
-            What holds the value: the problem, a function, a module, an object, a list.
-        kind : str
-            What kind of place it has there: "attribute", "static" (of the class), "global", "cell", "item" or
-            "module".
-        name : object
-            Name or number of the place.
-        value : object
-            What was found.
-        depth : int
-            In how many lists and mappings it is.
-        """
+        """Note what was read from something that was read before."""
         slot = self._slots.get(id(owner))
         if slot is None or depth > DEEPEST or (kind == "global" and name in UNSEEN):
             self.complete = False

@@ -81,22 +81,6 @@ class Retargeting:
 
     A copy runs the code of the original, with substitutes for modules, functions and built-in names that
     accept numbers only. The originals, their modules and NumPy are not changed.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem whose methods are called.
-    symbols : mapping of str to Scalar
-        Expressions that replace attributes of the problem, by name.
-    paths : ExecutionPaths
-        The paths through the branches of the functions.
-
-    Attributes
-    ----------
-    codes : set of code
-        The copied code objects, in which messages name a line.
-    reads : Reads
-        Record of the values that were read outside of the functions.
     """
 
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:

@@ -23,21 +23,11 @@ KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v 
 
 @dataclass(frozen=True)
 class Removed:
-    """An unknown that a simplification removed, and its expression.
+    """An unknown that a simplification removed, and its expression."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the unknown.
-    expression : sympy.Expr
-        Its value in terms of kept unknowns, their derivatives, parameters, time and numbers.
-    kind : str
-        One of :data:`KINDS`.
-    """
-
-    name: str
-    expression: Any
-    kind: str
+    name: str  # Name of the unknown.
+    expression: Any  # Its value in terms of kept unknowns, their derivatives, parameters, time and numbers.
+    kind: str  # One of :data:`KINDS`.
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expression}"

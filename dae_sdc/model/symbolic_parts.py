@@ -12,19 +12,7 @@ from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, arra
 
 
 class SymbolicParts:
-    """Parts of quasilinear equations by name as expressions; derivatives not given are those of constraints.
-
-    Parameters
-    ----------
-    problem : QuasilinearProblem
-        The problem with these parts.
-    work : Retargeting
-        Copies of the methods and kernels of the problem that accept expressions.
-    graph : Graph
-        Graph of the expressions.
-    parameters : array
-        Parameters of the kernels as expressions.
-    """
+    """Parts of quasilinear equations as expressions by name; missing derivatives are those of constraints."""
 
     def __init__(self, problem: Any, work: Retargeting, graph: Graph, parameters: Any) -> None:
         self.problem, self.work, self.graph, self.parameters = problem, work, graph, parameters

@@ -28,13 +28,7 @@ CONDITIONS: Final[ContextVar[Callable[[Scalar], bool] | None]] = ContextVar("CON
 
 
 class NumberNeeded(BaseException):
-    """An expression of parameters alone was used where a number is needed.
-
-    Parameters
-    ----------
-    parameters : set of int
-        Numbers of the parameters in the expression.
-    """
+    """An expression of parameters alone was used where a number is needed."""
 
     def __init__(self, parameters: set[int]) -> None:
         super().__init__(parameters)
@@ -42,15 +36,7 @@ class NumberNeeded(BaseException):
 
 
 class Scalar:
-    """An expression that is used like a number.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of the expression.
-    node : int
-        Node of the expression.
-    """
+    """An expression that is used like a number."""
 
     __slots__ = ("graph", "node")
 
@@ -343,13 +329,7 @@ def has_symbols(value: Any, depth: int = 4) -> bool:
 
 
 class SymbolArray(np.ndarray[Any, Any]):
-    """An array whose entries are expressions or numbers.
-
-    Attributes
-    ----------
-    n_diff : int or None
-        Number of differential unknowns if the array is a whole state, with parts ``diff`` and ``alg``.
-    """
+    """An array whose entries are expressions or numbers."""
 
     n_diff: int | None = None
 

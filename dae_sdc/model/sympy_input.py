@@ -39,24 +39,7 @@ def sympified(given: Any) -> Any:
 
 
 def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
-    """The node of a SymPy expression.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph in which nodes are made.
-    expression : sympy.Expr
-        An expression of numbers, arithmetic, powers, elementary functions, Piecewise, Min, Max, Abs, sign,
-        floor, Heaviside, comparisons, and symbols that ``resolve`` knows.
-    resolve : callable
-        Function that gives the node of a symbol, of a function of time or of its derivative; None for an
-        unknown one.
-
-    Raises
-    ------
-    InputError
-        For an unknown symbol, or an expression that is no real function.
-    """
+    """The node of a SymPy expression."""
     known: dict[int, int] = {}
     stack: list[tuple[Any, Sequence[Any] | None]] = [(expression, None)]
     while stack:
@@ -220,17 +203,7 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
 
 
 def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) -> list[Any]:
-    """Expressions of the graph as SymPy expressions, with exact numbers.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of the nodes.
-    nodes : sequence of int
-        Nodes of the expressions.
-    symbol : callable
-        Function that gives the SymPy symbol of a leaf.
-    """
+    """Expressions of the graph as SymPy expressions, with exact numbers."""
     found: dict[int, Any] = {}
     for node in graph.below(nodes):
         leaf, number = graph.leaves.get(node), graph.numbers.get(node)

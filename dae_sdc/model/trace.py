@@ -40,23 +40,12 @@ from dae_sdc.model.symbolic_values import (
 
 @dataclass(frozen=True)
 class TraceCheck:
-    """Settings of the comparison of traced equations with the function.
+    """Settings of the comparison of traced equations with the function."""
 
-    Parameters
-    ----------
-    points : int
-        Number of random points near the start at which both are evaluated.
-    distance : float
-        Distance of the points from the start, relative to the sizes of the unknowns.
-    tolerance : float
-        Difference, relative to the value of an equation, up to which both are equal.
-    rounding : float
-        Difference that rounding explains, relative to the largest value of all equations.
-    """
-
-    points: int = 4
-    distance: float = 0.1
-    tolerance: float = 1e-7
+    points: int = 4  # Number of random points near the start at which both are evaluated.
+    distance: float = 0.1  # Distance of the points from the start, relative to the sizes of the unknowns.
+    tolerance: float = 1e-7  # Difference, relative to the value of an equation, up to which both are equal.
+    # Difference that rounding explains, relative to the largest value of all equations.
     rounding: float = 1e-11
 
 
@@ -65,33 +54,19 @@ _Start = tuple[Vector | None, Vector | None]
 
 @dataclass(frozen=True)
 class Traced:
-    """The equations that a residual in plain Python computes.
+    """The equations that a residual in plain Python computes."""
 
-    Parameters
-    ----------
-    model : Model
-        The equations, with unknowns in the order of the problem.
-    attributes : tuple of str
-        For each parameter of the model, the name of the attribute of the problem that has its value.
-    numbers : tuple of str
-        Names of attributes that are numbers in the equations, because the function branches on them.
-    branches : bool
-        Whether the function branches on values of unknowns or of time.
-    reads : Reads or None
-        What the residual has read from outside of itself, where all of that is known.
-    start : tuple of ndarray or None
-        State and derivative near which the equations were compared with the function.
-    point : tuple
-        State, derivative, time, and the value of the function there.
-    """
-
-    model: Model
+    model: Model  # The equations, with unknowns in the order of the problem.
+    # For each parameter of the model, the name of the attribute of the problem that has its value.
     attributes: tuple[str, ...]
+    # Names of attributes that are numbers in the equations, because the function branches on them.
     numbers: tuple[str, ...] = ()
-    branches: bool = False
+    branches: bool = False  # Whether the function branches on values of unknowns or of time.
+    # What the residual has read from outside of itself, where all of that is known.
     reads: Reads | None = None
+    # State and derivative near which the equations were compared with the function.
     start: _Start = (None, None)
-    point: tuple[Any, ...] = ()
+    point: tuple[Any, ...] = ()  # State, derivative, time, and the value of the function there.
 
     def __deepcopy__(self, memo: Any) -> Traced:
         return self  # it is immutable
@@ -130,24 +105,8 @@ def trace_problem(
 
     Float attributes of the problem become parameters, except those on which a branch depends. The equations
     are compared with the function at random points near the start.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        A problem with ``eval_f``, or ``residual_kernel``, in plain Python and NumPy.
-    u0 : ndarray, shape (n,), optional
-        State at the start; ``u_exact`` of the problem if not given.
-    name : str
-        Name of the model; that of the class if not given.
-    check : TraceCheck, optional
-        Settings of the comparison of the equations with the function.
-
-    Raises
-    ------
-    InputError
-        If the function has too many branches on values or an operation without an expression, with file and
-        line; or if the equations and the function differ.
     """
+    # Shapes: u0 (n,).
     numbers: list[str] = []
     known = parameter_names(problem)
     start = _start_of(problem, u0)
@@ -187,25 +146,8 @@ def trace_problem(
 def traced_before(
     problem: ProblemDAE, traced: Traced, u0: Vector | None = None, check: TraceCheck | None = None
 ) -> Traced | None:
-    """The equations of a problem by an earlier trace of a problem of its class with the same texts.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem.
-    traced : Traced
-        What was read from the ``eval_f`` of the other problem.
-    u0 : ndarray, shape (n,), optional
-        Start, as for :func:`trace_problem`.
-    check : TraceCheck, optional
-        How the equations are compared with the function, where the start is another one.
-
-    Returns
-    -------
-    Traced or None
-        None where ``eval_f`` may not compute what it did: where something that it read is not what it was,
-        or its value is another one at the random point at which it was called.
-    """
+    """The equations of a problem by an earlier trace of a problem of its class with the same texts."""
+    # Shapes: u0 (n,).
     if traced.reads is None or not traced.reads.unchanged(problem):
         return None
     *point, before = traced.point

@@ -19,13 +19,7 @@ JUMP_TOLERANCE = 1e-7
 
 
 class TracedEquations(FormEquations):
-    """Compiled equations that replace ``eval_f`` in a problem whose residual was traced.
-
-    Attributes
-    ----------
-    traced : Traced
-        The equations, and the attribute of each parameter.
-    """
+    """Compiled equations that replace ``eval_f`` in a problem whose residual was traced."""
 
     traced: Traced
 
@@ -45,13 +39,7 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
         return TracedEquations.kernel_parameters(self)
 
     def confirm_jumps(self, u: MeshDAE, du: Vector, t: float) -> None:
-        """Compare the equations on the sides in force with the function that was read, away from all borders.
-
-        Raises
-        ------
-        MisreadError
-            If they differ by more than rounding of their terms.
-        """
+        """Compare the equations on the sides in force with the function that was read, away from borders."""
         own: Any = self
         rates = attach(du, self.n_diff)
         try:
@@ -81,15 +69,6 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
 
     The class of the problem becomes a subclass of its own one, with the same other methods and attributes.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem, which is changed.
-    traced : Traced
-        The equations of this problem.
-    form : Form
-        These equations as programs, with the unknowns in the order of the problem.
     """
     cls = type(problem)
     own: dict[str, Any] = {

@@ -335,15 +335,7 @@ def symbols_in(value: Any) -> list[Any]:
 
 
 def extent(value: Any, known: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
-    """Depth of an expression, and number of its operators and operands when it is written out.
-
-    Parameters
-    ----------
-    value : sympy.Basic
-        The expression.
-    known : dict
-        Cache by identity; it also holds the expressions, so that identities stay unique.
-    """
+    """Depth of an expression, and number of its operators and operands when it is written out."""
     stack = [value]
     while stack:
         item = stack[-1]

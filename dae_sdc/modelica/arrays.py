@@ -148,17 +148,7 @@ def cross(a: Value, b: Value) -> Value:
 
 
 def interpolate(points: list[tuple[Any, Any]], x: Any, hold: bool = False) -> Any:
-    """Piecewise linear interpolation.
-
-    Parameters
-    ----------
-    points : list of (sympy.Expr, sympy.Expr)
-        Abscissas in increasing order, and values.
-    x : sympy.Expr
-        Argument of the interpolant.
-    hold : bool
-        Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
-    """
+    """Piecewise linear interpolation."""
     if len(points) == 1:
         return points[0][1]
     lines = []

@@ -87,21 +87,11 @@ TABLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """A predefined class: numbers, a table, or an enumeration, which is ignored.
+    """A predefined class: numbers, a table, or an enumeration, which is ignored."""
 
-    Parameters
-    ----------
-    type : str
-        Real, Integer, Boolean, String, enumeration, CombiTable1Ds or CombiTable1D.
-    unit : str
-        Unit of the numbers.
-    causality : str
-        "input", "output" or "".
-    """
-
-    type: str
-    unit: str = ""
-    causality: str = ""
+    type: str  # Real, Integer, Boolean, String, enumeration, CombiTable1Ds or CombiTable1D.
+    unit: str = ""  # Unit of the numbers.
+    causality: str = ""  # "input", "output" or "".
 
 
 BASIC: Final = {

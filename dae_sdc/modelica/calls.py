@@ -32,17 +32,7 @@ _NO_FUNCTIONS: Final = (
 
 
 def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
-    """The value of a call.
-
-    Parameters
-    ----------
-    values : NameEvaluation
-        Evaluates the arguments.
-    item : Call
-        The call.
-    scope : Scope
-        Scope of the names in the call.
-    """
+    """The value of a call."""
     text = str(item.function)
     if text == "der":
         (value,) = _arguments(values, item, scope, 1)

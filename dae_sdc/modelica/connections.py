@@ -16,13 +16,7 @@ _Side = tuple[Variable, bool]
 
 
 class Connections:
-    """The connections of a model.
-
-    Parameters
-    ----------
-    values : Values
-        Evaluates names and expressions.
-    """
+    """The connections of a model."""
 
     def __init__(self, values: Values) -> None:
         self.values = values
@@ -75,13 +69,7 @@ class Connections:
             self._link(equation, left.members[word], right.members[word], outside)
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
-        """The equations of all connections.
-
-        Parameters
-        ----------
-        flows : list of Variable
-            The flows of all components; a flow that is not connected from outside is zero.
-        """
+        """The equations of all connections."""
         up: dict[_Side, _Side] = {}
         first: dict[_Side, tuple[int, str]] = {}
         symbol = self.values.symbol

@@ -34,25 +34,7 @@ TRUTHS: Final = (sympy.true, sympy.false)
 
 
 class Evaluation(ABC):
-    """Base of the evaluation of a text's expressions to SymPy expressions, in :meth:`value` of subclasses.
-
-    Parameters
-    ----------
-    library : Library
-        The classes.
-    given : mapping of str to float
-        Values of parameters that replace those of the text, by their names in the model.
-    structural : set of str
-        Names of structural parameters, such as sizes of arrays, which become numbers. Those that are
-        discovered are added; the text must then be evaluated again.
-
-    Attributes
-    ----------
-    variables : dict of str to Variable
-        Unknowns, parameters and constants by their names in the model.
-    numbers : dict of Variable to (float or None)
-        Values of the parameters; None for one that has no value.
-    """
+    """Base of the evaluation of a text's expressions to SymPy expressions, in :meth:`value` of subclasses."""
 
     def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
         self.library = library
@@ -134,17 +116,7 @@ class Evaluation(ABC):
         return self.wrapped(at, arrays.require_number, value)
 
     def numeric(self, value: Any, at: int, what: str) -> float:
-        """The numerical value of an expression of parameters.
-
-        Parameters
-        ----------
-        value : sympy.Expr or sympy.logic.boolalg.Boolean
-            The expression; a condition is 1 or 0.
-        at : int
-            Its place in the text.
-        what : str
-            Its name in messages.
-        """
+        """The numerical value of an expression of parameters."""
         if value.is_Number:
             return float(value)
         graph, leaves = Graph(), list[float]()
@@ -200,19 +172,7 @@ class Evaluation(ABC):
     def scopes(
         self, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int, too_many: str
     ) -> list[Scope]:
-        """A scope for every combination of the values of loop indices.
-
-        Parameters
-        ----------
-        indices : list of (str, Expression)
-            Names of the indices, and arrays of their values.
-        scope : Scope
-            Scope of the names in these arrays.
-        at : int
-            Place of the loop in the text.
-        too_many : str
-            Message for more than ``MOST_ELEMENTS`` combinations.
-        """
+        """A scope for every combination of the values of loop indices."""
         scopes = [scope]
         for name, where in indices:
             scopes = [one.inner({name: k}) for one in scopes for k in self._over(where, one)]

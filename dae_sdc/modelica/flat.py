@@ -42,40 +42,16 @@ class _Kind:
 
 @dataclass(slots=True)
 class Flat:
-    """A flat model, without components.
+    """A flat model, without components."""
 
-    Parameters
-    ----------
-    variables : list of Variable
-        Unknowns, parameters and constants.
-    equations : list of Vanishing
-        Expressions that are zero.
-    starts : list of (int, sympy.Symbol, sympy.Expr)
-        Start values given by the initial equations: place in the text, unknown or derivative, value.
-    """
-
-    variables: list[Variable]
-    equations: list[Vanishing]
+    variables: list[Variable]  # Unknowns, parameters and constants.
+    equations: list[Vanishing]  # Expressions that are zero.
+    # Start values given by the initial equations: place in the text, unknown or derivative, value.
     starts: list[tuple[int, Any, Any]]
 
 
 def flatten(definition: ClassDefinition, library: Library, values: Values) -> Flat:
-    """The flat model of a class.
-
-    Parameters
-    ----------
-    definition : ClassDefinition
-        The class.
-    library : Library
-        The classes of the text.
-    values : Values
-        Converts expressions to SymPy expressions.
-
-    Raises
-    ------
-    InputError
-        If the class contains unsupported constructs, or contradicts itself.
-    """
+    """The flat model of a class."""
     made = _Flattener(library, values)
     name = Name(definition.at, [(definition.name, [])])
     whole = Component(definition.at, definition.name, name, [], None)
@@ -117,23 +93,7 @@ class _Flattener:
         around: list[ClassDefinition],
         own: Change | None = None,
     ) -> None:
-        """Enter the declarations of a class into a component.
-
-        Parameters
-        ----------
-        instance : Instance
-            The component.
-        definition : ClassDefinition
-            Class of the component, or one that this class extends.
-        change : Change
-            Modifications of its parts.
-        variability : str
-            "parameter" or "constant" if all its declarations are, else "".
-        around : list of ClassDefinition
-            The classes in which the component is declared, from the outside.
-        own : Change, optional
-            The modifications whose parts must exist in this class; all if not given.
-        """
+        """Enter the declarations of a class into a component."""
         if definition in around:
             path = " in ".join(one.name for one in [*around[around.index(definition) :], definition][::-1])
             self.source.fail(definition.at, f"the class {definition.name} contains itself: {path}")
@@ -200,19 +160,7 @@ class _Flattener:
     def resolved(
         self, element: Component, change: Change, definition: ClassDefinition, variability: str = ""
     ) -> tuple[_Kind, Change]:
-        """The class of a component after resolving ``type A = B``, and its modifications with those of A.
-
-        Parameters
-        ----------
-        element : Component
-            The component.
-        change : Change
-            Modifications of the component.
-        definition : ClassDefinition
-            The class in which it is declared.
-        variability : str
-            "parameter" or "constant" if all declarations of that class are, else "".
-        """
+        """The class of a component after resolving ``type A = B``, and its modifications with those of A."""
         seen = set[ClassDefinition]()
         found = self.library.require(element.type, definition)
         kind = _Kind(element, found, element.variability or variability, element.causality, element.flow)

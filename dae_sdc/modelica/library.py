@@ -16,15 +16,7 @@ MOST_BASES: Final = 100
 
 
 class Library:
-    """The classes of a text, and the predefined ones.
-
-    Parameters
-    ----------
-    root : ClassDefinition
-        A class without a name that contains the classes of the text.
-    source : Source
-        The text.
-    """
+    """The classes of a text, and the predefined ones."""
 
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root = root

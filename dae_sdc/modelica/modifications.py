@@ -11,27 +11,14 @@ from dae_sdc.modelica.text import Source
 
 @dataclass(slots=True)
 class Change:
-    """A modification with its scope.
+    """A modification with its scope."""
 
-    Parameters
-    ----------
-    at : int
-        Its place in the text.
-    bound : Bound or None
-        The new value of the component, with its scope; None if the value is not modified.
-    parts : dict of str to Change
-        Modifications of attributes and parts.
-    final : bool
-        Whether no other modification may replace its value.
-    each : bool
-        Whether every element of an array gets the whole value.
-    """
-
-    at: int
+    at: int  # Its place in the text.
+    # The new value of the component, with its scope; None if the value is not modified.
     bound: Bound | None = None
-    parts: dict[str, Change] = field(default_factory=dict)
-    final: bool = False
-    each: bool = False
+    parts: dict[str, Change] = field(default_factory=dict)  # Modifications of attributes and parts.
+    final: bool = False  # Whether no other modification may replace its value.
+    each: bool = False  # Whether every element of an array gets the whole value.
 
     @staticmethod
     def of(given: Modification | None, at: int, scope: Scope, each: bool = False) -> Change:
@@ -55,13 +42,7 @@ class Change:
         return Change(self.at, bound, parts, self.final, self.each)
 
     def replaced(self, strong: Change | None, source: Source) -> Change:
-        """Two modifications merged, with precedence of ``strong``.
-
-        Raises
-        ------
-        InputError
-            If ``strong`` gives a value to a final element.
-        """
+        """Two modifications merged, with precedence of ``strong``."""
         if strong is None:
             return self
         if self.final and strong.bound is not None:

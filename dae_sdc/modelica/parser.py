@@ -17,18 +17,7 @@ _READ_ANNOTATIONS: Final = ("experiment", "Documentation")
 
 
 def parse(source: Source) -> syntax.ClassDefinition:
-    """The classes of a text, inside a class without a name.
-
-    Parameters
-    ----------
-    source : Source
-        The text.
-
-    Raises
-    ------
-    InputError
-        If the text is not Modelica, or contains an unsupported construct.
-    """
+    """The classes of a text, inside a class without a name."""
     return _ClassParser(source).file()
 
 

@@ -9,86 +9,39 @@ from dae_sdc.modelica import syntax
 
 
 class Bound(NamedTuple):
-    """An expression with the scope of its names.
+    """An expression with the scope of its names."""
 
-    Parameters
-    ----------
-    expression : syntax.Expression
-        The expression.
-    scope : Scope
-        Scope of its names.
-    index : tuple of (int, int)
-        The element that is meant, if the value is an array: for every dimension its number, from 0, and size.
-    """
-
-    expression: syntax.Expression
-    scope: Scope
+    expression: syntax.Expression  # The expression.
+    scope: Scope  # Scope of its names.
     index: tuple[tuple[int, int], ...] = ()  # type: ignore[assignment]  # the method of tuples is not needed
 
 
 @dataclass(slots=True, eq=False)
 class Variable:
-    """A scalar of the flat model.
+    """A scalar of the flat model."""
 
-    Parameters
-    ----------
-    name : str
-        Name in the model.
-    shown : str
-        Name in the text.
-    at : int
-        Place of its declaration in the text.
-    type : str
-        Real, Integer, Boolean or enumeration.
-    variability : str
-        "parameter", "constant" or "".
-    causality : str
-        "input", "output" or "".
-    flow : bool
-        Whether it is a flow, whose sum over connected connectors is zero.
-    attributes : dict of str to Bound
-        The given ones of the attributes start, fixed, min, max and unit.
-    value : Bound or None
-        The expression that it equals by its declaration.
-    unit : str
-        Unit of its type.
-    """
-
-    name: str
-    shown: str
-    at: int
-    type: str
-    variability: str
-    causality: str
-    flow: bool
+    name: str  # Name in the model.
+    shown: str  # Name in the text.
+    at: int  # Place of its declaration in the text.
+    type: str  # Real, Integer, Boolean or enumeration.
+    variability: str  # "parameter", "constant" or "".
+    causality: str  # "input", "output" or "".
+    flow: bool  # Whether it is a flow, whose sum over connected connectors is zero.
+    # The given ones of the attributes start, fixed, min, max and unit.
     attributes: dict[str, Bound] = field(default_factory=dict)
-    value: Bound | None = None
-    unit: str = ""
+    value: Bound | None = None  # The expression that it equals by its declaration.
+    unit: str = ""  # Unit of its type.
 
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """A component that has parts.
+    """A component that has parts."""
 
-    Parameters
-    ----------
-    shown : str
-        Name in the text.
-    definition : syntax.ClassDefinition or None
-        Its class; None for a table.
-    members : dict of str to Member
-        Its parts by name.
-    dotted : bool
-        Whether names of parts contain dots or subscripts, as in flat texts.
-    connector : bool
-        Whether it is a connector.
-    """
-
-    shown: str
-    definition: syntax.ClassDefinition | None
-    members: dict[str, Member] = field(default_factory=dict)
-    dotted: bool = False
-    connector: bool = False
+    shown: str  # Name in the text.
+    definition: syntax.ClassDefinition | None  # Its class; None for a table.
+    members: dict[str, Member] = field(default_factory=dict)  # Its parts by name.
+    dotted: bool = False  # Whether names of parts contain dots or subscripts, as in flat texts.
+    connector: bool = False  # Whether it is a connector.
 
 
 Member: TypeAlias = "Variable | Instance | list[Member]"

@@ -22,29 +22,15 @@ _PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verbose
 
 @dataclass(slots=True)
 class Table:
-    """A component that interpolates in a table.
+    """A component that interpolates in a table."""
 
-    Parameters
-    ----------
-    at : int
-        Place of its declaration in the text.
-    shown : str
-        Name in the text.
-    rows : list of list
-        Values of the table; the first column holds the abscissas.
-    columns : list of int
-        Numbers, from 1, of the columns that are interpolated.
-    hold : bool
-        Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
-    inputs, outputs : list of Variable
-        Its variables; a single input belongs to all columns.
-    """
-
-    at: int
-    shown: str
-    rows: list[list[Any]]
-    columns: list[int]
+    at: int  # Place of its declaration in the text.
+    shown: str  # Name in the text.
+    rows: list[list[Any]]  # Values of the table; the first column holds the abscissas.
+    columns: list[int]  # Numbers, from 1, of the columns that are interpolated.
+    # Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
     hold: bool
+    # inputs, outputs: its variables; a single input belongs to all columns.
     inputs: list[Variable]
     outputs: list[Variable]
 
@@ -58,19 +44,7 @@ class Table:
 
 
 def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
-    """The table of a component, still without variables.
-
-    Parameters
-    ----------
-    shown : str
-        Name in the text.
-    at : int
-        Place of its declaration in the text.
-    change : Change
-        Modifications with the values of its parameters.
-    values : Values
-        Evaluates the parameters.
-    """
+    """The table of a component, still without variables."""
     given: dict[str, Bound] = {}
     for word, part in change.parts.items():
         if word not in _PARAMETERS or part.bound is None:

@@ -46,15 +46,7 @@ class Token(NamedTuple):
 
 
 class Source:
-    """A text with the name of its file.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    file : str
-        Name of the file in messages.
-    """
+    """A text with the name of its file."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -85,13 +77,7 @@ def similar(name: str, known: Iterable[str]) -> str:
 
 
 def tokens(source: Source) -> list[Token]:
-    """The words of a text, followed by a word of kind "end".
-
-    Raises
-    ------
-    InputError
-        If there is a character that no word begins with, or a string or comment that does not end.
-    """
+    """The words of a text, followed by a word of kind "end"."""
     text, found, at = source.text, [], 0
     match_at = _TOKEN.match
     while at < len(text):

@@ -17,42 +17,18 @@ from dae_sdc.modelica.values import Values
 
 
 class Vanishing(NamedTuple):
-    """An expression that is zero.
+    """An expression that is zero."""
 
-    Parameters
-    ----------
-    at : int
-        Its place in the text.
-    expression : sympy.Expr
-        The expression.
-    where : str
-        Name of the component in which it is.
-    note : str
-        Its description in the text.
-    """
-
-    at: int
-    expression: Any
-    where: str
-    note: str = ""
+    at: int  # Its place in the text.
+    expression: Any  # The expression.
+    where: str  # Name of the component in which it is.
+    note: str = ""  # Its description in the text.
 
 
 def vanishing(
     values: Values, equation: Equation, scope: Scope, connect: Callable[[Connect, Scope], None]
 ) -> Iterator[Vanishing]:
-    """The expressions that vanish by an equation.
-
-    Parameters
-    ----------
-    values : Values
-        Evaluates expressions.
-    equation : Equation
-        The equation.
-    scope : Scope
-        Scope of the names in it.
-    connect : callable
-        Function that is called with each connection, whose equations are made when all are known.
-    """
+    """The expressions that vanish by an equation."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
         left, right = values.value(equation.left, scope), values.value(equation.right, scope)
@@ -134,22 +110,7 @@ def _chosen(
 
 
 def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
-    """Start values given by an initial equation.
-
-    Parameters
-    ----------
-    values : Values
-        Evaluates expressions.
-    equation : Equation
-        The initial equation.
-    scope : Scope
-        Scope of the names in it.
-
-    Yields
-    ------
-    at, unknown, value : int, sympy.Symbol, sympy.Expr
-        Place in the text, the unknown or a derivative of it, and its value of numbers and parameters.
-    """
+    """Start values given by an initial equation."""
     for part, inner in _told(values, equation, scope):
         yield from _started(values, values.value(part.left, inner), values.value(part.right, inner), part)
 

@@ -42,20 +42,7 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "
 
 
 class Words:
-    """The words of a text with the position of a parser.
-
-    Parameters
-    ----------
-    source : Source
-        The text.
-
-    Attributes
-    ----------
-    p : int
-        Index of the next word in ``tokens``.
-    depth : int
-        Depth of nesting at this position.
-    """
+    """The words of a text with the position of a parser."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

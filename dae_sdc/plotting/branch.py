@@ -30,27 +30,7 @@ _MARKS: dict[str, tuple[str, str]] = {"fold": ("s", "fold"), "hopf": ("^", "Hopf
 
 
 def branch(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw a result of ``dae-sdc steady --vary``.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "branch".
-    show : str or sequence of str, optional
-        Unknowns by names and patterns with ``*`` and ``?``; those that change most if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each unknown: solid where the states are stable, dashed where they are not.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    InputError
-        If an unknown does not exist.
-    """
+    """Draw a result of ``dae-sdc steady --vary``."""
     require_columns(result, ("value", "unstable"), ("special",), "a branch; run it again", ("u",))
     data, about = result.data, result.parameters
     names, units = list(about["names"]), list(about["unknown_units"])

@@ -25,24 +25,7 @@ _STEEPEST = 100
 
 
 def loglog(result: Result) -> Figure:
-    """Draw an order study.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "convergence".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel for each component group and one line for each configuration, whose legend gives the
-        measured order and, in parentheses, the expected one.
-
-    Raises
-    ------
-    ResultFileError
-        If the table holds something that cannot be drawn, such as a time step of 0.
-    """
+    """Draw an order study."""
     table.require_columns(result, ["dt", "nodes", "error", "slope", "expected"], TEXTS)
     table.require_range(result, "dt", 1.0 / style.CEILING)
     data = result.data

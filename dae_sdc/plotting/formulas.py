@@ -33,20 +33,7 @@ def names_in(formula: str, known: Sequence[str]) -> list[str]:
 
 
 def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
-    """The value of a formula.
-
-    Parameters
-    ----------
-    formula : str
-        Names, numbers, ``+ - * / **`` (or ``^``), parentheses, ``pi`` and :data:`FUNCTIONS`.
-    values : mapping of str to float or ndarray
-        Values by name; names may have dots, brackets and the form "der(x)".
-
-    Raises
-    ------
-    InputError
-        If it holds anything else.
-    """
+    """The value of a formula."""
     known = list(values)
     text, places = _marked(formula, known)
     own = {_PLACE.format(place): values[known[place]] for place in places} | {"pi": np.pi}

@@ -21,24 +21,7 @@ from dae_sdc.run.results import Result
 
 
 def semilogy(result: Result) -> Figure:
-    """Draw how errors and residuals fall with the sweeps.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "iterations".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel for each component group and one for the residual, with one line for each
-        configuration and time step.
-
-    Raises
-    ------
-    ResultFileError
-        If the table holds something that cannot be drawn.
-    """
+    """Draw how errors and residuals fall with the sweeps."""
     table.require_columns(result, ["dt", "nodes", "sweep", "error", "residual"], TEXTS)
     table.require_range(result, "sweep", -style.CEILING)
     data = result.data

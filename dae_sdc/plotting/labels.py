@@ -27,40 +27,15 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Curves:
-    """The curves of a study.
+    """The curves of a study."""
 
-    Parameters
-    ----------
-    common : str
-        Settings that all curves share, for the title.
-    labels : tuple of str
-        Settings in which each curve differs from others.
-    rows : tuple of numpy.ndarray
-        Row numbers of each curve.
-    """
-
-    common: str
-    labels: tuple[str, ...]
-    rows: tuple[NDArray[np.intp], ...]
+    common: str  # Settings that all curves share, for the title.
+    labels: tuple[str, ...]  # Settings in which each curve differs from others.
+    rows: tuple[NDArray[np.intp], ...]  # Row numbers of each curve.
 
 
 def curves(data: NDArray[np.void], keys: Sequence[str] = KEYS, unit: str | None = None) -> Curves:
-    """Split the rows of a study into curves, in the order of their first rows.
-
-    Parameters
-    ----------
-    data : numpy.ndarray
-        Structured array with the columns ``keys``.
-    keys : sequence of str
-        Columns that make a configuration.
-    unit : str, optional
-        Unit of ``dt``, if that is one of them.
-
-    Returns
-    -------
-    Curves
-        Only the columns that differ enter the labels.
-    """
+    """Split the rows of a study into curves, in the order of their first rows."""
     found: dict[tuple[object, ...], list[int]] = {}
     for number in range(len(data)):
         found.setdefault(tuple(data[key][number].item() for key in keys), []).append(number)

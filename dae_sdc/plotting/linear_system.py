@@ -82,23 +82,7 @@ def _label(result: Result, source: str, output: str) -> str:
 
 
 def bode(result: Result) -> Figure:
-    """Draw magnitude and phase of every channel over the angular frequency.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "linear-system".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel of magnitudes and one of phases, with dotted lines at the natural frequencies.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw magnitude and phase of every channel over the angular frequency."""
     _checked(result, "frequency")
     about = result.parameters
     with style.styled():
@@ -136,23 +120,7 @@ def _phase(values: Any) -> Any:
 
 
 def nyquist(result: Result) -> Figure:
-    """Draw the frequency response of every channel in the complex plane.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "linear-system".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each channel: solid for positive frequencies, dashed for negative ones, -1 as a cross.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw the frequency response of every channel in the complex plane."""
     _checked(result, "frequency")
     channels = list(_channels(result, "frequency"))
     down, across = panels_of(len(channels))
@@ -191,23 +159,7 @@ def nyquist(result: Result) -> Figure:
 
 
 def poles(result: Result) -> Figure:
-    """Draw the finite poles, and the zeros of every channel, in the complex plane.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "linear-system".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Crosses for poles and rings for zeros, with the imaginary axis, and dotted lines of equal damping.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw the finite poles, and the zeros of every channel, in the complex plane."""
     _checked(result, "pole")
     data = result.data
     with style.styled():
@@ -239,23 +191,7 @@ def poles(result: Result) -> Figure:
 
 
 def step(result: Result) -> Figure:
-    """Draw the step response of every channel.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "linear-system".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each output, with a curve for each input.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw the step response of every channel."""
     _checked(result, "step")
     channels = list(_channels(result, "step"))
     outputs = list(dict.fromkeys(output for _, output, _ in channels))

@@ -31,17 +31,10 @@ FRAMES_PER_SECOND = 25
 
 
 class Point(NamedTuple):
-    """A point of a mechanism along a solution.
+    """A point of a mechanism along a solution."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    x, y : ndarray, shape (K,)
-        Its coordinates at the times of the picture.
-    """
-
-    name: str
+    name: str  # What it is called.
+    # x, y: shape (K,). Its coordinates at the times of the picture.
     x: Values
     y: Values
 
@@ -52,30 +45,7 @@ class Point(NamedTuple):
 
 
 def mechanism(results: Any, points: str | None = None, bars: str | None = None) -> Figure:
-    """Draw a planar mechanism at several times, with the paths of its points.
-
-    Parameters
-    ----------
-    results : Result, Solution, or mapping of str to one of them
-        One solution.
-    points : str, optional
-        Points, "O=0,0; A=x,y; B=x + L*cos(phi),y + L*sin(phi)": names with two coordinates, which are
-        formulas of unknowns, parameters and numbers. If not given, all pairs of unknowns of one unit whose
-        names differ in an x and a y, such as "x1" and "y1".
-    bars : str, optional
-        Bars between points, "O-A, A-B"; if not given, each point is joined to the next.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The picture, dark at the end of the run and light at its start. Its ``show_frame`` draws one of its
-        ``frames`` instead.
-
-    Raises
-    ------
-    InputError
-        If points or bars are not given in this form, or name what does not exist.
-    """
+    """Draw a planar mechanism at several times, with the paths of its points."""
     runs = runs_of(results)
     if len(runs) > 1:
         raise InputError(f"'mechanism' draws one solution; got {len(runs)}; draw each by itself")

@@ -33,33 +33,7 @@ END: dict[str, Any] = {"marker": "s", "color": "0.2", "markersize": 4.5}
 def phase(
     results: Any, x: str | None = None, y: str | Sequence[str] | None = None, *, steps: bool = False
 ) -> Figure:
-    """Draw unknowns of solutions over another unknown.
-
-    Parameters
-    ----------
-    results : Result, Solution, sequence of these, or mapping of str to them
-        One solution or several.
-    x : str
-        Name of the unknown along the horizontal axis, or "der(x)" for a derivative.
-    y : str or sequence of str
-        Unknowns along the vertical axis: names, and patterns with ``*`` and ``?``.
-    steps : bool
-        Whether the ends of steps are marked.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A circle is the start, a square the end. Both axes have the same scale if their units are the same. A
-        triangle is where an event or a switch was. Unknowns that would be invisible beside larger ones have a
-        panel of their own.
-
-    Raises
-    ------
-    InputError
-        If one of the two is missing, or a name is not an unknown of the solution.
-    ResultFileError
-        If names and units do not fit the data, or there is none that can be drawn.
-    """
+    """Draw unknowns of solutions over another unknown."""
     if x is None or y is None:
         raise InputError("a phase plot needs the unknowns of both axes, as in --x x --y y; name them")
     runs = runs_of(results)

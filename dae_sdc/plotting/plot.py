@@ -29,26 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """A kind of picture of a result file.
+    """A kind of picture of a result file."""
 
-    Parameters
-    ----------
-    draws : str
-        Kind of the results that it draws; of kind "bench" only the study of the picture's name.
-    home : str
-        "module:function" that takes the result and returns the figure. Solutions come in a mapping, by their
-        labels. Parameters with names of :data:`OPTIONS` are options. Any other, such as ``method``, makes a
-        figure for each of the names that the function of its plural, here ``methods``, of that module gives
-        for a result.
-    shows : str
-        Description for the help of the command.
-    example : tuple of str
-        Commands that make a result and draw it, the last one to the file ``<name>.png``.
-    """
-
-    draws: str
+    draws: str  # Kind of the results that it draws; of kind "bench" only the study of the picture's name.
+    # "module:function" that takes the result and returns the figure. Solutions come in a mapping, by their
+    # labels. Parameters with names of :data:`OPTIONS` are options. Any other, such as ``method``, makes a
+    # figure for each of the names that the function of its plural, here ``methods``, of that module gives
+    # for a result.
     home: str
-    shows: str
+    shows: str  # Description for the help of the command.
+    # Commands that make a result and draw it, the last one to the file ``<name>.png``.
     example: tuple[str, ...] = ()
 
 

@@ -32,44 +32,19 @@ COMPUTED = "computed from the others"
 
 @dataclass(frozen=True)
 class Unknown:
-    """An unknown that can be drawn.
+    """An unknown that can be drawn."""
 
-    Parameters
-    ----------
-    name, unit : str
-        As the user called it.
-    kind : str
-        :data:`WITH`, :data:`WITHOUT` or :data:`COMPUTED`, empty if it is not known which, or "derivative".
-    source : str
-        Column of the result that holds it: "u", "du" or "others".
-    column : int
-        Its place there.
-    """
-
+    # name, unit: as the user called it.
     name: str
     unit: str
+    # :data:`WITH`, :data:`WITHOUT` or :data:`COMPUTED`, empty if it is not known which, or "derivative".
     kind: str
-    source: str
-    column: int
+    source: str  # Column of the result that holds it: "u", "du" or "others".
+    column: int  # Its place there.
 
 
 class Run:
-    """A solution with what pictures need of it.
-
-    Parameters
-    ----------
-    label : str
-        What it is called beside others.
-    result : Result
-        Of kind "solution".
-    solution : Solution, optional
-        The same with polynomials between the steps, if they were kept.
-
-    Raises
-    ------
-    ResultFileError
-        If names and units do not fit the data, or there is none that can be drawn.
-    """
+    """A solution with what pictures need of it."""
 
     def __init__(self, label: str, result: Result, solution: Solution | None = None) -> None:
         table.require_columns(result, ["t"])
@@ -188,13 +163,7 @@ def fitting(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names by names and patterns, in the order of these.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a name or pattern fits nothing.
-    """
+    """Names by names and patterns, in the order of these."""
     found: dict[str, None] = {}
     for pattern in patterns_of(show):
         several = fitting(pattern, names)
@@ -207,18 +176,7 @@ def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def runs_of(given: Any) -> list[Run]:
-    """The runs that a picture is to show.
-
-    Parameters
-    ----------
-    given : Result, Solution, Run, sequence of these, or mapping of str to them
-        One solution or several; the keys of a mapping are their labels.
-
-    Raises
-    ------
-    InputError
-        If there is none, or something else.
-    """
+    """The runs that a picture is to show."""
     if isinstance(given, Mapping):
         labels = list(map(str, given))
         stems = [Path(label).stem if label.endswith(".npy") else label for label in labels]
@@ -259,13 +217,7 @@ def patterns_of(show: str | Sequence[str]) -> list[str]:
 
 
 def choose(runs: Sequence[Run], show: str | Sequence[str]) -> list[list[Unknown]]:
-    """The unknowns of each run that are asked for.
-
-    Raises
-    ------
-    InputError
-        If a name or a pattern fits nothing in any run.
-    """
+    """The unknowns of each run that are asked for."""
     patterns = patterns_of(show)
     names = list(dict.fromkeys(name for run in runs for name in run.unknowns))
     for pattern in patterns:

@@ -24,22 +24,7 @@ _LEADING, _OTHER = style.COLOURS[1], "0.6"
 
 
 def signature(found: Structure, title: str = "") -> Figure:
-    """Draw the signature matrix of a DAE with its blocks.
-
-    Parameters
-    ----------
-    found : Structure
-        What :func:`dae_sdc.structure` returns.
-    title : str
-        Name of the model.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Equations and unknowns in the order of solution: orders of derivative, those of the system Jacobian
-        coloured and those of the transversal framed, the offsets at the sides, thick lines around coarse and
-        thin ones around fine blocks. Of a large model the entries are dots.
-    """
+    """Draw the signature matrix of a DAE with its blocks."""
     n = found.size
     rows, cols = _order(found)
     row_place, col_place = np.argsort(rows), np.argsort(cols)
@@ -76,27 +61,7 @@ def signature(found: Structure, title: str = "") -> Figure:
 
 
 def blocked_signature(found: Structure, out: str | os.PathLike[str], title: str = "") -> Path:
-    """Write the picture of :func:`signature` to a file.
-
-    Parameters
-    ----------
-    found : Structure
-        What :func:`dae_sdc.structure` returns.
-    out : path-like
-        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``.
-    title : str
-        Name of the model.
-
-    Returns
-    -------
-    pathlib.Path
-        The picture.
-
-    Raises
-    ------
-    InputError
-        If the file has another ending.
-    """
+    """Write the picture of :func:`signature` to a file."""
     target = Path(out)
     form_of(target)
     drawn = signature(found, title)

@@ -72,33 +72,7 @@ def linear(
     steps: bool = False,
     log: str | None = None,
 ) -> Figure:
-    """Draw solutions over time.
-
-    Parameters
-    ----------
-    results : Result, Solution, sequence of these, or mapping of str to them
-        One solution, or several of which unknowns of the same name lie in the same panel.
-    show : str or sequence of str, optional
-        Names of unknowns, patterns with ``*`` and ``?``, and derivatives "der(x)", those of eliminated
-        unknowns too; without it, up to :data:`MOST` unknowns of each unit of the state.
-    steps : bool
-        Whether the ends of steps, or the times of ``t_eval``, are marked.
-    log : {"x", "y", "xy", "none"}, optional
-        Logarithmic axes; if not given, that of time is where most steps are in a small part of the run.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Stacked panels with one time axis, one for each unit; unknowns that would be invisible beside larger
-        ones have a panel of their own. Events and switches are vertical lines.
-
-    Raises
-    ------
-    InputError
-        If a name is not an unknown of the solution.
-    ResultFileError
-        If names and units do not fit the data, or there is none that can be drawn.
-    """
+    """Draw solutions over time."""
     runs = runs_of(results)
     axis = ("x" if all(_is_crowded(run) for run in runs) else "") if log is None else log
     panels = _panels(runs, show, "x" in axis, split="y" not in axis)
@@ -309,15 +283,7 @@ def _lines(grid: Any, times: Values, look: dict[str, Any]) -> None:
 def events_and_switches(
     runs: list[Run], draw: Callable[[Values, dict[str, Any]], object]
 ) -> Iterator[Line2D]:
-    """Draw events and switches of all runs; yields their legend entries.
-
-    Parameters
-    ----------
-    runs : list of Run
-        The solutions.
-    draw : callable
-        Called with the times and the look of each; it may change the look.
-    """
+    """Draw events and switches of all runs; yields their legend entries."""
     found: dict[tuple[str, str], list[Values]] = {}
     for run in runs:
         for kind, name, times in run.marks():
@@ -333,15 +299,7 @@ def events_and_switches(
 
 
 def failures(runs: list[Run], draw: Callable[[Run, dict[str, Any]], object]) -> Iterator[Line2D]:
-    """Mark where runs have stopped before their ends; yields their legend entries.
-
-    Parameters
-    ----------
-    runs : list of Run
-        The solutions.
-    draw : callable
-        Called with each run that has failed, and the look of its mark.
-    """
+    """Mark where runs have stopped before their ends; yields their legend entries."""
     for run in runs:
         if run.failure:
             look: dict[str, Any] = {"color": style.FAILED, "linewidth": 1.2, "linestyle": (0, (1, 1))}

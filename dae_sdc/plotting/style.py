@@ -81,15 +81,7 @@ def styled() -> Iterator[None]:
 
 
 class Picture(Figure):
-    """A figure that needs no display, and shows itself in Jupyter.
-
-    Attributes
-    ----------
-    frames : int
-        Number of frames of its animation; 0 for none.
-    show_frame : callable
-        Called with the number of a frame, from 0 on, it changes what is drawn.
-    """
+    """A figure that needs no display, and shows itself in Jupyter."""
 
     frames: int = 0
     show_frame: Callable[[int], object] = staticmethod(lambda number: None)

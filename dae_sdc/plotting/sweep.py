@@ -122,29 +122,7 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
 
 
 def end_values(result: Result, show: str | Sequence[str] | None = None) -> Figure:
-    """Draw a number of each run of a sweep over its parameter.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "sweep".
-    show : str or sequence of str, optional
-        Quantities as of :meth:`Sweep.quantity`: "x" at the end, "max(x)", "t_end" and others, with
-        patterns for unknowns, "max(x*)"; the first eight unknowns if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each quantity over the first parameter, with a curve for each combination of the others.
-        Crosses at the bottom are runs that have failed.
-
-    Raises
-    ------
-    InputError
-        If there is no such quantity.
-    ResultFileError
-        If the result lacks what a sweep has.
-    """
+    """Draw a number of each run of a sweep over its parameter."""
     runs = Sweep.of(result)
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else _quantities(runs, show)
     first, *others = runs.parameters

@@ -24,24 +24,7 @@ def require_columns(
     of: str = "",
     others: Sequence[str] = (),
 ) -> None:
-    """Refuse a table that lacks columns, or has something else in them than a number or a text in each row.
-
-    Parameters
-    ----------
-    result : Result
-        From a file that anybody may have written.
-    numbers, texts : sequence of str
-        Columns that are drawn and columns that name what is drawn.
-    of : str
-        Which results have these columns, and advice, for the message; if empty, missing ones are no error.
-    others : sequence of str
-        Further columns, which may hold anything.
-
-    Raises
-    ------
-    ResultFileError
-        Naming the column, or the unit that is no text.
-    """
+    """Refuse a table that lacks columns, or has anything but a number or a text in a row of them."""
     known = result.data.dtype.names or ()
     lacking = [name for name in (*numbers, *texts, *others) if name not in known] if of else []
     if lacking:
@@ -57,17 +40,7 @@ def require_columns(
 
 
 def require_range(result: Result, name: str, low: float) -> NDArray[np.float64]:
-    """A column as doubles; raises :class:`ResultFileError` at a value that no axis has a place for.
-
-    Parameters
-    ----------
-    result : Result
-        The result.
-    name : str
-        Column of numbers.
-    low : float
-        Smallest value; the largest is :data:`~dae_sdc.plotting.style.CEILING`.
-    """
+    """A column as doubles; raises :class:`ResultFileError` at a value that no axis has a place for."""
     values: NDArray[np.float64] = result.data[name].astype(float)
     bad = np.flatnonzero(~((values >= low) & (values <= CEILING)))
     if bad.size:
@@ -89,17 +62,8 @@ def mark_cut(axes: Any, values: NDArray[Any]) -> None:
 
 
 def mark_failed(axes: Any, places: NDArray[Any], values: NDArray[Any], colour: str) -> None:
-    """Put crosses at the upper edge of a panel where a curve has no finite value.
-
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        The panel.
-    places, values : ndarray, shape (K,)
-        Points of the curve.
-    colour : str
-        Colour of the curve.
-    """
+    """Put crosses at the upper edge of a panel where a curve has no finite value."""
+    # Shapes: places and values (K,).
     failed = np.asarray(places)[~np.isfinite(np.asarray(values, dtype=float))]
     if failed.size:
         before = sum(line.get_marker() == "x" for line in axes.lines)

@@ -33,18 +33,7 @@ _ACROSS = 3
 
 
 def methods(result: Result) -> list[str]:
-    """Labels of the methods in a result of ``dae-sdc pendulum-study``, each of which has a picture.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "pendulum".
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Labels of the methods in a result of ``dae-sdc pendulum-study``, each of which has a picture."""
     columns = result.data.dtype
     require_columns(result, NUMBERS, TEXTS, "a study of the pendulum; run it again", PATHS)
     for name in PATHS:
@@ -54,28 +43,7 @@ def methods(result: Result) -> list[str]:
 
 
 def pendulum(result: Result, method: str | None = None) -> Figure:
-    """Draw the trajectories of one method in a result of ``dae-sdc pendulum-study``.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "pendulum".
-    method : str, optional
-        Label of the method; the first in the result if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each spring constant: the trajectory over that of the accurate solution where there is
-        one, the start and the end, and the amplitude of the bounce at both.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    InputError
-        If the result has no such method.
-    """
+    """Draw the trajectories of one method in a result of ``dae-sdc pendulum-study``."""
     known = methods(result)
     chosen = known[0] if method is None else method
     if chosen not in known:

@@ -20,25 +20,15 @@ CERTIFIED_DISTANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """Properties of approximate solutions that are proved.
+    """Properties of approximate solutions that are proved."""
 
-    Parameters
-    ----------
-    solutions : ndarray, shape (r, n)
-        The solutions; those that are proved are rounded to doubles.
-    proved : ndarray of bool, shape (r,)
-        Which are proved to be solutions, simple, and different from all other proved ones.
-    real, complex : ndarray of bool, shape (r,)
-        Which are proved to be real, and which not to be real.
-    reason : str
-        Why no proof was possible; empty otherwise.
-    """
-
-    solutions: Complexes
+    solutions: Complexes  # Shape (r, n). The solutions; those that are proved are rounded to doubles.
+    # Shape (r,). Which are proved to be solutions, simple, and different from all other proved ones.
     proved: Booleans
+    # real, complex: shape (r,). Which are proved to be real, and which not to be real.
     real: Booleans
     complex: Booleans
-    reason: str = ""
+    reason: str = ""  # Why no proof was possible; empty otherwise.
 
 
 class _Balls:
@@ -159,25 +149,12 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
     symmetric to the real axis, the solution is real, because its conjugate lies in X too. Solutions are
     different if their balls are disjoint. The exact coefficients are used.
 
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials; nothing is proved if there are more of them than variables.
-    points : ndarray, shape (r, n)
-        Approximate solutions.
-    chosen : ndarray of bool, shape (r,)
-        Which of them to prove: those that may be simple.
-
-    Returns
-    -------
-    Certificates
-        The refined solutions, and what is proved of each.
-
     References
     ----------
     Krawczyk, Computing 4 (1969) 187. Breiding, Rose and Timme, Certifying zeros of polynomial systems using
     interval arithmetic, ACM Trans. Math. Softw. 49 (2023) 11.
     """
+    # Shapes: points (r, n), chosen (r,).
     count = len(points)
     none = np.zeros(count, dtype=np.bool_)
     found, proved, real, other = points.copy(), none.copy(), none.copy(), none.copy()

@@ -20,23 +20,13 @@ def norms(points: Complexes) -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class Homotopy:
-    """A homotopy to a system of homogeneous polynomials and linear forms.
+    """A homotopy to a system of homogeneous polynomials and linear forms."""
 
-    Parameters
-    ----------
-    target : PolynomialSystem
-        The polynomials at t = 0, in n + 1 homogeneous coordinates.
-    equations : Equations
-        All equations, for the compiled tracker.
-    forms : ndarray, shape (1 or p, k, n + 1)
-        Linear forms at t = 0: common to all paths, or one set for each path.
-    exact : bool
-        Whether the coefficients are exact, so that solutions near each other are different.
-    """
-
-    target: PolynomialSystem
-    equations: Equations
+    target: PolynomialSystem  # The polynomials at t = 0, in n + 1 homogeneous coordinates.
+    equations: Equations  # All equations, for the compiled tracker.
+    # Shape (1 or p, k, n + 1). Linear forms at t = 0: common to all paths, or one set for each path.
     forms: Complexes
+    # Whether the coefficients are exact, so that solutions near each other are different.
     exact: bool = False
 
     @classmethod
@@ -57,30 +47,8 @@ class Homotopy:
         .. math::
             (1 - t) F_i + \gamma t G_i = 0, \quad i < m; \qquad L x = 0; \qquad
             ((1 - t) L'_k + \gamma t L_k) x = 0
-
-        Parameters
-        ----------
-        target : PolynomialSystem
-            The polynomials F, in n + 1 homogeneous coordinates.
-        gamma : complex
-            A random number of modulus 1.
-        degrees : ndarray of int, shape (m,), optional
-            Degrees d of :math:`G_i = x_{i+1}^d - x_0^d`. Without degrees and factors, the polynomials do not
-            depend on t.
-        factors : ndarray, shape (d, n + 1), optional
-            Linear forms whose product is G for the last polynomial, the only one that depends on t.
-        slices : ndarray, shape (k, n + 1), optional
-            Linear forms L that do not depend on t.
-        before, after : ndarray, shapes (k, n + 1) and (p, k, n + 1), optional
-            Linear forms at t = 1, and those of each path at t = 0.
-        exact : bool
-            Whether the coefficients are exact.
-
-        Returns
-        -------
-        Homotopy
-            The homotopy.
         """
+        # Shapes: degrees (m,), factors (d, n + 1), slices (k, n + 1).
         size, m = target.variables, target.equations
         own = np.zeros((0, 0), dtype=np.complex128) if after is None else after.reshape(len(after), -1)
         asm = _Assembler(size, own.shape[1])
@@ -175,23 +143,16 @@ class Equations(NamedTuple):
 
     The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; the path's own numbers; constants;
     results. The instruction (a, b, c, d) computes: register d = a b + c.
-
-    Parameters
-    ----------
-    code : ndarray of int, shape (m, 4)
-        The instructions.
-    constants, remainders : ndarray, shape (registers,)
-        Initial contents of all registers, and their rounding errors, for double-double arithmetic.
-    own : ndarray, shape (p, k)
-        Numbers of each path; no rows if there are no such numbers.
-    jacobian, values, changes : ndarray of int, shapes (n, n + 1), (n,), (n,)
-        Registers of the Jacobian, the values, and the derivatives with respect to t.
     """
 
-    code: Any
+    code: Any  # Shape (m, 4). The instructions.
+    # constants, remainders: shape (registers,). Initial contents of all registers, and their rounding
+    # errors, for double-double arithmetic.
     constants: Any
     remainders: Any
-    own: Any
+    own: Any  # Shape (p, k). Numbers of each path; no rows if there are no such numbers.
+    # jacobian, values, changes: registers of the Jacobian, the values, and the derivatives with respect to
+    # t.
     jacobian: Any
     values: Any
     changes: Any

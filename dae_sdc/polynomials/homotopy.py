@@ -21,26 +21,15 @@ from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
 @dataclass(frozen=True)
 class RootOptions:
-    """Settings of :func:`solve_polynomials`.
+    """Settings of :func:`solve_polynomials`."""
 
-    Parameters
-    ----------
-    most_paths : int
-        Largest number of paths that are followed.
-    gammas : int
-        Largest number of choices of gamma that are tried while paths are lost.
-    real_tolerance : float
-        Imaginary part of a simple solution, relative to 1 + its size, that is round-off.
-    coefficient_noise : float
-        Relative round-off of a coefficient, which may split a multiple solution into several simple ones.
-    residual_tolerance : float
-        Size of the polynomials at a solution, relative to that of their terms.
-    """
-
-    most_paths: int = 50_000
-    gammas: int = 2
+    most_paths: int = 50_000  # Largest number of paths that are followed.
+    gammas: int = 2  # Largest number of choices of gamma that are tried while paths are lost.
+    # Imaginary part of a simple solution, relative to 1 + its size, that is round-off.
     real_tolerance: float = 1e-8
+    # Relative round-off of a coefficient, which may split a multiple solution into several simple ones.
     coefficient_noise: float = 1e-15
+    # Size of the polynomials at a solution, relative to that of their terms.
     residual_tolerance: float = 1e-6
 
 
@@ -130,17 +119,7 @@ class Roots:
 
 
 def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
-    """Random combinations of each of the first polynomials, by decreasing degree, with all that follow it.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials.
-    rows : int
-        Number of combinations.
-    random : numpy.random.Generator
-        Generator of the coefficients.
-    """
+    """Random combinations of each of the first polynomials, by decreasing degree, with all that follow it."""
     given = system.coefficients[np.argsort(-system.degrees, kind="stable")]
     weights = np.triu(np.exp(2j * np.pi * random.random((rows, len(given)))), 1)
     return PolynomialSystem(given[:rows] + weights @ given, system.exponents)

@@ -22,15 +22,7 @@ TRACE_TOLERANCE = 1e-7
 
 
 def irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:
-    """Groups of points of a section on one irreducible component, and whether the trace test holds for each.
-
-    Parameters
-    ----------
-    section : Section
-        Points on components of one dimension.
-    random : numpy.random.Generator
-        Generator of the loops.
-    """
+    """Groups of points of a section on an irreducible component, and whether their trace test holds."""
     count = len(section.points)
     label = np.arange(count)
     if len(section.slices) == 0:

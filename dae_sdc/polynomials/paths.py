@@ -53,23 +53,8 @@ class _Circle(NamedTuple):
 
 @kept
 def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
-    """Follow paths from t = 1 to t = 0; returns the number of steps.
-
-    Parameters
-    ----------
-    eq : Equations
-        The homotopy.
-    starts : ndarray, shape (p, n + 1)
-        Solutions at t = 1.
-    which : ndarray of int, shape (p,)
-        Row of each path in the numbers of single paths, ``eq.own``.
-    care : Care
-        Tolerance, arithmetic and settings.
-    ends, remainders : ndarray, shape (p, n + 1)
-        Receive the ends, and their low parts in double-double arithmetic.
-    known, regular : ndarray, shape (p,)
-        Receive the state of each end, and whether it is regular.
-    """
+    """Follow paths from t = 1 to t = 0; returns the number of steps."""
+    # Shapes: starts (p, n + 1), which (p,), ends and remainders (p, n + 1), known and regular (p,).
     options, (count, size) = care.options, starts.shape
     registers = eq.constants.size
     work = Work(

@@ -39,32 +39,6 @@ def run_jobs(
 
     Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
     run again in them, with or without ``if __name__ == "__main__"``.
-
-    Parameters
-    ----------
-    function : callable
-        A function at the top level of a module. Jobs and results must be picklable.
-    jobs : sequence
-        The jobs.
-    workers : int
-        Number of processes; 1 stands for this process alone.
-    comm : mpi4py.MPI.Comm, optional
-        Communicator whose ranks share the jobs. All ranks have to call this with all jobs, and get all
-        results.
-    arrived : callable, optional
-        Called with the number and the result of each job when it is done, from any thread; not with ``comm``.
-
-    Returns
-    -------
-    list
-        A result for each job.
-
-    Raises
-    ------
-    InputError
-        If ``workers`` is no positive integer, or is given together with ``comm``.
-    RemoteError
-        If a process has died, or a job has failed in another one.
     """
     require_count("workers", workers)
     if comm is not None:

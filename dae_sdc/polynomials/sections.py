@@ -18,20 +18,12 @@ MOST_DEFLATIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Solutions of polynomials on a linear space, in variables of size 1.
+    """Solutions of polynomials on a linear space, in variables of size 1."""
 
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials, after deflation if the solutions are singular, in N variables.
-    variables : int
-        Number n of the variables of the user, which come first.
-    slices : ndarray, shape (k, N + 1)
-        Linear forms in homogeneous coordinates that vanish on the linear space.
-    """
-
+    # The polynomials, after deflation if the solutions are singular, in N variables.
     system: PolynomialSystem
-    variables: int
+    variables: int  # Number n of the variables of the user, which come first.
+    # Shape (k, N + 1). Linear forms in homogeneous coordinates that vanish on the linear space.
     slices: Complexes
 
     def refined(self, points: Complexes) -> tuple[Complexes, Booleans]:
@@ -58,24 +50,8 @@ class Cut:
     def resolved(
         self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
     ) -> tuple[list[Section], Complexes]:
-        """Sections of points made regular by deflation, and the points for which deflation fails.
-
-        Parameters
-        ----------
-        points : ndarray, shape (p, N)
-            Singular solutions.
-        random : numpy.random.Generator
-            Generator of the random deflations.
-        left : int
-            Largest number of further deflations.
-
-        Returns
-        -------
-        list of Section
-            One section for each deflated system.
-        ndarray, shape (q, n)
-            The other points, in the variables of the user.
-        """
+        """Sections of points made regular by deflation, and the points for which deflation fails."""
+        # Shapes: points (p, N) -> (q, n).
         system, n, slices = self.system, self.variables, self.slices
         sections: list[Section] = []
         failed = [points[:0, :n]]
@@ -105,19 +81,12 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Section(Cut):
-    """Points in which a linear space meets solutions of one dimension; adds two parameters to :class:`Cut`.
+    """Points in which a linear space meets solutions of one dimension; :class:`Cut` with two parameters."""
 
-    Parameters
-    ----------
-    square : PolynomialSystem
-        Random combinations of the polynomials, in homogeneous coordinates, as many as make the points
-        isolated.
-    points : ndarray, shape (p, N + 1)
-        The points, in homogeneous coordinates of norm 1.
-    """
-
+    # Random combinations of the polynomials, in homogeneous coordinates, as many as make the points
+    # isolated.
     square: PolynomialSystem
-    points: Complexes
+    points: Complexes  # Shape (p, N + 1). The points, in homogeneous coordinates of norm 1.
 
     def part(self, which: Integers) -> Section:
         """The section with some of its points only."""
@@ -131,37 +100,15 @@ class Section(Cut):
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
     ) -> Ends:
-        """Ends of the paths on which points move when the slices move.
-
-        Parameters
-        ----------
-        points : ndarray, shape (p, N + 1)
-            Points on the slices before.
-        before : ndarray, shape (k, N + 1)
-            Slices at the beginning.
-        after : ndarray, shape (k, N + 1) or (p, k, N + 1)
-            Slices at the end: common to all points, or one set for each point.
-        gamma : complex
-            A random number of modulus 1.
-        attempts : int
-            Largest number of times that a path is followed.
-        """
+        """Ends of the paths on which points move when the slices move."""
+        # Shapes: points (p, N + 1), before (k, N + 1), after (k, N + 1) or (p, k, N + 1).
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
-        """Whether points lie on the components that the section meets.
-
-        Parameters
-        ----------
-        points : ndarray, shape (q, n)
-            Affine points.
-        random : numpy.random.Generator
-            Generator of the random path.
-        close : float
-            Distance, in units of 1 + their size, within which points are equal.
-        """
+        """Whether points lie on the components that the section meets."""
+        # Shapes: points (q, n).
         if len(self.slices) == 0:
             away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
             return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)

@@ -28,22 +28,8 @@ def homogeneous_points(points: Complexes) -> Complexes:
 def relative_ranks(
     homogeneous: PolynomialSystem, points: Complexes, forms: Complexes | None = None
 ) -> Integers:
-    """Ranks of the Jacobian, with linear forms as further rows, at solutions.
-
-    Parameters
-    ----------
-    homogeneous : PolynomialSystem
-        The polynomials in n + 1 homogeneous coordinates.
-    points : ndarray, shape (p, n + 1)
-        Solutions, in homogeneous coordinates of norm 1.
-    forms : ndarray, shape (k, n + 1), optional
-        The linear forms; none if not given.
-
-    Returns
-    -------
-    ndarray of int, shape (p,)
-        The ranks, which are those with respect to the n variables.
-    """
+    """Ranks of the Jacobian, with linear forms as further rows, at solutions."""
+    # Shapes: points (p, n + 1), forms (k, n + 1) -> (p,).
     matrices = homogeneous.relative(points)[1]
     if forms is not None:
         matrices = with_forms(matrices, forms[None], points)
@@ -65,20 +51,6 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
         F(x) = 0, \quad J(x) C \lambda = 0, \quad h^T \lambda = 1, \qquad \lambda \in C^{r + 1}
 
     At rank 0, all derivatives must vanish, and no unknowns are added.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials F.
-    rank : int
-        The rank r of the Jacobian at the points.
-    random : numpy.random.Generator
-        Generator of the matrix C and the vector h.
-
-    Returns
-    -------
-    PolynomialSystem
-        The polynomials and conditions, in x followed by the r + 1 multipliers lambda.
 
     References
     ----------

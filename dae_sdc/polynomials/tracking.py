@@ -33,27 +33,16 @@ FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extende
 
 @dataclass(frozen=True)
 class EndTolerances:
-    """Tolerances by which ends of paths are the same solution, regular, or too far away.
+    """Tolerances by which ends of paths are the same solution, regular, or too far away."""
 
-    Parameters
-    ----------
-    same : float
-        Distance of two ends, relative to 1 + their size, up to which they are one solution.
-    same_exact : float
-        Distance of two simple solutions of exact equations up to which they are one.
-    displacement : float
-        Distance from which Newton's method must return to a regular end, where coefficients have round-off.
-    surely_regular : float
-        Smallest singular value of the relative Jacobian above which an end belongs to one path only, despite
-        round-off.
-    far : float
-        First coordinate of a point of norm 1 up to which it is too far away to be used in a section.
-    """
-
-    same: float = 1e-5
-    same_exact: float = 1e-13
+    same: float = 1e-5  # Distance of two ends, relative to 1 + their size, up to which they are one solution.
+    same_exact: float = 1e-13  # Distance of two simple solutions of exact equations up to which they are one.
+    # Distance from which Newton's method must return to a regular end, where coefficients have round-off.
     displacement: float = 1e-6
+    # Smallest singular value of the relative Jacobian above which an end belongs to one path only, despite
+    # round-off.
     surely_regular: float = 1e-4
+    # First coordinate of a point of norm 1 up to which it is too far away to be used in a section.
     far: float = 1e-6
 
 
@@ -61,26 +50,13 @@ ENDS = EndTolerances()
 
 
 class Ends(NamedTuple):
-    """Ends of paths.
+    """Ends of paths."""
 
-    Parameters
-    ----------
-    points : ndarray, shape (p, n + 1)
-        Ends in homogeneous coordinates of norm 1.
-    state : ndarray of int, shape (p,)
-        :data:`UNKNOWN` for lost paths, :data:`FINITE` or :data:`INFINITE`.
-    regular : ndarray of bool, shape (p,)
-        Whether the Jacobian has an inverse at a finite end.
-    smallest : ndarray, shape (p,)
-        Smallest singular values of the Jacobian at regular ends, otherwise 0.
-    steps, retracked : int
-        Number of steps of all paths together, and of paths that were followed again.
-    """
-
-    points: Complexes
-    state: Integers
-    regular: Booleans
-    smallest: Vector
+    points: Complexes  # Shape (p, n + 1). Ends in homogeneous coordinates of norm 1.
+    state: Integers  # Shape (p,). :data:`UNKNOWN` for lost paths, :data:`FINITE` or :data:`INFINITE`.
+    regular: Booleans  # Shape (p,). Whether the Jacobian has an inverse at a finite end.
+    smallest: Vector  # Shape (p,). Smallest singular values of the Jacobian at regular ends, otherwise 0.
+    # steps, retracked: number of steps of all paths together, and of paths that were followed again.
     steps: int
     retracked: int = 0
 
@@ -136,26 +112,8 @@ def follow(
     comm: Any = None,
     attempts: int = len(FOLLOWED),
 ) -> Ends:
-    """The ends of all paths; lost paths, and paths that share a simple end, are followed again.
-
-    Parameters
-    ----------
-    homotopy : Homotopy
-        The homotopy; start k belongs to its path k.
-    starts : ndarray, shape (p, n + 1)
-        Solutions at t = 1, in homogeneous coordinates.
-    workers : int
-        Number of processes that share the paths.
-    comm : mpi4py.MPI.Comm, optional
-        Communicator whose ranks share the paths.
-    attempts : int
-        Largest number of times that a path is followed, with the settings of :data:`FOLLOWED`.
-
-    Returns
-    -------
-    Ends
-        The ends at t = 0.
-    """
+    """The ends of all paths; lost paths, and paths that share a simple end, are followed again."""
+    # Shapes: starts (p, n + 1).
     count = len(starts)
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)

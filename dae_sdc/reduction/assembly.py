@@ -31,34 +31,18 @@ class Texts:
 
 @dataclass(frozen=True, eq=False)
 class Assembled:
-    """A reduced system as programs.
+    """A reduced system as programs."""
 
-    Parameters
-    ----------
-    form : Form
-        Residual and Jacobian.
-    invariant_names : tuple of str
-        Names of the invariants.
-    programs : tuple of three Programs
-        Values of the invariants, entries of their Jacobian, and values that are watched when a step begins:
-        pivots and their rivals, or entries of the system Jacobian.
-    invariants_pattern : csc_matrix or None
-        Where the Jacobian of the invariants has entries; None for a dense one.
-    rivals : tuple of slice
-        For every pivot the places of its rivals among the watched values; the pivots come first.
-    choices : tuple of Choice
-        Choices of dummies; their weights follow the parameters of the model.
-    entries : tuple of (int, int)
-        Which entries of the system Jacobian are watched.
-    """
-
-    form: Form
-    invariant_names: tuple[str, ...]
+    form: Form  # Residual and Jacobian.
+    invariant_names: tuple[str, ...]  # Names of the invariants.
+    # Values of the invariants, entries of their Jacobian, and values that are watched when a step begins:
+    # pivots and their rivals, or entries of the system Jacobian.
     programs: tuple[Program, Program, Program]
-    invariants_pattern: Any
+    invariants_pattern: Any  # Where the Jacobian of the invariants has entries; None for a dense one.
+    # For every pivot the places of its rivals among the watched values; the pivots come first.
     rivals: tuple[slice, ...] = ()
-    choices: tuple[Choice, ...] = ()
-    entries: tuple[tuple[int, int], ...] = ()
+    choices: tuple[Choice, ...] = ()  # Choices of dummies; their weights follow the parameters of the model.
+    entries: tuple[tuple[int, int], ...] = ()  # Which entries of the system Jacobian are watched.
 
     def __deepcopy__(self, memo: Any) -> Assembled:
         return self  # nothing in it changes
@@ -85,15 +69,7 @@ class Assembled:
 
 
 class _Layout:
-    """Which leaf is which entry of u and u'.
-
-    Parameters
-    ----------
-    states : sequence of (int, int)
-        Jets in the order of the state.
-    rates : mapping of (int, int) to (int, int)
-        Jets that are entries of u', each with the jet in u of which it is the derivative.
-    """
+    """Which leaf is which entry of u and u'."""
 
     def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
         self.states = tuple(states)
@@ -167,21 +143,7 @@ def _assemble(
 def assemble_separated(
     system: Separated, goal: Goal, texts: Texts, extra: Sequence[tuple[str, int]], dense: bool | None
 ) -> Assembled:
-    """The programs of a separated system.
-
-    Parameters
-    ----------
-    system : Separated
-        The system.
-    goal : {"ode", "implicit", "semi-explicit", "explicit"}
-        "ode" and "explicit" give u' = f, and z = phi where there are algebraic unknowns.
-    texts : Texts
-        Names.
-    extra : sequence of (str, int)
-        Further invariants.
-    dense : bool, optional
-        Whether the Jacobian is an array.
-    """
+    """The programs of a separated system."""
     graph, orders, found = system.graph, system.orders, system.factored
     algebraic = [(j, orders[j] - 1) for j in system.algebraic]
     everything = [(j, k) for k in range(max(orders)) for j in range(len(orders)) if k < orders[j]]
@@ -246,21 +208,7 @@ def assemble_separated(
 def assemble_stages(
     system: Staged, texts: Texts, n_parameters: int, extra: Sequence[tuple[str, int]], dense: bool | None
 ) -> Assembled:
-    """The programs of the stages of the Sigma-method.
-
-    Parameters
-    ----------
-    system : Staged
-        Equations and relations.
-    texts : Texts
-        Names.
-    n_parameters : int
-        Number of parameters of the model, which the weights of the choices follow.
-    extra : sequence of (str, int)
-        Further invariants.
-    dense : bool, optional
-        Whether the Jacobian is an array.
-    """
+    """The programs of the stages of the Sigma-method."""
     graph, d = system.graph, system.d
     # A highest derivative whose relation is kept in any case needs no unknown.
     rates = {(j, k + 1): (j, k) for j, k in system.plain if k + 1 == d[j]}

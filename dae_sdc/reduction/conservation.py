@@ -26,22 +26,6 @@ def check_invariants(
 
     must vanish at points where the equations, differentiated as often as the offsets say, and the invariants
     themselves hold. Where no such point is found, nothing is refused.
-
-    Parameters
-    ----------
-    model : Model
-        Equations, whose system Jacobian is regular.
-    graph : Graph
-        Graph of the invariants.
-    found : Structure
-        The structure of the equations.
-    invariants : sequence of (str, int)
-        Names and nodes.
-
-    Raises
-    ------
-    InputError
-        If one changes, with its name and its rate.
     """
     if not invariants:
         return

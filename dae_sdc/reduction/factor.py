@@ -26,23 +26,13 @@ Values = Callable[[Sequence[int]], np.ndarray]
 
 @dataclass(frozen=True)
 class Rounding:
-    """Equations whose numbers are rounded, so that what cancels leaves a little.
+    """Equations whose numbers are rounded, so that what cancels leaves a little."""
 
-    Parameters
-    ----------
-    values : callable
-        Values of expressions at several points, shape (expressions, points).
-    points : int
-        Number of these points.
-    negligible : float
-        Part of the largest entry that a row had, below which an entry is a rounding error.
-    dependent : float
-        Singular value of an equilibrated matrix, relative to the largest, that counts as 0.
-    """
-
-    values: Values
-    points: int
+    values: Values  # Values of expressions at several points, shape (expressions, points).
+    points: int  # Number of these points.
+    # Part of the largest entry that a row had, below which an entry is a rounding error.
     negligible: float = 1e-11
+    # Singular value of an equilibrated matrix, relative to the largest, that counts as 0.
     dependent: float = 1e-9
 
     def without(self, rows: list[Row], scales: np.ndarray | None = None) -> np.ndarray:
@@ -77,36 +67,19 @@ class Rounding:
 
 @dataclass
 class Factored:
-    """The rows E x = g in triangular form, and the equations 0 = a that remain.
+    """The rows E x = g in triangular form, and the equations 0 = a that remain."""
 
-    Parameters
-    ----------
-    rows : list of Row
-        E, of full rank; row k has no entries in the columns of the pivots before its own.
-    right : list of int
-        g, the right-hand sides of these rows.
-    columns : list of int
-        Column of the pivot of each row.
-    pivots : list of int
-        The pivots as nodes.
-    rivals : list of list of int
-        For each pivot, the other entries of its row; where it is alone there, those of its column.
-    places : list of int
-        The rows of A from which the rows of E come.
-    rest : list of int
-        a, the right-hand sides of the rows whose left-hand sides became 0.
-    origins : list of int
-        The rows of A from which ``rest`` comes.
-    """
-
+    # E, of full rank; row k has no entries in the columns of the pivots before its own.
     rows: list[Row] = field(default_factory=list)
-    right: list[int] = field(default_factory=list)
-    columns: list[int] = field(default_factory=list)
-    pivots: list[int] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)  # g, the right-hand sides of these rows.
+    columns: list[int] = field(default_factory=list)  # Column of the pivot of each row.
+    pivots: list[int] = field(default_factory=list)  # The pivots as nodes.
+    # For each pivot, the other entries of its row; where it is alone there, those of its column.
     rivals: list[list[int]] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # The rows of A from which the rows of E come.
+    # a, the right-hand sides of the rows whose left-hand sides became 0.
     rest: list[int] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)  # The rows of A from which ``rest`` comes.
 
 
 class GrowthError(InputError):
@@ -128,34 +101,6 @@ def eliminate(
     :math:`d_r \max(0, d_c - 1) + d_c \max(0, d_r - 1)`, where its row and its column have :math:`d_r` and
     :math:`d_c` entries; among equals numbers come before other expressions, larger numbers before smaller
     ones, and smaller expressions before larger ones.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the entries.
-    rows : sequence of Row
-        A.
-    right : sequence of int
-        b.
-    fraction_free : bool
-        Whether rows are multiplied by pivots, instead of being divided by them; numbers divide in any case.
-    values : callable, optional
-        Values at a point. Pivots are then chosen among the entries that are not much smaller there than the
-        largest one of their rows, or of their columns if they are alone in their rows.
-    most : int, optional
-        Largest number of nodes of the graph.
-    rounding : Rounding, optional
-        What counts as 0 where numbers are rounded.
-
-    Returns
-    -------
-    Factored
-        The triangular rows, in the order of elimination.
-
-    Raises
-    ------
-    GrowthError
-        If the graph has more than ``most`` nodes.
 
     References
     ----------

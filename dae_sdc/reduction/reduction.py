@@ -368,41 +368,7 @@ def reduce_index(
     invariants: Mapping[str, Any] | Sequence[Any] = (),
     at: Mapping[Any, float] | None = None,
 ) -> Reduction:
-    """Reduce the index of a model to 1 or 0.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    method : {"auto", "separation", "fraction-free", "stages"}
-        "separation" eliminates, differentiates the constraints that remain, and so on; "fraction-free" does
-        so without divisions by expressions; "stages" takes the equations of all stages of the Sigma-method
-        with dummy derivatives. By default separation, unless expressions grow much more by it than in the
-        stages, or a constraint that it differentiates has choices or steps: only the stages keep it as it is
-        beside its derivative, which does not show jumps.
-    form : {"implicit", "semi-explicit", "explicit", "ode"}
-        Form of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives
-        of the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
-        index 1 cannot be had, the reduction goes on to index 0.
-    limit : int or None
-        Nodes above which an expression becomes a veil; None for no veils.
-    invariants : mapping of str to sympy.Expr, or sequence
-        Further expressions that vanish along solutions, such as an energy less its value at the start.
-    at : mapping, optional
-        Values of unknowns, derivatives and time, by symbol or name, with start values for what is not given;
-        pivots are chosen that are not small there. By default the start values, where the model has some.
-
-    Returns
-    -------
-    Reduction
-        The reduced system; its ``problem()`` can be solved by every method.
-
-    Raises
-    ------
-    InputError
-        If the model is ill-posed, with the names of equations or unknowns, if a given invariant changes along
-        solutions, or if an argument is unknown.
-    """
+    """Reduce the index of a model to 1 or 0."""
     if method not in METHODS:
         raise InputError(unknown("method of reduction", method, METHODS))
     if form not in FORMS:

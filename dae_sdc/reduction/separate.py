@@ -28,64 +28,30 @@ Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 
 @dataclass(frozen=True)
 class Pass:
-    """One elimination.
+    """One elimination."""
 
-    Parameters
-    ----------
-    differentiated : int
-        Number of equations that were differentiated before it.
-    rank : int
-        Rank of E.
-    constraints : tuple of str
-        Names of the constraints that were left over.
-    cost : Veiled
-        Operations of E, g and all constraints so far.
-    """
-
-    differentiated: int
-    rank: int
-    constraints: tuple[str, ...]
-    cost: Veiled
+    differentiated: int  # Number of equations that were differentiated before it.
+    rank: int  # Rank of E.
+    constraints: tuple[str, ...]  # Names of the constraints that were left over.
+    cost: Veiled  # Operations of E, g and all constraints so far.
 
 
 @dataclass(frozen=True)
 class Separated:
-    """A system of index 1 or 0, and its invariants.
+    """A system of index 1 or 0, and its invariants."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the expressions.
-    orders : tuple of int
-        Order of the derivative of every unknown that E contains.
-    rows : tuple of (str, Row, int)
-        Name, row of E and entry of g of every differential equation.
-    factored : Factored
-        The rows of E and g in triangular form; ``rest`` are the algebraic equations of a system of index 1.
-    algebraic : tuple of int
-        Unknowns whose derivatives of that order are not in E.
-    solved : dict of int to int
-        Of an explicit system of index 1, the algebraic unknowns as functions of the others.
-    hidden : tuple of (str, int)
-        Names and nodes of the constraints that are no equations any more.
-    kept : tuple of str
-        Names of the algebraic equations.
-    passes : tuple of Pass
-        The eliminations, one more than there are differentiations.
-    factors : tuple of Factored
-        Results of all eliminations, for the watch on pivots.
-    """
-
-    graph: Graph
-    orders: tuple[int, ...]
-    rows: tuple[tuple[str, Row, int], ...]
+    graph: Graph  # Graph of the expressions.
+    orders: tuple[int, ...]  # Order of the derivative of every unknown that E contains.
+    rows: tuple[tuple[str, Row, int], ...]  # Name, row of E and entry of g of every differential equation.
+    # The rows of E and g in triangular form; ``rest`` are the algebraic equations of a system of index 1.
     factored: Factored
-    algebraic: tuple[int, ...]
+    algebraic: tuple[int, ...]  # Unknowns whose derivatives of that order are not in E.
+    # Of an explicit system of index 1, the algebraic unknowns as functions of the others.
     solved: dict[int, int]
-    hidden: tuple[tuple[str, int], ...]
-    kept: tuple[str, ...]
-    passes: tuple[Pass, ...]
-    factors: tuple[Factored, ...]
+    hidden: tuple[tuple[str, int], ...]  # Names and nodes of the constraints that are no equations any more.
+    kept: tuple[str, ...]  # Names of the algebraic equations.
+    passes: tuple[Pass, ...]  # The eliminations, one more than there are differentiations.
+    factors: tuple[Factored, ...]  # Results of all eliminations, for the watch on pivots.
 
     @property
     def index(self) -> int:
@@ -130,44 +96,7 @@ def separate(
     most: int | None = None,
     rounding: Rounding | None = None,
 ) -> Separated:
-    """Reduce the index of equations by separation.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the equations; it grows.
-    roots : sequence of int
-        Expressions that vanish.
-    n : int
-        Number of unknowns.
-    names : sequence of str
-        Names of the equations.
-    goal : {"ode", "implicit", "semi-explicit", "explicit"}
-        When to stop: with a regular E; at index 1; at index 1 if the algebraic unknowns are not in E; or if,
-        besides, the algebraic equations are linear in them.
-    fraction_free : bool
-        Whether elimination multiplies by pivots in place of dividing by them.
-    limit : int or None
-        Nodes above which an expression becomes a veil, in the counts.
-    values : callable, optional
-        Values at a point, by which weak pivots are avoided.
-    most : int, optional
-        Largest number of nodes by which the graph may grow.
-    rounding : Rounding, optional
-        What counts as 0 where numbers are rounded.
-
-    Returns
-    -------
-    Separated
-        The system.
-
-    Raises
-    ------
-    GrowthError
-        If the graph grows too large.
-    InputError
-        If equations contradict each other or follow from others.
-    """
+    """Reduce the index of equations by separation."""
     orders = _linear_orders(graph, roots, n)
     bound = None if most is None else len(graph) + most
     rows, right = _quasilinear(graph, roots, orders)

@@ -38,26 +38,16 @@ Jet = tuple[int, int]
 
 @dataclass(frozen=True)
 class SelectionOptions:
-    """Settings of the choice of dummies.
+    """Settings of the choice of dummies."""
 
-    Parameters
-    ----------
-    weak : float
-        Smallest singular value of the dummies' columns, relative to that of all, below which others are
-        sought. States that are badly chosen cost more than another choice: errors in them are amplified in
-        the dummies.
-    improvement : float
-        Factor by which others must be better to be taken.
-    most_eliminated : int
-        Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching.
-    price_of_zero : float
-        Price of an entry that is 0 when dummies are given to equations.
-    """
-
+    # Smallest singular value of the dummies' columns, relative to that of all, below which others are
+    # sought. States that are badly chosen cost more than another choice: errors in them are amplified in
+    # the dummies.
     weak: float = 0.5
-    improvement: float = 1.5
+    improvement: float = 1.5  # Factor by which others must be better to be taken.
+    # Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching.
     most_eliminated: int = 60
-    price_of_zero: float = 1e6
+    price_of_zero: float = 1e6  # Price of an entry that is 0 when dummies are given to equations.
 
 
 SELECTION = SelectionOptions()
@@ -65,18 +55,12 @@ SELECTION = SelectionOptions()
 
 @dataclass(frozen=True)
 class Choice:
-    """Columns of a block from which dummies are chosen.
+    """Columns of a block from which dummies are chosen."""
 
-    Parameters
-    ----------
-    rows, columns : tuple of int
-        Equations and unknowns, more unknowns than equations.
-    entries : tuple of (int, int)
-        Where the system Jacobian has entries in them, by equation and unknown.
-    """
-
+    # rows, columns: equations and unknowns, more unknowns than equations.
     rows: tuple[int, ...]
     columns: tuple[int, ...]
+    # Where the system Jacobian has entries in them, by equation and unknown.
     entries: tuple[tuple[int, int], ...]
 
     @property
@@ -87,33 +71,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Staged:
-    """Equations of all stages, and the relations from which states are chosen.
+    """Equations of all stages, and the relations from which states are chosen."""
 
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the expressions.
-    equations : dict of (int, int) to int
-        The nodes of all equations, by equation and how often it is differentiated.
-    c, d : tuple of int
-        Offsets.
-    plain : list of (int, int)
-        Jets whose relation to their derivative is kept in any case.
-    open : list of (Choice, int)
-        Choices and the stages, numbered as those of :class:`~dae_sdc.structure.blocks.Stage`, in which they
-        are made: in stage k between the relations of :math:`x_j^{(d_j + k)}` and the equations
-        :math:`f_i^{(c_i + k)}`.
-    slopes : dict of (int, int) to int
-        Nodes of the system Jacobian in the rows and columns of choices.
-    """
-
-    graph: Graph
+    graph: Graph  # Graph of the expressions.
+    # The nodes of all equations, by equation and how often it is differentiated.
     equations: dict[tuple[int, int], int]
+    # c, d: offsets.
     c: tuple[int, ...]
     d: tuple[int, ...]
-    plain: list[Jet]
+    plain: list[Jet]  # Jets whose relation to their derivative is kept in any case.
+    # Choices and the stages, numbered as those of :class:`~dae_sdc.structure.blocks.Stage`, in which they
+    # are made: in stage k between the relations of :math:`x_j^{(d_j + k)}` and the equations
+    # :math:`f_i^{(c_i + k)}`.
     open: list[tuple[Choice, int]]
-    slopes: dict[tuple[int, int], int]
+    slopes: dict[tuple[int, int], int]  # Nodes of the system Jacobian in the rows and columns of choices.
 
     @property
     def choices(self) -> list[Choice]:
@@ -136,24 +107,7 @@ def stage(
     d: Sequence[int],
     blocks: Sequence[Block],
 ) -> Staged:
-    """The equations of all stages of the Sigma-method.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the equations; it grows.
-    roots : sequence of int
-        Expressions that vanish.
-    c, d : sequence of int
-        Offsets, for which the system Jacobian is regular.
-    blocks : sequence of Block
-        Fine blocks.
-
-    Returns
-    -------
-    Staged
-        As many equations and relations as there are jets.
-    """
+    """The equations of all stages of the Sigma-method."""
     equations = {
         (i, order): graph.total_derivative(root, order)
         for i, root in enumerate(roots)
@@ -200,21 +154,7 @@ def _slopes(
 
 
 class Selection:
-    """Which relations are kept, as numbers that the equations take as parameters.
-
-    Parameters
-    ----------
-    choices : sequence of Choice
-        The choices.
-    entries : sequence of (int, int)
-        Places of the system Jacobian whose values :meth:`update` gets.
-
-    Attributes
-    ----------
-    weights : ndarray
-        For each choice and each of its columns 1 if the relation is kept, and for each of its entries 1 if
-        the equation determines the dummy; 0 else.
-    """
+    """Which relations are kept, as numbers that the equations take as parameters."""
 
     def __init__(self, choices: Sequence[Choice], entries: Sequence[tuple[int, int]]) -> None:
         place = {key: at for at, key in enumerate(entries)}
@@ -232,18 +172,7 @@ class Selection:
         self._large = [part for part in self._parts if len(part.choice.rows) > SELECTION.most_eliminated]
 
     def update(self, values: Vector) -> int:
-        """Choose again where the dummies are badly determined.
-
-        Parameters
-        ----------
-        values : ndarray
-            Entries of the system Jacobian.
-
-        Returns
-        -------
-        int
-            Number of choices that changed.
-        """
+        """Choose again where the dummies are badly determined."""
         if not np.isfinite(values).all():
             return 0
         padded = np.append(values, 0.0)
@@ -264,17 +193,7 @@ class Selection:
 
 
 class _Part:
-    """One choice and its present dummies.
-
-    Parameters
-    ----------
-    choice : Choice
-        The choice.
-    place : mapping of (int, int) to int
-        Places of the entries in the values that :meth:`Selection.update` gets.
-    start : int
-        Place of its first weight.
-    """
+    """One choice and its present dummies."""
 
     def __init__(self, choice: Choice, place: Mapping[tuple[int, int], int], start: int) -> None:
         self.choice, self._start = choice, start

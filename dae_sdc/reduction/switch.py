@@ -16,20 +16,7 @@ _ARGUMENTS = {
 
 
 class Switch:
-    """A C function with a changing target, for sweepers, which ask for the address of a kernel only once.
-
-    Parameters
-    ----------
-    form : {"residual", "jacobian"}
-        Signature, see :mod:`dae_sdc.expressions.codegen`.
-    target : Compiled
-        The function that is called; :meth:`turn` changes it.
-
-    Attributes
-    ----------
-    address : int
-        Address of the function; valid as long as this object lives.
-    """
+    """A C function with a changing target, for sweepers, which ask for the address of a kernel only once."""
 
     def __init__(self, form: Literal["residual", "jacobian"], target: Compiled) -> None:
         self.form, self.target = form, target

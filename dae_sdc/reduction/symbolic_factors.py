@@ -46,52 +46,19 @@ class Update:
 
 @dataclass
 class Step:
-    """One pivot of an elimination.
+    """One pivot of an elimination."""
 
-    Parameters
-    ----------
-    row, column : int
-        Its place.
-    pivot : int
-        Its node, after the row was multiplied by ``scale``.
-    scale : int
-        Node of the factor of the row.
-    updates : list of Update
-        What happens to other rows.
-    rest : Row
-        The other entries of the row.
-    """
-
+    # row, column: its place.
     row: int
     column: int
-    pivot: int
-    scale: int
-    updates: list[Update]
-    rest: Row
+    pivot: int  # Its node, after the row was multiplied by ``scale``.
+    scale: int  # Node of the factor of the row.
+    updates: list[Update]  # What happens to other rows.
+    rest: Row  # The other entries of the row.
 
 
 class SymbolicFactors(ABC):
-    """Factors of a matrix A of expressions; base of the methods in :data:`METHODS`.
-
-    Parameters
-    ----------
-    graph : Graph
-        Graph of the entries, to which the factors are added.
-    rows : sequence of Row
-        A, by rows; entries that are not there are 0.
-    n : int
-        Number of columns.
-    values : callable, optional
-        Values of nodes at a typical point. Pivots that are small there are avoided, and methods whose numbers
-        grow with the size of A scale its rows and columns by powers of 3.
-    names : sequence of str, optional
-        Names of the columns in messages.
-
-    Raises
-    ------
-    SingularMatrixError
-        If the columns of A are dependent whatever the values of the symbols.
-    """
+    """Factors of a matrix A of expressions; base of the methods in :data:`METHODS`."""
 
     tall: ClassVar[bool] = False
     """Whether A may have more rows than columns."""
@@ -194,15 +161,7 @@ class SymbolicFactors(ABC):
         return [mul(scale, node) for scale, node in zip(self._right, found, strict=False)]
 
     def derivative(self, right: Sequence[int], solution: Sequence[int], leaf: int) -> list[int]:
-        """The derivative of a solution with respect to a symbol, A x' = b' - A' x, by the factors of A.
-
-        Parameters
-        ----------
-        right, solution : sequence of int
-            b and x, of a square matrix.
-        leaf : int
-            Node of a parameter or unknown.
-        """
+        """The derivative of a solution with respect to a symbol, A x' = b' - A' x, by the factors of A."""
         graph = self.graph
         moved = [self._slope(node, leaf) for node in right]
         for i, row in enumerate(self.rows):

@@ -27,13 +27,7 @@ _MOST = 2**62
 
 
 class TreeSizes:
-    """Numbers of nodes of expressions as they would be written, without sharing.
-
-    Parameters
-    ----------
-    graph : Graph
-        The expressions.
-    """
+    """Numbers of nodes of expressions as they would be written, without sharing."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -58,40 +52,15 @@ class TreeSizes:
 
 @dataclass(frozen=True)
 class Veiled:
-    """Expressions with names for their large parts.
+    """Expressions with names for their large parts."""
 
-    Parameters
-    ----------
-    nodes : tuple of int
-        The parts with names, in an order in which they can be computed.
-    shared : Cost
-        Functions, multiplications, additions and divisions where every part is computed once.
-    trees : Cost
-        Operations of expressions and veils as they are written: a part in two places counts twice.
-    """
-
-    nodes: tuple[int, ...]
-    shared: Cost
-    trees: Cost
+    nodes: tuple[int, ...]  # The parts with names, in an order in which they can be computed.
+    shared: Cost  # Functions, multiplications, additions and divisions where every part is computed once.
+    trees: Cost  # Operations of expressions and veils as they are written: a part in two places counts twice.
 
 
 def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
-    """Name the parts of expressions that have more than ``limit`` nodes, repeated ones from a tenth of it on.
-
-    Parameters
-    ----------
-    graph : Graph
-        The expressions.
-    roots : sequence of int
-        The expressions whose parts are named.
-    limit : int or None
-        Largest number of nodes of an expression without a name; None for no veils at all.
-
-    Returns
-    -------
-    Veiled
-        The names, and the costs with them.
-    """
+    """Name parts of expressions that have more than ``limit`` nodes, repeated ones from a tenth of it on."""
     sizes: dict[int, int] = {}
     own: dict[int, Cost] = {}
     named: list[int] = []
@@ -121,17 +90,7 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
 def written_with_veils(
     graph: Graph, outputs: Sequence[int], veils: Sequence[int], symbol: Callable[[Leaf], Any]
 ) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
-    """Veils as pairs of symbol and expression of earlier veils, and outputs by their nodes, in SymPy.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of the nodes, which stays as it is.
-    outputs, veils : sequence of int
-        Expressions to be written, and their parts that have names.
-    symbol : callable
-        The symbol of a leaf that is no veil.
-    """
+    """Veils as pairs of symbol and expression of earlier veils, and outputs by their nodes, in SymPy."""
     graph = graph.copy()
 
     def symbol_or_veil(leaf: Leaf) -> Any:

@@ -30,20 +30,7 @@ LEAST_NODES, MOST_NODES = 2, 7
 
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:
-    """Name of the method for runs to a tolerance without a named sweeper: Radau IIA.
-
-    Parameters
-    ----------
-    rtol : float
-        Relative tolerance.
-    nodes : int or None
-        Number of nodes; chosen by the tolerance if None.
-
-    Raises
-    ------
-    InputError
-        For a number of nodes that is not available.
-    """
+    """Name of the method for runs to a tolerance without a named sweeper: Radau IIA."""
     if nodes is None:
         nodes = default_nodes(rtol)
     require_count("nodes", nodes)
@@ -53,19 +40,7 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
 
 
 def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
-    """The method for quasilinear equations that are not stiff, and the reason.
-
-    Parameters
-    ----------
-    problem : QuasilinearProblem
-        The equations.
-
-    Returns
-    -------
-    sweeper, reason : str
-        Name of the sweeper, and the type of equations for which it was chosen; two empty texts for stiff
-        equations, and for formulations other than the first, which are for implicit methods.
-    """
+    """The method for quasilinear equations that are not stiff, and the reason."""
     if problem.stiff or problem.formulation != problem.formulations[0]:
         return "", ""
     sweeper, what = EXPLICIT_METHODS[problem.kind]
@@ -102,26 +77,7 @@ def first_step(dt: float | None) -> float | None:
 
 
 def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops: Sequence[float]) -> None:
-    """Change a setup to one that takes steps of a given accuracy.
-
-    Parameters
-    ----------
-    setup : Setup
-        The setup, which is changed; of one level, with one step at a time.
-    tolerance : Tolerance
-        Accuracy asked of every step.
-    sizes : Steps
-        First and largest step size.
-    t_end : float
-        End of the run.
-    stops : sequence of float
-        Times within the interval at which steps must end.
-
-    Raises
-    ------
-    InputError
-        For a method that cannot estimate its error.
-    """
+    """Change a setup to one that takes steps of a given accuracy."""
     description: Mapping[str, Any] = setup.description
     cls = setup.sweeper_class
     if setup.has_coarse_level:
@@ -150,34 +106,7 @@ def locate(
     fixed: Mapping[str, Any] | None,
     steps: int | None,
 ) -> bool:
-    """Let a run find the zeros of event functions, and of the switches of its problem.
-
-    Parameters
-    ----------
-    setup : Setup
-        The setup, which is changed if there are functions to watch.
-    events : tuple of Event
-        The event functions of the user.
-    span : float
-        Length of the run.
-    n_slopes : int
-        Number of unknowns whose u' is as accurate as u.
-    fixed : mapping, optional
-        Parameters of :class:`FixedSteps` in runs of a fixed step size.
-    steps : int or None
-        Number of steps that iterate together. If it is more than one, sweeps and stages end a step behind its
-        switches, see :class:`~dae_sdc.sweepers.switching.SwitchedSteps`, and no step ends at one.
-
-    Returns
-    -------
-    bool
-        Whether zeros are located.
-
-    Raises
-    ------
-    InputError
-        If steps do not come one at a time, with events of the user to find.
-    """
+    """Let a run find the zeros of event functions, and of the switches of its problem."""
     description = setup.description
     alone = setup.iterates_alone(steps) and not setup.adaptive
     if events and not alone:

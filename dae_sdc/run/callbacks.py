@@ -59,16 +59,8 @@ def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, 
 
     Steps of IDA begin with a prediction from u'; one without a slope of algebraic unknowns fails its error
     test until steps are as small as the tolerance. What this leaves open, of index 2 and more, stays.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u, du : ndarray, shape (n,)
-        State, and u' that satisfies F = 0.
-    t, span : float
-        Time, and a length of time in which the equations change.
     """
+    # Shapes: u and du (n,).
     if problem.n > MOST_SLOPES:
         return du
     state, slope = problem.state(u), problem.state(du)
@@ -100,13 +92,7 @@ class Posed(Protocol):
 
 
 class Equations:
-    """Residual and Jacobian of a problem in the current piece of the interval between break points.
-
-    Parameters
-    ----------
-    case : Posed
-        The problem, with an exact Jacobian.
-    """
+    """Residual and Jacobian of a problem in the current piece of the interval between break points."""
 
     def __init__(self, case: Posed) -> None:
         problem = case.problem

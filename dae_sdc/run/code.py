@@ -19,15 +19,7 @@ LIBRARIES = {"dae_sdc", "pySDC", "numpy", "scipy", "sympy", "numba", *sys.stdlib
 
 
 def code_digest(problem: Any) -> str:
-    """A text that changes with the code of a problem of a user; empty for those of the library.
-
-    Parameters
-    ----------
-    problem : type, ProblemDAE, Model or callable
-        A class, an instance or a function: their functions, those that these call by name, and the numbers
-        and arrays that stand in them, in their closures and in globals that they name. Of a model, the
-        equations.
-    """
+    """A text that changes with the code of a problem of a user; empty for those of the library."""
     parts = sorted(set(_parts(problem, set())))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16] if parts else ""
 

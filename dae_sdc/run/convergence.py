@@ -152,18 +152,6 @@ def combinations(
     """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
 
     Invalid combinations are refused here, before the first run.
-
-    Parameters
-    ----------
-    given : StudyOptions
-        The options of the study.
-    direct, sweeps : mapping
-        Settings of methods without sweeps, which have neither nodes nor Q_Delta, and of SDC methods.
-
-    Raises
-    ------
-    InputError
-        For an invalid combination, or if there is none.
     """
     runs: list[Run] = []
     for problem, sweeper in product(several(given.problem), several(given.sweeper)):
@@ -205,15 +193,7 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
 
 
 class References:
-    """The computed references of a study, one for each problem.
-
-    Parameters
-    ----------
-    given : StudyOptions
-        The options of the study.
-    parameters : dict
-        Parameters of its result, in which the references are told.
-    """
+    """The computed references of a study, one for each problem."""
 
     def __init__(self, given: StudyOptions, parameters: dict[str, Any]) -> None:
         self._given, self._parameters = given, parameters
@@ -261,14 +241,8 @@ def fitted_points(
     They end where the error is round-off: at or below ``floor``; where it does not decrease; and, within
     :data:`NEAR_FLOOR` of the floor, where the local order drops below half of an earlier one, which indicates
     a mixture of truncation and round-off.
-
-    Parameters
-    ----------
-    dts, errors : ndarray, shape (K,)
-        Step sizes and errors; those that are not finite are left out.
-    floor : float
-        Errors at or below this are round-off.
     """
+    # Shapes: dts and errors (K,).
     order = np.argsort(dts)[::-1]
     order = order[np.isfinite(errors[order])]
     h, e = dts[order], errors[order]
@@ -288,21 +262,8 @@ def fitted_points(
 def fit_order(
     dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
 ) -> tuple[float, float]:
-    """Order of convergence and quality of the fit.
-
-    Parameters
-    ----------
-    dts, errors : ndarray, shape (K,)
-        Step sizes and errors.
-    floor : float
-        Errors at or below this are round-off.
-
-    Returns
-    -------
-    slope, fit : float
-        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the points of
-        :func:`fitted_points`; NaN with fewer than two.
-    """
+    """Order of convergence and quality of the fit."""
+    # Shapes: dts and errors (K,).
     used = fitted_points(dts, errors, floor)
     if len(used) < 2:
         return float("nan"), float("nan")

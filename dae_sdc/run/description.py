@@ -72,27 +72,15 @@ EXACT_STEPS = 1e-9
 
 @dataclass(frozen=True)
 class Setup:
-    """Problem, sweeper and settings of one run.
+    """Problem, sweeper and settings of one run."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        An instance for names, times and exact values; the run makes its own.
-    label : dict
-        Entries that identify the run in a table: problem, sweeper, quad, nodes, qdelta.
-    description : dict
-        Description for a pySDC controller, without the step size.
-    adaptive : bool
-        Whether the user gave convergence controllers, which may change the step size.
-    parallel : str or None
-        What ranks share: "nodes", "steps" or "both"; None in a serial run.
-    """
-
-    problem: ProblemDAE
+    problem: ProblemDAE  # An instance for names, times and exact values; the run makes its own.
+    # Entries that identify the run in a table: problem, sweeper, quad, nodes, qdelta.
     label: Mapping[str, Any]
+    # Description for a pySDC controller, without the step size.
     description: Mapping[str, Any] = field(repr=False)
-    adaptive: bool
-    parallel: str | None = None
+    adaptive: bool  # Whether the user gave convergence controllers, which may change the step size.
+    parallel: str | None = None  # What ranks share: "nodes", "steps" or "both"; None in a serial run.
 
     @property
     def sweeper_class(self) -> type[Any]:
@@ -186,20 +174,7 @@ def named(problem: ProblemLike) -> ProblemLike:
 
 
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
-    """An instance of a problem given by name, class, instance or model.
-
-    Parameters
-    ----------
-    problem : str, type, ProblemDAE or Model
-        Name of a problem or model in the library, a class, an instance (which is copied), or a model.
-    params : mapping, optional
-        Arguments of the constructor, or parameters of the model.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, or arguments that the constructor does not have.
-    """
+    """An instance of a problem given by name, class, instance or model."""
     given = dict(params or {})
     problem = named(problem)
     if is_model(problem):
@@ -462,13 +437,7 @@ def interval_of(problem: ProblemDAE, t0: float | None, t_end: float | None) -> t
 
 
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:
-    """Number of steps of size ``dt`` from ``t0`` to ``t_end``.
-
-    Raises
-    ------
-    InputError
-        If that is not a whole number, with the nearest step sizes for which it is.
-    """
+    """Number of steps of size ``dt`` from ``t0`` to ``t_end``."""
     if not (np.isfinite([t0, t_end, dt]).all() and dt > 0.0 and t_end > t0):
         raise InputError(f"need t_end > t0 and dt > 0, all finite; got t0={t0:g}, t_end={t_end:g}, dt={dt:g}")
     if t0 + dt == t0 or t_end - dt == t_end:

@@ -73,21 +73,11 @@ COLUMNS: list[tuple[str, str]] = [
 
 @dataclass(frozen=True)
 class Case:
-    """A method and a formulation of the equations.
+    """A method and a formulation of the equations."""
 
-    Parameters
-    ----------
-    sweeper : str
-        Name of a sweeper or of a solver of SUNDIALS.
-    formulation : str
-        Formulation of the problem; empty for its default.
-    settings : mapping
-        Arguments of :func:`dae_sdc.run.solve.solve`: a tolerance or a step size.
-    """
-
-    sweeper: str
-    formulation: str
-    settings: Mapping[str, Any]
+    sweeper: str  # Name of a sweeper or of a solver of SUNDIALS.
+    formulation: str  # Formulation of the problem; empty for its default.
+    settings: Mapping[str, Any]  # Arguments of :func:`dae_sdc.run.solve.solve`: a tolerance or a step size.
 
     @property
     def label(self) -> str:
@@ -284,18 +274,7 @@ def _exact(problem: QuasilinearProblem, solution: Solution) -> NDArray[np.float6
 
 
 def summary(result: Result) -> str:
-    """The result as a table of text.
-
-    Parameters
-    ----------
-    result : Result
-        Result of :func:`drift`.
-
-    Returns
-    -------
-    str
-        A line for each case with the largest errors of its run.
-    """
+    """The result as a table of text."""
     about = result.parameters
     runs = {run["case"]: run for run in about["runs"]}
     head = f"{about['problem']} to t={about['t_end']:g}; largest errors"

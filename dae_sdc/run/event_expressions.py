@@ -42,23 +42,7 @@ _PLACE = "u__{}"
 
 
 def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any:
-    """Events as :func:`dae_sdc.control.events.as_events` takes them, with functions in place of texts.
-
-    Parameters
-    ----------
-    given : str, callable, Event, or sequence of these
-        A text is an expression, after which a semicolon may stand before "terminal" or "terminal=2",
-        and "rising" or "falling".
-    problem : ProblemDAE
-        The problem, whose names are those in the texts.
-    unknowns : Unknowns or None
-        The eliminated unknowns of a simplified model, which have names too.
-
-    Raises
-    ------
-    InputError
-        For a text that is no such expression.
-    """
+    """Events as :func:`dae_sdc.control.events.as_events` takes them, with functions in place of texts."""
     if isinstance(given, str):
         return (_event(given, problem, unknowns),)
     if not isinstance(given, Sequence):
@@ -86,22 +70,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
 def function_of(
     text: str, problem: ProblemDAE, unknowns: Unknowns | None = None
 ) -> Callable[[Any, float], float]:
-    """The function f(u, t) of an expression.
-
-    Parameters
-    ----------
-    text : str
-        Sums, products and powers (^ or **) of numbers and names, and functions of these.
-    problem : ProblemDAE
-        The problem, whose unknowns and parameters are meant; parameters have their present values.
-    unknowns : Unknowns, optional
-        The eliminated unknowns of a simplified model.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, or a text that is no such expression.
-    """
+    """The function f(u, t) of an expression."""
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]

@@ -79,52 +79,24 @@ too."""
 
 @dataclass
 class Execution:
-    """One run of a controller.
+    """One run of a controller."""
 
-    Parameters
-    ----------
-    given : SolveOptions
-        Options of the user.
-    setup : Setup
-        Problem, sweeper and settings.
-    u0 : MeshDAE
-        State at the start.
-    t0, t_end : float
-        The interval.
-    count : int or None
-        Number of steps of a fixed size; None if the controller chooses them.
-    team : Ranks
-        The processes of the run.
-    t_eval : ndarray or None
-        Output times; None for the ends of the steps.
-    locates : bool
-        Whether zeros of event and switching functions are located.
-    saving : Saving or None
-        Checkpoints.
-    unknowns : Unknowns or None
-        All unknowns of the original model, if it was simplified.
-    started, chosen : str
-        Messages on the start, and on the choice of the method.
-    equations : str
-        Message on whether the equations were traced from a function.
-    automatic : bool
-        Whether it was to be measured if threads or ranks pay.
-    """
-
-    given: SolveOptions
-    setup: Setup
-    u0: MeshDAE
+    given: SolveOptions  # Options of the user.
+    setup: Setup  # Problem, sweeper and settings.
+    u0: MeshDAE  # State at the start.
+    # t0, t_end: the interval.
     t0: float
     t_end: float
-    count: int | None
-    team: Ranks
-    t_eval: Vector | None = None
-    locates: bool = False
-    saving: Saving | None = None
-    unknowns: Unknowns | None = None
+    count: int | None  # Number of steps of a fixed size; None if the controller chooses them.
+    team: Ranks  # The processes of the run.
+    t_eval: Vector | None = None  # Output times; None for the ends of the steps.
+    locates: bool = False  # Whether zeros of event and switching functions are located.
+    saving: Saving | None = None  # Checkpoints.
+    unknowns: Unknowns | None = None  # All unknowns of the original model, if it was simplified.
+    # started, chosen: messages on the start, and on the choice of the method.
     started: str = ""
     chosen: str = ""
-    equations: str = ""
+    equations: str = ""  # Message on whether the equations were traced from a function.
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
     singular: str = ""
@@ -133,7 +105,7 @@ class Execution:
     least_sizes: Vector | float = 0.0
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
-    automatic: bool = False
+    automatic: bool = False  # Whether it was to be measured if threads or ranks pay.
     sharing: str = ""
 
     @property

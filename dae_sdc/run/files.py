@@ -33,26 +33,7 @@ _LONGEST_HEADER = 100_000
 
 
 def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
-    """Refuse a path to which no file can be written, and remove temporary files of killed processes.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; ``suffix`` is added if it is missing.
-    suffix : str
-        End of its name.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    InputError
-        If the path names no file or a directory, or lies in a directory that does not exist or cannot be
-        written to.
-    """
+    """Refuse a path to which no file can be written, and remove temporary files of killed processes."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a result is written to a file; got {path!r} for its name")
     target = Path(path)
@@ -137,26 +118,7 @@ def _discard(name: Path) -> None:
 
 @contextmanager
 def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[BinaryIO, ...]]:
-    """Temporary files that are renamed to ``targets``, in that order, when all of them are complete.
-
-    Parameters
-    ----------
-    *targets : pathlib.Path
-        Files to make or to replace; an exception in the block leaves them unchanged.
-    without : sequence of pathlib.Path
-        Files that belong to the old targets, and are deleted just before the renaming.
-
-    Yields
-    ------
-    tuple of binary file
-        Hidden, locked temporary files ``.<name>.<random>.tmp`` in the directories of the targets. Those of a
-        killed process are removed by the next one that writes there.
-
-    Raises
-    ------
-    InputError
-        If a directory does not exist or a file cannot be written.
-    """
+    """Temporary files that are renamed to ``targets``, in that order, when all of them are complete."""
     for target in reversed(targets):
         _check_place(target)
         remove_leftovers(target)
@@ -182,13 +144,7 @@ def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[Bi
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """An ordinary file to read; pipes and devices, which may never end, are refused.
-
-    Raises
-    ------
-    ResultFileError
-        If it cannot be opened or read; FileNotFoundError is passed on.
-    """
+    """An ordinary file to read; pipes and devices, which may never end, are refused."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             kind = "a directory" if path.is_dir() else "no ordinary file"
@@ -208,25 +164,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_array(file: Any, size: int) -> NDArray[Any]:
-    """An array in the format of NumPy, from a file of ``size`` bytes.
-
-    Parameters
-    ----------
-    file : binary file
-        The file, read from its beginning.
-    size : int
-        Number of bytes in it, and largest memory of the array.
-
-    Returns
-    -------
-    ndarray
-        An array without Python objects.
-
-    Raises
-    ------
-    ValueError
-        If it is no array of plain values, or truncated.
-    """
+    """An array in the format of NumPy, from a file of ``size`` bytes."""
     shape, fortran, dtype = _header(file)
     count = math.prod(shape)
     length = count * dtype.itemsize
@@ -264,23 +202,7 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive written by :func:`numpy.savez`, by name.
-
-    Parameters
-    ----------
-    file : binary file
-        The archive.
-
-    Returns
-    -------
-    dict of str to ndarray
-        Arrays without Python objects, together no larger than the file.
-
-    Raises
-    ------
-    ValueError
-        If it is no such archive, or damaged.
-    """
+    """The arrays of an archive written by :func:`numpy.savez`, by name."""
     size = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as archive:

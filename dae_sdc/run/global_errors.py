@@ -12,34 +12,19 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class GlobalErrorSettings:
-    """How runs are repeated to estimate the global error.
+    """How runs are repeated to estimate the global error."""
 
-    Parameters
-    ----------
-    refinement : float
-        Tolerance of a run in units of that of the run before.
-    most_runs : int
-        Largest number of runs that are compared.
-    sizing_power : float
-        Power of rtol that is the tolerance of the run before these, which tells the sizes of the unknowns.
-    least_size : float
-        Least size of an unknown, in units of its nominal value.
-    remaining : float
-        Error of the finer of two runs relative to their difference. The error falls at least by the square
-        root of ``refinement`` = 1/10 where steps of the first order are taken: 1 / (10^(1/2) - 1) = 0.46.
-    accepted : float
-        Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
-    most_named : int
-        Largest number of unknowns that are named in a message.
-    """
-
-    refinement: float = 0.1
-    most_runs: int = 3
+    refinement: float = 0.1  # Tolerance of a run in units of that of the run before.
+    most_runs: int = 3  # Largest number of runs that are compared.
+    # Power of rtol that is the tolerance of the run before these, which tells the sizes of the unknowns.
     sizing_power: float = 0.5
-    least_size: float = 1e-4
+    least_size: float = 1e-4  # Least size of an unknown, in units of its nominal value.
+    # Error of the finer of two runs relative to their difference. The error falls at least by the square
+    # root of ``refinement`` = 1/10 where steps of the first order are taken: 1 / (10^(1/2) - 1) = 0.46.
     remaining: float = 0.5
+    # Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
     accepted: float = 30.0
-    most_named: int = 100
+    most_named: int = 100  # Largest number of unknowns that are named in a message.
 
 
 GLOBAL_ERROR = GlobalErrorSettings()
@@ -53,17 +38,8 @@ def estimated(coarse: Vector, fine: Vector) -> Vector:
 
 
 def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float) -> str:
-    """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The unknowns.
-    errors, allowed : ndarray, shape (K, n)
-        Estimated errors at K times, and the tolerance there.
-    rtol : float
-        The relative tolerance.
-    """
+    """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none."""
+    # Shapes: errors and allowed (K, n).
     ratios = (errors / allowed).max(axis=0)
     loose = np.flatnonzero(ratios > GLOBAL_ERROR.accepted)
     if not loose.size:

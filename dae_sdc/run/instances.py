@@ -25,20 +25,7 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
 
 
 def instance_of(problem: Any, given: Mapping[str, Any]) -> ProblemDAE:
-    """An instance of a problem, made from its class or copied from an instance.
-
-    Parameters
-    ----------
-    problem : type or ProblemDAE
-        Class or instance.
-    given : mapping
-        Arguments of the constructor; for an instance, settings of its nonlinear solves.
-
-    Raises
-    ------
-    InputError
-        For arguments that the constructor does not have, or an object that is no problem.
-    """
+    """An instance of a problem, made from its class or copied from an instance."""
     if isinstance(problem, ProblemDAE):
         settable = ("newton_tol", "newton_maxiter", "linear_solver")
         unsettable = [name for name in given if name not in settable]

@@ -107,25 +107,15 @@ class EigenvaluesOptions(Where):
 
 
 class Eigenvalues(NamedTuple):
-    """Finite poles along a solution.
+    """Finite poles along a solution."""
 
-    Parameters
-    ----------
-    t : ndarray, shape (K,)
-        Times.
-    values : ndarray of complex, shape (K, r)
-        The poles, in each column one that changes continuously; NaN where there are fewer.
-    coordinates : tuple of str
-        The coordinates that were given; empty for those along the constraints. Where a solution moves, poles
-        belong to coordinates.
-    changes : tuple of float
-        Times at which other coordinates had to be taken.
-    """
-
-    t: Vector
+    t: Vector  # Shape (K,). Times.
+    # Shape (K, r). The poles, in each column one that changes continuously; NaN where there are fewer.
     values: npt.NDArray[np.complex128]
+    # The coordinates that were given; empty for those along the constraints. Where a solution moves, poles
+    # belong to coordinates.
     coordinates: tuple[str, ...]
-    changes: tuple[float, ...]
+    changes: tuple[float, ...]  # Times at which other coordinates had to be taken.
 
 
 @takes(LinearizeOptions)

@@ -22,23 +22,7 @@ KINDS = ("problems", "models", "sweepers", "qdelta")
 
 @checked()
 def list(kind: str) -> dict[str, str]:
-    """Names of one kind, each with a one-line description.
-
-    Parameters
-    ----------
-    kind : str
-        ``problems``, ``models``, ``sweepers`` or ``qdelta``.
-
-    Returns
-    -------
-    dict of str to str
-        Description by name.
-
-    Raises
-    ------
-    InputError
-        For another kind.
-    """
+    """Names of one kind, each with a one-line description."""
     if kind == "problems":
         return {
             name: f"index {problem.index}, {problem.__name__}: {problem.title}"

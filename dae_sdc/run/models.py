@@ -80,17 +80,7 @@ def is_file(text: str) -> bool:
 
 
 def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
-    """A result that depends on a model alone, kept until its equations, parameters or start values change.
-
-    Parameters
-    ----------
-    model : Model
-        The model; the caller holds :data:`~dae_sdc.sharing.EQUATIONS`.
-    what : hashable
-        What the result is, besides what the model says.
-    calculate : callable
-        Function that makes it.
-    """
+    """A result that depends on a model alone, kept until its equations, parameters or start values change."""
     variables = repr((model.variables_by_name, model.definitions))
     content = (model.interval, model.conditions, variables, *model.content())
     known = _CALCULATED.pop(model, None)
@@ -107,27 +97,7 @@ def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
 
 
 def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Model:
-    """The model for any form of :data:`ModelLike`.
-
-    Parameters
-    ----------
-    model : str, Path, Model or callable
-        See :data:`ModelLike`. A Python file is run; its object ``model``, or that named after the colon, is a
-        model or a function that returns one. Of a Modelica file the last class is read, or that named after
-        the colon.
-    params : mapping, optional
-        Arguments of the function, or values of parameters of the model.
-
-    Returns
-    -------
-    Model
-        The model; a given model is returned itself, with the parameters set.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, a file without a model, or arguments and parameters that do not exist.
-    """
+    """The model for any form of :data:`ModelLike`."""
     from dae_sdc.model.functions import problem_of_function, takes_equations
     from dae_sdc.model.model import Model
 

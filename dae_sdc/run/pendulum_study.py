@@ -64,24 +64,12 @@ UNITS = {"amplitude_start": "1", "amplitude_end": "1", "energy": "1", "error": "
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the study with its settings.
+    """A method of the study with its settings."""
 
-    Parameters
-    ----------
-    sweeper : str
-        Name of the sweeper, of a solver of SUNDIALS, or :data:`REFERENCE`.
-    corrector : str
-        Corrector of a multistep method; empty for its default.
-    rtol : float
-        Tolerance of a solver that chooses its steps; NaN for others.
-    max_order : int
-        Highest order of a solver that chooses its steps; 0 for others.
-    """
-
-    sweeper: str
-    corrector: str = ""
-    rtol: float = math.nan
-    max_order: int = 0
+    sweeper: str  # Name of the sweeper, of a solver of SUNDIALS, or :data:`REFERENCE`.
+    corrector: str = ""  # Corrector of a multistep method; empty for its default.
+    rtol: float = math.nan  # Tolerance of a solver that chooses its steps; NaN for others.
+    max_order: int = 0  # Highest order of a solver that chooses its steps; 0 for others.
 
     @property
     def label(self) -> str:
@@ -269,18 +257,7 @@ def _row(
 
 
 def summary(result: Result) -> str:
-    """The result as a table of text.
-
-    Parameters
-    ----------
-    result : Result
-        Result of :func:`pendulum_study`.
-
-    Returns
-    -------
-    str
-        A line for each method and spring constant.
-    """
+    """The result as a table of text."""
     work = ("steps", "rejected", "rhs")
     lines = [("method", "k", "bounce at start", "at end", "theory", "energy", "error", *work, "time")]
     for row in result.data:

@@ -62,27 +62,15 @@ _SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is solved.
+    """What is solved."""
 
-    Parameters
-    ----------
-    options : SolveOptions
-        The options of the run, with the problem that is solved, its start and the settings that are left.
-    unknowns : Unknowns or None
-        The unknowns of the model that was given, where it was simplified.
-    remark : str
-        What was changed at the start.
-    equations : str
-        Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
-    otherwise : ArrayProblem or None
-        What is solved if that fails numerically.
-    """
-
+    # The options of the run, with the problem that is solved, its start and the settings that are left.
     options: SolveOptions
-    unknowns: Unknowns | None = None
-    remark: str = ""
+    unknowns: Unknowns | None = None  # The unknowns of the model that was given, where it was simplified.
+    remark: str = ""  # What was changed at the start.
+    # Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
     equations: str = ""
-    otherwise: ArrayProblem | None = None
+    otherwise: ArrayProblem | None = None  # What is solved if that fails numerically.
 
     def digest(self) -> str:
         """A text by which ranks see whether they solve the same."""
@@ -106,23 +94,7 @@ def is_modelica(problem: Any) -> bool:
 
 
 def prepare(options: SolveOptions) -> Prepared:
-    """The problem of a model, and where it starts.
-
-    Parameters
-    ----------
-    options : SolveOptions
-        What :func:`dae_sdc.run.solve.solve` was given.
-
-    Returns
-    -------
-    Prepared
-        What was given itself, where it is no model.
-
-    Raises
-    ------
-    InputError
-        If something given cannot be used, or there is no consistent start.
-    """
+    """The problem of a model, and where it starts."""
     for name in ("simplify", "reduce"):
         value = getattr(options, name)
         if value not in (True, False, None):

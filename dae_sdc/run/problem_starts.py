@@ -39,33 +39,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """Settings of the check of a start for hidden constraints.
+    """Settings of the check of a start for hidden constraints."""
 
-    Parameters
-    ----------
-    of_run : float
-        Largest violation that is accepted, in units of the relative tolerance of the run, since the end of
-        one run may be the start of the next.
-    least, largest : float
-        Bounds of this violation, relative to the terms of the constraint; ``largest`` holds for fixed step
-        sizes.
-    shortened : float
-        Factor of the steps of differences in a second evaluation, which must confirm a violation.
-    most_differentiated : int
-        Largest order of derivatives by differences that are accurate enough to refuse a start.
-    most_unknowns : int
-        Largest number of unknowns for which functions are differentiated for the check.
-    round_off : float
-        Violation, relative to the terms of the constraint, from which on an accepted start is projected: what
-        the first step takes up of it changes velocities by its size over that of the step.
-    """
-
+    # Largest violation that is accepted, in units of the relative tolerance of the run, since the end of
+    # one run may be the start of the next.
     of_run: float = 100.0
+    # least, largest: bounds of this violation, relative to the terms of the constraint; ``largest`` holds
+    # for fixed step sizes.
     least: float = 1e-7
     largest: float = 1e-4
+    # Factor of the steps of differences in a second evaluation, which must confirm a violation.
     shortened: float = 0.125
+    # Largest order of derivatives by differences that are accurate enough to refuse a start.
     most_differentiated: int = 2
+    # Largest number of unknowns for which functions are differentiated for the check.
     most_unknowns: int = 1000
+    # Violation, relative to the terms of the constraint, from which on an accepted start is projected: what
+    # the first step takes up of it changes velocities by its size over that of the step.
     round_off: float = 1e-13
 
 
@@ -74,18 +64,10 @@ CHECK = CheckOptions()
 
 @dataclass(frozen=True)
 class Equations:
-    """A problem, and the model that its function was traced to, if any.
+    """A problem, and the model that its function was traced to, if any."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem.
-    model : Model or None
-        The traced equations, with the unknowns in the order of the problem.
-    """
-
-    problem: ProblemDAE
-    model: Model | None = None
+    problem: ProblemDAE  # The problem.
+    model: Model | None = None  # The traced equations, with the unknowns in the order of the problem.
 
     def initial(
         self,
@@ -193,30 +175,8 @@ def checked_values(
     """Check of a complete given start for hidden constraints.
 
     Algebraic unknowns that only hidden constraints determine get the values that follow, with a remark.
-
-    Parameters
-    ----------
-    equations : Equations
-        The problem and its equations.
-    u : ndarray, shape (n,)
-        The given state.
-    t : float
-        Time.
-    rtol : float or None
-        Relative tolerance of the run; None for fixed step sizes.
-    systems : dict of (float, tuple) to ModelJets
-        Equations with their derivatives, by time and parameters; is changed.
-
-    Returns
-    -------
-    Start or None
-        The changed start; None if the given one is used.
-
-    Raises
-    ------
-    InconsistentStateError
-        If the state contradicts hidden constraints.
     """
+    # Shapes: u (n,).
     problem = equations.problem
     if not has_hidden_constraints(problem) or not np.isfinite(u).all():
         return None
@@ -385,27 +345,7 @@ def _contradiction(
 
 @under_way("the start was checked")
 def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any]) -> Start | None:
-    """The start of the run of a problem.
-
-    Parameters
-    ----------
-    equations : Equations
-        The problem and its equations.
-    options : SolveOptions
-        Options of the run.
-    systems : dict of (float, tuple) to ModelJets
-        Equations with their derivatives, by time and parameters; is changed.
-
-    Returns
-    -------
-    Start or None
-        The computed start; None if the given one, or that of the problem, is used.
-
-    Raises
-    ------
-    InconsistentStateError
-        If there is no consistent start, or the given one contradicts hidden constraints.
-    """
+    """The start of the run of a problem."""
     problem, u0 = equations.problem, options.u0
     search: dict[str, Any] = {"t0": options.t0}
     if keeps_named(options):

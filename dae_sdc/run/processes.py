@@ -29,15 +29,10 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a run, and their communicators.
+    """The ranks of a run, and their communicators."""
 
-    Parameters
-    ----------
-    comm, nodes, steps : mpi4py.MPI.Intracomm or None
-        Communicator of all ranks, of those that share the nodes of a step, and of those that share the steps
-        of a block; None where there is only this rank.
-    """
-
+    # comm, nodes, steps: communicator of all ranks, of those that share the nodes of a step, and of those
+    # that share the steps of a block; None where there is only this rank.
     comm: Any = None
     nodes: Any = None
     steps: Any = None
@@ -126,24 +121,7 @@ def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None
 
 @contextmanager
 def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) -> Iterator[Ranks]:
-    """The ranks of a run; communicators are freed at its end.
-
-    Parameters
-    ----------
-    parallel : str or None
-        nodes, steps or both; None for a serial run.
-    comm : mpi4py.MPI.Intracomm or None
-        The ranks to use; COMM_WORLD if None.
-    num_nodes : int
-        Number M of nodes.
-    steps : int or None
-        Number of steps at once; as many as the ranks allow if None.
-
-    Raises
-    ------
-    InputError
-        If ranks, nodes and steps do not fit, or ``comm`` is given without ``parallel``.
-    """
+    """The ranks of a run; communicators are freed at its end."""
     if parallel is None:
         if comm is not None:
             raise InputError("a communicator was given; say what is parallel: nodes, steps or both")
@@ -165,13 +143,7 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
 
 
 def world() -> Any:
-    """The communicator COMM_WORLD of mpi4py.
-
-    Raises
-    ------
-    InputError
-        Without MPI, or if the launcher belongs to another MPI library than mpi4py.
-    """
+    """The communicator COMM_WORLD of mpi4py."""
     if "mpi4py.MPI" not in sys.modules and not by_launcher():
         _try_mpi()
     MPI = load_mpi()
@@ -270,17 +242,7 @@ def _leave() -> None:
 
 
 def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
-    """Report an error once if all ranks have it; otherwise report it for this rank and end the others.
-
-    Parameters
-    ----------
-    message : str
-        The one line that explains the error.
-    code : int
-        Exit code of the processes.
-    say : callable
-        Function that prints a line on standard error.
-    """
+    """Report an error once if all ranks have it; otherwise report it for this rank and end the others."""
     try:
         comm = world()
     except InputError:

@@ -22,30 +22,18 @@ UNCERTAINTY = 3.0
 
 @dataclass(frozen=True)
 class Reference:
-    """A solution to a small tolerance, and another that shows how accurate it is.
+    """A solution to a small tolerance, and another that shows how accurate it is."""
 
-    Parameters
-    ----------
-    solution, looser : Solution
-        The reference, and a run of ten times its tolerance.
-    differences : dict of str to float
-        Largest difference of both so far, by component group; at the times of the solutions of a study.
-    """
-
+    # solution, looser: the reference, and a run of ten times its tolerance.
     solution: Solution
     looser: Solution
+    # Largest difference of both so far, by component group; at the times of the solutions of a study.
     differences: dict[str, float] = field(default_factory=dict)
 
     def states(
         self, times: NDArray[np.float64], names: tuple[str, ...], groups: Mapping[str, slice]
     ) -> NDArray[np.float64]:
-        """States at given times, shape (K, n); notes how far the two runs are apart there.
-
-        Raises
-        ------
-        InputError
-            If the unknowns of the study are others.
-        """
+        """States at given times, shape (K, n); notes how far the two runs are apart there."""
         if names != self.solution.names:
             raise InputError(
                 f"the reference has the unknowns {', '.join(self.solution.names)}, and not "
@@ -69,13 +57,7 @@ class Reference:
 
 
 def reference_of(problem: Any, rtol: float | None, t_end: float | None, params: Any) -> Reference | None:
-    """A reference solution to a relative tolerance; None where no tolerance is given.
-
-    Raises
-    ------
-    SolveError
-        If a run fails.
-    """
+    """A reference solution to a relative tolerance; None where no tolerance is given."""
     if rtol is None:
         return None
 

@@ -83,15 +83,7 @@ COLUMNS: Mapping[str, Columns] = {
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, machine and time, to be saved with a result.
-
-    Returns
-    -------
-    dict
-        ``dae_sdc, pySDC, numpy, scipy`` versions (None if not installed), ``mpi4py`` and ``mpi`` (None
-        unless the process already uses MPI), ``python``, ``system``, ``machine``, ``processor``,
-        ``cores``, ``host`` and ``made`` (UTC, ISO 8601).
-    """
+    """Versions, machine and time, to be saved with a result."""
     # importing mpi4py would start MPI in a serial process, so it is only looked at when it is there
     mpi = sys.modules.get("mpi4py.MPI")
     library = str(mpi.Get_library_version()).strip("\0 \n").splitlines()[0].strip() if mpi else None
@@ -110,13 +102,7 @@ def provenance() -> dict[str, Any]:
 
 
 def command_line() -> str:
-    """The command line of this process, for ``Result.command``.
-
-    Returns
-    -------
-    str
-        Name of the program without its directory, and its arguments, quoted for a shell.
-    """
+    """The command line of this process, for ``Result.command``."""
     program = Path(sys.argv[0]) if sys.argv else Path()
     name = program.name if program.name not in ("", "-c", "-") else "python"
     words = [name]
@@ -389,46 +375,13 @@ class Saved(Protocol):
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Refuse a path to which no result can be written; called before a study computes.
-
-    Parameters
-    ----------
-    path : path-like
-        File of the result; ``.npy`` is added if neither that nor ``.csv`` is there.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    InputError
-        If the path names no file or a directory, or lies in a directory that does not exist or cannot be
-        written to.
-    """
+    """Refuse a path to which no result can be written; called before a study computes."""
     as_text = isinstance(path, str | os.PathLike) and str(path).endswith(".csv")
     return check_place(path, ".csv" if as_text else ".npy")
 
 
 def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Path:
-    """Save a result; an unfinished one does not replace an earlier result.
-
-    Parameters
-    ----------
-    result : Result or Solution
-        The result to save.
-    path : path-like
-        File for a finished result; an unfinished one goes to ``<path>.partial.npy``, which is deleted when
-        the finished one is saved.
-    finished : bool
-        Whether the run has reached its end.
-
-    Returns
-    -------
-    pathlib.Path
-        The ``.npy`` file.
-    """
+    """Save a result; an unfinished one does not replace an earlier result."""
     target = check_target(path)
     partial = partial_name(target)
     if not finished:

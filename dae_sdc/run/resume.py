@@ -35,33 +35,17 @@ LONGEST = 60
 
 @dataclass
 class Saving:
-    """Checkpoints of a run, as the user asks for them.
+    """Checkpoints of a run, as the user asks for them."""
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        The checkpoint file.
-    every : int or None
-        Number of accepted steps between two checkpoints, as given.
-    resume : bool
-        Whether to continue from the file if it exists.
-    """
-
-    path: Path
-    every: int | None
-    resume: bool
+    path: Path  # The checkpoint file.
+    every: int | None  # Number of accepted steps between two checkpoints, as given.
+    resume: bool  # Whether to continue from the file if it exists.
     run: dict[str, Any] = field(default_factory=dict)
     start: dict[str, Any] | None = None
 
     @classmethod
     def checked(cls, given: SavingOptions) -> Saving | None:
-        """The record for the options of a user; None if no checkpoints are wanted.
-
-        Raises
-        ------
-        InputError
-            For ``every`` or ``resume`` without a file.
-        """
+        """The record for the options of a user; None if no checkpoints are wanted."""
         checkpoint, every, resume = given.checkpoint, given.every, given.resume
         if checkpoint is None:
             if every is not None or resume:
@@ -73,17 +57,7 @@ class Saving:
         return cls(path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX), every, resume)
 
     def describe(self, setup: Setup, about: Mapping[str, Any], events: Sequence[Event]) -> None:
-        """Store a description of the run, by which a checkpoint is recognised.
-
-        Parameters
-        ----------
-        setup : Setup
-            Problem, sweeper and settings.
-        about : mapping
-            Tolerances, interval and start value of the run.
-        events : sequence of Event
-            Its event functions.
-        """
+        """Store a description of the run, by which a checkpoint is recognised."""
         description, problem = setup.description, setup.problem
         parts = ("sweeper_params", "level_params", "step_params")
         settings = {name: value for part in parts for name, value in description[part].items()}
@@ -140,11 +114,6 @@ class SaveCheckpoints(Control):
         Accepted steps between two checkpoints.
     resume : bool
         Whether to go on from the file if it exists.
-
-    Attributes
-    ----------
-    record : StepRecord
-        Hook with the steps of the whole run, also those before it was interrupted.
     """
 
     order = 1100  # behind the driver, which chooses the next step
@@ -160,13 +129,7 @@ class SaveCheckpoints(Control):
         self.record: StepRecord = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Read the file of a run that goes on.
-
-        Raises
-        ------
-        InputError
-            For several steps or levels, without a file, and for the checkpoint of another run.
-        """
+        """Read the file of a run that goes on."""
         require_single_steps(controller, kwargs.get("comm"), "SaveCheckpoints")
         step = controller.steps[0]
         level, given = step.levels[0], self.params
@@ -213,22 +176,7 @@ def plain_settings(given: Any) -> dict[str, Any]:
 
 
 def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | None) -> None:
-    """Make a run take its steps one at a time, so that its state between them is complete.
-
-    Parameters
-    ----------
-    setup : Setup
-        The setup, which is changed.
-    fixed : mapping or None
-        Parameters of :class:`FixedSteps` in runs of a fixed step size.
-    steps : int or None
-        Number of steps that iterate together.
-
-    Raises
-    ------
-    InputError
-        If several steps, levels or other step size controllers are wanted.
-    """
+    """Make a run take its steps one at a time, so that its state between them is complete."""
     if not setup.iterates_alone(steps) or setup.adaptive:
         raise InputError(
             "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
@@ -258,23 +206,7 @@ def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, An
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The description and the state of a run in a checkpoint.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-
-    Returns
-    -------
-    run, state : dict
-        The description and the state.
-
-    Raises
-    ------
-    ResultFileError
-        If the file is damaged, no checkpoint, or of another version.
-    """
+    """The description and the state of a run in a checkpoint."""
     damaged = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
     try:
         with opened(path) as file:

@@ -21,40 +21,24 @@ class Samples:
     """Values of a run at its output times, and sums over its steps.
 
     Polynomials of a step depend on a few steps before and after it, so the last steps wait for further ones.
-
-    Parameters
-    ----------
-    times : ndarray, shape (K,)
-        Output times, increasing.
-    t0 : float
-        Start of the run.
-    u0, du0 : ndarray, shape (n,)
-        State and derivative at the start.
-    n_slopes : int
-        Number of unknowns whose u' is as accurate as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
-
-    Attributes
-    ----------
-    u, du : ndarray, shape (K, n)
-        Values; the first ``done`` rows are known.
-    sizes : ndarray, shape (K,)
-        Sizes of the steps in which the times lie; 0 at the ends of steps.
-    per_step : dict of str to ndarray, shape (K,)
-        Largest residual, and counts, of the steps that ended since the previous time.
-    done, steps : int
-        Number of known rows, and of steps taken.
     """
 
-    times: Vector
-    t0: float
+    times: Vector  # Shape (K,). Output times, increasing.
+    t0: float  # Start of the run.
+    # u0, du0: shape (n,). State and derivative at the start.
     u0: Vector
     du0: Vector
+    # Number of unknowns whose u' is as accurate as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
     n_slopes: int
+    # done, steps: number of known rows, and of steps taken.
     done: int = 0
     steps: int = 0
+    # u, du: shape (K, n). Values; the first ``done`` rows are known.
     u: Vector = field(init=False)
     du: Vector = field(init=False)
+    # Shape (K,). Sizes of the steps in which the times lie; 0 at the ends of steps.
     sizes: Vector = field(init=False)
+    # Shape (K,). Largest residual, and counts, of the steps that ended since the previous time.
     per_step: dict[str, NDArray[Any]] = field(init=False)
 
     def __post_init__(self) -> None:

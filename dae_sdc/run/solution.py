@@ -449,21 +449,7 @@ class Solution:
 
 
 def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
-    """A copy of a solution at so many times that straight lines between them look like the solution.
-
-    Parameters
-    ----------
-    solution : Solution
-        A solution.
-    logarithmic : bool
-        Whether the axis of time is to be logarithmic.
-
-    Returns
-    -------
-    Solution
-        The solution as it is where it was not kept between the steps, or has more steps than a picture
-        can show. Values of large systems between the steps are those of the polynomials alone.
-    """
+    """A copy of a solution at so many times that straight lines between them look like the solution."""
     dense = solution.dense
     if dense is None or len(dense.ends) > 4 * PICTURE_POINTS or not len(dense.ends):
         return solution
@@ -487,27 +473,8 @@ def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
 
 
 def output_times(t_eval: Any, points: int | None, start: float, end: float) -> Vector | None:
-    """The output times of a run; None if neither times nor a number of them is given.
-
-    Parameters
-    ----------
-    t_eval : array_like, shape (K,), or None
-        Output times.
-    points : int or None
-        Number of equally spaced times, instead of ``t_eval``.
-    start, end : float
-        The interval.
-
-    Returns
-    -------
-    ndarray, shape (K,), or None
-        The output times.
-
-    Raises
-    ------
-    InputError
-        If both are given, the times are empty or do not increase, or one is outside the interval.
-    """
+    """The output times of a run; None if neither times nor a number of them is given."""
+    # Shapes: t_eval (K,) -> (K,).
     if points is not None:
         if t_eval is not None:
             raise InputError("t_eval and points both say at which times the solution is wanted; give one")

@@ -31,23 +31,7 @@ def file_between(path: str | os.PathLike[str]) -> Path:
 
 
 def fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The fields of a :class:`~dae_sdc.run.solution.Solution` from its files.
-
-    Parameters
-    ----------
-    path : path-like
-        The .npy file; the suffix may be left out.
-
-    Returns
-    -------
-    dict
-        Values of the fields by name.
-
-    Raises
-    ------
-    ResultFileError
-        If a file is missing, damaged, or holds no solution.
-    """
+    """The fields of a :class:`~dae_sdc.run.solution.Solution` from its files."""
     result = load(path)
     if result.kind != "solution":
         raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")

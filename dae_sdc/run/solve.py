@@ -457,15 +457,7 @@ def sweeps_nodes(sweeper: SweeperLike) -> bool:
 
 
 def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
-    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller.
-
-    Parameters
-    ----------
-    setup : Setup
-        Is changed, unless ranks, levels, hooks or a tolerance that is switched off need iterations.
-    hooks : sequence of type
-        pySDC hooks that will look on.
-    """
+    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller."""
     watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
     single = setup.parallel is None and not setup.has_coarse_level
     sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)

@@ -41,37 +41,19 @@ MOVED = 1e-12
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run starts.
+    """Where a run starts."""
 
-    Parameters
-    ----------
-    values : mapping of str to float
-        Values of unknowns and derivatives by name.
-    remark : str
-        What the user has to be told.
-    """
-
-    values: Mapping[str, float]
-    remark: str = ""
+    values: Mapping[str, float]  # Values of unknowns and derivatives by name.
+    remark: str = ""  # What the user has to be told.
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is given of a start that is looked for, besides the start values of the equations.
+    """What is given of a start that is looked for, besides the start values of the equations."""
 
-    Parameters
-    ----------
-    fixed : mapping of str to float, iterable of str, or None
-        Values that must not be changed.
-    guesses : mapping of str to float, or None
-        Guesses.
-    kept : collection of str
-        Names of given values, where a start is completed: the others are told.
-    """
-
-    fixed: Mapping[str, float] | Iterable[str] | None = None
-    guesses: Mapping[str, float] | None = None
-    kept: Collection[str] = ()
+    fixed: Mapping[str, float] | Iterable[str] | None = None  # Values that must not be changed.
+    guesses: Mapping[str, float] | None = None  # Guesses.
+    kept: Collection[str] = ()  # Names of given values, where a start is completed: the others are told.
 
 
 def found_start(
@@ -85,24 +67,6 @@ def found_start(
 
     Where all differential states have start values that satisfy the equations as they are written, they are
     meant: if they contradict hidden constraints, they are refused. Otherwise start values are guesses.
-
-    Parameters
-    ----------
-    model : Model
-        What is solved, before a reduction of its index.
-    simplified : Simplified or None
-        What ``model`` is the simplified form of: then the start is that of the model before.
-    t0 : float or None
-        Time; the start of the interval if None.
-    guesses_only : bool
-        Whether start values are guesses even if there is one of every state.
-    known : Known, optional
-        What else is given.
-
-    Raises
-    ------
-    InconsistentStateError
-        If there is no consistent start, or the start values of the model contradict hidden constraints.
     """
     from dae_sdc.initial.search import initial_of_model, jets_of
     from dae_sdc.initial.solver import SEARCH
@@ -164,22 +128,6 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
     """A state that the user gives: refused if it contradicts hidden constraints.
 
     Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    problem : ProblemDAE
-        What is solved.
-    given : mapping of str to float
-        Values of its state by name.
-    t0 : float or None
-        Time; the start of the interval if None.
-
-    Raises
-    ------
-    InconsistentStateError
-        If the state contradicts hidden constraints.
     """
     from dae_sdc.initial.search import initial_of_model
 
@@ -282,17 +230,7 @@ def _valued(names: Sequence[str], values: Mapping[str, float]) -> str:
 
 
 def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> str:
-    """What to say of a start that was found.
-
-    Parameters
-    ----------
-    start : Initial
-        The start.
-    names : sequence of str
-        The state.
-    kept : collection of str
-        Given values to which the others were found; none where all were guesses.
-    """
+    """What to say of a start that was found."""
     added = [name for name in names if kept and name not in kept and name in start.values]
     parts = [f"u0 completed with {_valued(added, start.values)}"] if added else []
     if start.changed and not kept:
@@ -329,18 +267,7 @@ def keeps_named(options: Any) -> bool:
 
 
 def with_given_start(options: Any) -> Any:
-    """The options of a run with a start that was found before by its names, and nothing given twice.
-
-    Parameters
-    ----------
-    options : SolveOptions
-        Of the run.
-
-    Raises
-    ------
-    InputError
-        For options of the start that do not go together.
-    """
+    """The options of a run with a start that was found before by its names, and nothing given twice."""
     found = sys.modules.get("dae_sdc.initial.consistent")  # if it was never imported, it made nothing
     values, time = options.u0, None
     if found is not None and isinstance(values, found.Initial):
@@ -370,19 +297,7 @@ def with_given_start(options: Any) -> Any:
 
 
 def start_in(text: str | Path) -> tuple[dict[str, float], float | None]:
-    """The start that a text tells: its values by name, and its time where that is known.
-
-    Parameters
-    ----------
-    text : str or Path
-        File that :func:`dae_sdc.run.initial.initial` wrote, or that of a solution, whose last time is taken;
-        or "x=0.6,y=-0.8".
-
-    Raises
-    ------
-    InputError
-        For another file, or a text that is neither.
-    """
+    """The start that a text tells: its values by name, and its time where that is known."""
     if "=" in str(text) and not Path(text).exists():
         return pairs("u0", names_in(str(text)), numbers=True), None
     result = load(text)

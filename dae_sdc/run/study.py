@@ -23,27 +23,13 @@ from dae_sdc.run.solution import Solution
 
 @dataclass
 class Study:
-    """The rows of a running study, saved at its end, or as a partial result if it does not end.
+    """The rows of a running study, saved at its end, or as a partial result if it does not end."""
 
-    Parameters
-    ----------
-    kind : str
-        Kind of the result, see :class:`~dae_sdc.run.results.Result`.
-    columns : sequence
-        Names and types of its columns.
-    units : mapping of str to str
-        Units of its columns.
-    out : str, Path or None
-        File of the result; None to save nothing.
-    comm : mpi4py.MPI.Intracomm or None
-        All ranks of a parallel study, of which rank 0 saves.
-    """
-
-    kind: str
-    columns: Sequence[Any]
-    units: Mapping[str, str]
-    out: str | Path | None
-    comm: Any = None
+    kind: str  # Kind of the result, see :class:`~dae_sdc.run.results.Result`.
+    columns: Sequence[Any]  # Names and types of its columns.
+    units: Mapping[str, str]  # Units of its columns.
+    out: str | Path | None  # File of the result; None to save nothing.
+    comm: Any = None  # All ranks of a parallel study, of which rank 0 saves.
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     begun: list[tuple[Any, ...]] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
@@ -90,17 +76,7 @@ class Study:
 
     @contextmanager
     def running(self, total: int, unit: str, progress: bool | None) -> Iterator[Any]:
-        """Context of a study: checks the output file first, gives a progress bar, and saves at the end.
-
-        Parameters
-        ----------
-        total : int
-            Number of steps of the bar.
-        unit : str
-            Name of a step.
-        progress : bool or None
-            Whether to show the bar; None: if standard error is a terminal.
-        """
+        """Context of a study: checks the output file first, gives a progress bar, and saves at the end."""
         with self, bar_of(total, unit, progress if is_root(self.comm) else False) as bar:
             yield bar
 
@@ -128,18 +104,7 @@ def has_failures(result: Result) -> bool:
 def verb(
     study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] = has_failures
 ) -> Verb:
-    """The verb of a study, with the options of the study, which prints a summary of the result.
-
-    Parameters
-    ----------
-    study : callable
-        A function made by :func:`dae_sdc.options.takes`; its options include those of
-        :class:`dae_sdc.options.Output`.
-    summary : callable
-        Function that gives a text for a result.
-    failed : callable
-        Function that says whether a result makes the exit code 1.
-    """
+    """The verb of a study, with the options of the study, which prints a summary of the result."""
 
     def main(args: argparse.Namespace) -> int:
         result = study(**{"progress": None, **given_options(args, study.record)})

@@ -295,31 +295,16 @@ def _work_of(problem: ProblemDAE) -> list[int]:
 
 @dataclass
 class Task:
-    """Problem, interval and accuracy for a solver of SUNDIALS.
+    """Problem, interval and accuracy for a solver of SUNDIALS."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    solver : str
-        Name in :data:`SOLVERS`.
-    t0, t_end : float
-        The interval.
-    start : ndarray, shape (n,)
-        State at the start.
-    tolerance : Tolerance
-        Accuracy, and unknowns whose error does not count.
-    sizes : Steps
-        First and largest step size, and highest order.
-    """
-
-    problem: ProblemDAE
-    solver: str
+    problem: ProblemDAE  # The equations.
+    solver: str  # Name in :data:`SOLVERS`.
+    # t0, t_end: the interval.
     t0: float
     t_end: float
-    start: Vector
-    tolerance: Tolerance
-    sizes: Steps
+    start: Vector  # Shape (n,). State at the start.
+    tolerance: Tolerance  # Accuracy, and unknowns whose error does not count.
+    sizes: Steps  # First and largest step size, and highest order.
     pieces: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -359,15 +344,7 @@ class Task:
         }
 
     def carry_out(self, record: _Record, bar: Any) -> None:
-        """Integrate all pieces between break points.
-
-        Raises
-        ------
-        SolveError
-            If the solver gives up, with its message, or the time limit is reached.
-        EvaluationError
-            If the solver returns NaN or infinity.
-        """
+        """Integrate all pieces between break points."""
         name = self.solver.upper()
         driver: _Driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
         record.driver = driver
@@ -403,21 +380,7 @@ class Task:
 
 
 class _Record:
-    """The steps of a run, with interpolants on all of them, or only on those that contain output times.
-
-    Parameters
-    ----------
-    task : Task
-        The run.
-    keeps : bool
-        Whether there are interpolants on all steps.
-    times : ndarray or None
-        Output times.
-    work : list of int
-        Counters before this run and those before it, whose work the first step has too.
-    watched : list of float, optional
-        Further times, in order from the start on, at which values of the solver's interpolant are kept.
-    """
+    """The steps of a run, with interpolants on all of them, or only on those that contain output times."""
 
     def __init__(
         self,
@@ -540,11 +503,6 @@ class CountedEquations(Equations):
     """Equations with counted evaluations that give NaN where they are not defined.
 
     The Jacobian of a problem without kernels is its own one, checked, or that by finite differences.
-
-    Parameters
-    ----------
-    task : Task
-        The problem.
     """
 
     def __init__(self, task: Task) -> None:
@@ -613,15 +571,9 @@ class CountedEquations(Equations):
 
 
 class _Driver:
-    """A solver with its callbacks.
+    """A solver with its callbacks."""
 
-    Attributes
-    ----------
-    rejected : int
-        Number of rejected attempts at steps.
-    slope : ndarray, shape (n,)
-        u' at the start of the current piece.
-    """
+    # Shapes: slope (n,).
 
     def __init__(self, task: Task) -> None:
         self.task, self.problem, self.equations = task, task.problem, CountedEquations(task)

@@ -172,22 +172,13 @@ def sweep(given: SweepOptions) -> Sweep:
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a sweep.
+    """One run of a sweep."""
 
-    Parameters
-    ----------
-    problem : ProblemLike
-        The problem.
-    fixed, swept : mapping of str to object
-        Parameters and start values by name, which all runs share, and those of this one.
-    settings : mapping of str to object
-        Other arguments of :func:`dae_sdc.run.solve.solve`.
-    """
-
-    problem: Any
+    problem: Any  # The problem.
+    # fixed, swept: parameters and start values by name, which all runs share, and those of this one.
     fixed: Mapping[str, Any]
     swept: Mapping[str, float]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # Other arguments of :func:`dae_sdc.run.solve.solve`.
 
 
 def run_of(job: Job) -> Outcome:
@@ -240,13 +231,7 @@ def run_of(job: Job) -> Outcome:
 
 
 def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """The values of parameters that have several, and the parameters that have one.
-
-    Raises
-    ------
-    InputError
-        If no parameter has several values, or one of them is no number.
-    """
+    """The values of parameters that have several, and the parameters that have one."""
     over: dict[str, list[float]] = {}
     fixed: dict[str, Any] = {}
     for name, given in params.items():

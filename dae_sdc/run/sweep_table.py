@@ -60,38 +60,23 @@ SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one run of a sweep has given.
+    """What one run of a sweep has given."""
 
-    Parameters
-    ----------
-    message : str
-        That of the solution, or the error that ended the run before its first step.
-    success : bool
-        Whether the run has reached its end.
-    names, units, others, other_units : tuple of str
-        Unknowns of the state and their units, and those that were eliminated from a simplified model; empty
-        where no solution was begun.
-    about : mapping
-        ``n_diff``, ``algebraic``, ``time_unit`` and other settings that all runs share.
-    t : ndarray, shape (K,)
-        Output times.
-    u, more : ndarray, shape (k, n) and (k, m)
-        Values at the first k of them, which the run has reached.
-    numbers : mapping of str to float
-        Entries of the columns of :data:`SCALARS`.
-    """
-
-    message: str
-    success: bool = False
+    message: str  # That of the solution, or the error that ended the run before its first step.
+    success: bool = False  # Whether the run has reached its end.
+    # names, units, others, other_units: unknowns of the state and their units, and those that were
+    # eliminated from a simplified model; empty where no solution was begun.
     names: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     other_units: tuple[str, ...] = ()
+    # ``n_diff``, ``algebraic``, ``time_unit`` and other settings that all runs share.
     about: Mapping[str, Any] = field(default_factory=dict)
-    t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # Shape (K,). Output times.
+    # u, more: shape (k, n). Values at the first k of them, which the run has reached.
     u: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
     more: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,19 +336,6 @@ class Table:
 
     A row is written in place, and marked as done after the rest of it is in the file, so that a sweep that is
     killed loses the runs it was at and no other.
-
-    Parameters
-    ----------
-    over : sequence of str
-        Names of the swept values.
-    values : sequence of tuple of float
-        Values of every run.
-    parameters : mapping
-        Parameters of the result.
-    units : mapping of str to str
-        Units of the swept values.
-    out : str, Path or None
-        File of the result; None to keep it in memory.
     """
 
     def __init__(
@@ -503,20 +475,7 @@ def _partial(target: Path) -> Path:
 
 
 def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
-    """The sweep that a file, or its partial one, holds; None if there is neither.
-
-    Parameters
-    ----------
-    out : str or Path
-        File of the result.
-    options : mapping of str to str
-        What the sweep of now is told apart from others by.
-
-    Raises
-    ------
-    InputError
-        If it is another sweep.
-    """
+    """The sweep that a file, or its partial one, holds; None if there is neither."""
     target = check_target(out)
     for path in (_partial(target), target):
         if not path.exists():

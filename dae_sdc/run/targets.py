@@ -28,18 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """Equations that were given in any form.
+    """Equations that were given in any form."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations as a problem.
-    given_model : Model or None
-        The model that was given; None where functions were.
-    """
-
-    problem: ProblemDAE
-    given_model: Model | None = None
+    problem: ProblemDAE  # The equations as a problem.
+    given_model: Model | None = None  # The model that was given; None where functions were.
 
     @cached_property
     def model(self) -> Model | None:
@@ -112,17 +104,7 @@ def title_of(problem: ProblemDAE) -> str:
 
 
 def target_of(equations: Any, params: Mapping[str, Any] | None = None, guess: Any = None) -> Target:
-    """The problem, and the model, of equations in any form.
-
-    Parameters
-    ----------
-    equations : str, Path, Model, ProblemDAE, type or callable
-        Name of a model or problem, file, object, or function F(t, u, du).
-    params : mapping, optional
-        Parameters.
-    guess : mapping or array_like, optional
-        Of a function: what tells how many unknowns there are.
-    """
+    """The problem, and the model, of equations in any form."""
     from dae_sdc.model.functions import problem_of_function, takes_equations
     from dae_sdc.model.simplified import Simplified
 

@@ -45,39 +45,22 @@ MOST_NODES: Final = 200_000
 
 @dataclass(frozen=True)
 class Reading:
-    """A problem whose residual was looked at.
+    """A problem whose residual was looked at."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem: with compiled equations where they could be read, or as it was.
-    equations : str
-        "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
-    model : Model or None
-        The equations.
-    systems : dict of (float, tuple) to ModelJets
-        Equations with their derivatives, by time and parameters, for all problems that have the same ones.
-    turns : bool
-        Whether derivatives stand in combinations that change, and cancel in what is hidden: with these no
-        method is known to converge for an index above 1.
-    remark : str
-        What is to be said of the problem.
-    proved : bool
-        Whether the index follows from the structure of the equations.
-    not_reduced : tuple of str
-        The ways to reduce the index that were tried, and why each was not possible.
-    otherwise : ArrayProblem or None
-        The equations with index 1, for a run that fails as they are: what costs much is not done first.
-    """
-
-    problem: ProblemDAE
+    problem: ProblemDAE  # The problem: with compiled equations where they could be read, or as it was.
+    # "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
     equations: str = ""
-    model: Model | None = None
+    model: Model | None = None  # The equations.
+    # Equations with their derivatives, by time and parameters, for all problems that have the same ones.
     systems: dict[Any, ModelJets] = field(default_factory=dict)
+    # Whether derivatives stand in combinations that change, and cancel in what is hidden: with these no
+    # method is known to converge for an index above 1.
     turns: bool = False
-    remark: str = ""
-    proved: bool = False
+    remark: str = ""  # What is to be said of the problem.
+    proved: bool = False  # Whether the index follows from the structure of the equations.
+    # The ways to reduce the index that were tried, and why each was not possible.
     not_reduced: tuple[str, ...] = ()
+    # The equations with index 1, for a run that fails as they are: what costs much is not done first.
     otherwise: ArrayProblem | None = None
 
     @property
@@ -114,24 +97,7 @@ def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 @under_way("the function was read as equations", ", or give trace=False")
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:
-    """Read the equations of a problem from its ``eval_f`` and let it run with them.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        Is changed where its equations can be read.
-    u0 : array_like, optional
-        Start; that of the problem if not given.
-    wanted : bool, optional
-        True raises where equations cannot be read, False leaves the problem as it is; if None, problems that
-        give ``eval_f`` alone are read as far as they can be.
-
-    Raises
-    ------
-    InputError
-        If the index that the problem declares is not that of its equations, or if reading them is wanted and
-        not possible.
-    """
+    """Read the equations of a problem from its ``eval_f`` and let it run with them."""
     from dae_sdc.model.retargeting import given_by_library
     from dae_sdc.model.traced_problem import use_trace
 
@@ -189,51 +155,23 @@ class ReadEquations(Hooks):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class StateCheck:
-    """How equations that were read are compared with their function at states of a run.
+    """How equations that were read are compared with their function at states of a run."""
 
-    Parameters
-    ----------
-    states : int
-        Number of states.
-    distance : float
-        Relative change of the unknowns: residuals along a solution have nothing but rounding left in them.
-    tolerance : float
-        Difference, relative to the value of an equation, up to which both are equal.
-    rounding : float
-        Difference that rounding explains, relative to the largest value of all equations.
-    sensitivity : float
-        Difference that rounding explains, relative to what ``nudge`` changes in the function.
-    nudge : float
-        Relative change of the unknowns for that.
-    """
-
-    states: int = 4
+    states: int = 4  # Number of states.
+    # Relative change of the unknowns: residuals along a solution have nothing but rounding left in them.
     distance: float = 1e-4
-    tolerance: float = 1e-5
+    tolerance: float = 1e-5  # Difference, relative to the value of an equation, up to which both are equal.
+    # Difference that rounding explains, relative to the largest value of all equations.
     rounding: float = 1e-9
+    # Difference that rounding explains, relative to what ``nudge`` changes in the function.
     sensitivity: float = 100.0
-    nudge: float = 1e-13
+    nudge: float = 1e-13  # Relative change of the unknowns for that.
 
 
 def check_at_states(
     problem: ProblemDAE, t: Vector, u: Vector, du: Vector, check: StateCheck | None = None
 ) -> None:
-    """Compare equations that were read with their function near states of a run; those that jump are already.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem that was solved; nothing is done for one whose equations were not read.
-    t, u, du : ndarray, shapes (K,), (K, n) and (K, n)
-        Times, states and derivatives.
-    check : StateCheck, optional
-        How they are compared.
-
-    Raises
-    ------
-    MisreadError
-        If they differ, so that the solution is not that of the function.
-    """
+    """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
@@ -283,22 +221,7 @@ def _of_unknowns(problem: ProblemDAE, u0: Any, index: int) -> tuple[int, ...]:
 
 @under_way("the index was found")
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
-    """A problem with the index, and that of each unknown, that its Jacobians near the start tell.
-
-    Parameters
-    ----------
-    reading : Reading
-        The problem, which is changed where an index is found.
-    u0 : array_like or None
-        Start; that of the problem if None.
-    t0 : float or None
-        Its time; that of the problem if None.
-
-    Raises
-    ------
-    InputError
-        If the problem declares another index than that of its Jacobians.
-    """
+    """A problem with the index, and that of each unknown, that its Jacobians near the start tell."""
     from dae_sdc.initial.index import index_of
 
     problem, declared = reading.problem, reading.problem.index
@@ -334,19 +257,8 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
 
 
 def index_near_end(problem: ProblemDAE, equations: str, t: float, u: Vector) -> str:
-    """What to say of a run whose index, found from Jacobians near the start, is another one near its end.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem that was solved.
-    equations : str
-        How its equations and its index were found, see :class:`Reading`.
-    t : float
-        Last time.
-    u : ndarray, shape (n,)
-        State there.
-    """
+    """What to say of a run whose index, found from Jacobians near the start, is another one near its end."""
+    # Shapes: u (n,).
     if FROM_JACOBIANS not in equations or hasattr(problem, "original"):
         return ""
     from dae_sdc.initial.index import index_of
@@ -374,22 +286,6 @@ def reduced_by_arrays(
     In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
     are let go; index 2 only of equations whose structure does not tell the hidden constraints that results
     are corrected by, and not where jumps were read.
-
-    Parameters
-    ----------
-    reading : Reading
-        The problem.
-    u0 : array_like or None
-        Start; that of the problem if None.
-    interval : tuple of (float or None)
-        The interval of the run; None for a bound of the problem.
-    rtol : float or None
-        Relative tolerance of the run; None for fixed steps.
-
-    Returns
-    -------
-    Reading
-        What was given, where this need not or cannot be done.
     """
     from dae_sdc.initial.derivative_arrays import ArrayProblem, CurveArrayProblem
     from dae_sdc.initial.index import is_linear

@@ -41,13 +41,6 @@ class Unknowns:
     the Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the
     unknowns. If the system Jacobian is singular, derivatives are those of the solution.
 
-    Parameters
-    ----------
-    simplified : Simplified
-        The model before and after.
-    parameters : mapping of str to float
-        Values of the parameters of the run.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
@@ -76,29 +69,8 @@ class Unknowns:
 
     @one_at_a_time
     def values(self, name: str, t: Vector, u: Vector, du: Vector, entries: Sequence[str]) -> Vector:
-        """Values of an unknown, or of a derivative.
-
-        Parameters
-        ----------
-        name : str
-            Name of the unknown, or "der(x)" for a derivative.
-        t : ndarray, shape (K,)
-            Times.
-        u, du : ndarray, shape (K, n)
-            States at these times, and their derivatives.
-        entries : sequence of str
-            Names of the entries of a state.
-
-        Returns
-        -------
-        ndarray, shape (K,)
-            The values.
-
-        Raises
-        ------
-        InputError
-            If there is no such unknown, or a derivative is not determined.
-        """
+        """Values of an unknown, or of a derivative."""
+        # Shapes: t (K,), u and du (K, n) -> (K,).
         base, _ = name_and_order(name)
         if base not in self.names:
             raise InputError(unknown(f"name in model {self.simplified.original.name}", base, self.names))
@@ -158,18 +130,9 @@ class SavedUnknowns:
     """The eliminated unknowns of a solution that was read from a file, at the times in the file only.
 
     Pictures may ask for other times, see :meth:`interpolated`.
-
-    Parameters
-    ----------
-    names, units : sequence of str
-        Names and units of the m eliminated unknowns.
-    t : ndarray, shape (K,)
-        Times in the file.
-    table : ndarray, shape (K, m)
-        Values at these times.
-    samples : mapping of str to ndarray, optional
-        ``sample_times``, shape (L,), and ``samples``, shape (L, m), between the steps.
     """
+
+    # Shapes: t (K,), table (K, m).
 
     def __init__(
         self,

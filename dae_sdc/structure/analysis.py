@@ -333,15 +333,7 @@ def structure(
 
 
 def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
-    """The structure of a DAE without its differentiation index, which takes longest to find.
-
-    Parameters
-    ----------
-    model : model, Signature or matrix
-        A model, or a matrix of orders of derivative as :func:`structure` takes it.
-    start : Start, optional
-        Values near which points that satisfy the constraints are sought; by default those of the model.
-    """
+    """The structure of a DAE without its differentiation index, which takes longest to find."""
     signature = Signature.of(model)
     transversal = find_transversal(signature)
     c, d = canonical_offsets(signature, transversal)
@@ -363,15 +355,7 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
 
 
 def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
-    """Whether the system Jacobian may be regular by rounding errors of the numbers in the equations alone.
-
-    Parameters
-    ----------
-    model : model
-        The equations.
-    found : Structure
-        Their structure.
-    """
+    """Whether the system Jacobian may be regular by rounding errors of the numbers in the equations alone."""
     if not found.regular or found.c.size > LARGEST_CHECKED:
         return False
     matrix = model.system_jacobian(found.c, found.d).toarray()
@@ -383,15 +367,8 @@ def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
 
 
 def signature_states(signature: Signature, transversal: Integers) -> Integers:
-    """Number of free initial values of each unknown: its order in the equation matched with it.
-
-    Parameters
-    ----------
-    signature : Signature
-        Highest orders of derivative.
-    transversal : ndarray of int, shape (n,)
-        The unknown of each equation.
-    """
+    """Number of free initial values of each unknown: its order in the equation matched with it."""
+    # Shapes: transversal (n,).
     states = np.zeros(transversal.size, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]
     states[signature.cols[on]] = signature.orders[on]
@@ -399,15 +376,8 @@ def signature_states(signature: Signature, transversal: Integers) -> Integers:
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The system Jacobian at a random point of the finite field: entries by equation and unknown.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    c, d : ndarray of int, shape (n,)
-        Offsets.
-    """
+    """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
+    # Shapes: c and d (n,).
     try:
         outputs = evaluate(model.graph, model.roots, 0)
     except NoValueError:

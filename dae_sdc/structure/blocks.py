@@ -16,14 +16,9 @@ from dae_sdc.structure.signature import Integers, Signature
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A diagonal block: equations and as many unknowns that are solved for together.
+    """A diagonal block: equations and as many unknowns that are solved for together."""
 
-    Parameters
-    ----------
-    rows, cols : array of int
-        Equations, and the unknown that the transversal matches with each of them.
-    """
-
+    # rows, cols: equations, and the unknown that the transversal matches with each of them.
     rows: Integers
     cols: Integers
 
@@ -34,20 +29,8 @@ class Block:
 
 
 def strong_components(n: int, source: Integers, goal: Integers) -> Integers:
-    """Strong components of a directed graph, numbered such that no edge leads to a smaller number.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes.
-    source, goal : array of int
-        Edges.
-
-    Returns
-    -------
-    array of int, shape (n,)
-        Numbers from 0, in a topological order of the components.
-    """
+    """Strong components of a directed graph, numbered such that no edge leads to a smaller number."""
+    # Shape of the result: (n,).
     graph = coo_matrix((np.ones(source.size, dtype=np.int8), (source, goal)), shape=(n, n)).tocsr()
     count, found = connected_components(graph, directed=True, connection="strong")
     labels: Integers = found.astype(np.int64)
@@ -80,20 +63,8 @@ def _sorted_topologically(count: int, labels: Integers, source: Integers, goal: 
 
 
 def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[Block, ...]:
-    """The irreducible diagonal blocks of a pattern, in an order in which they can be solved.
-
-    Parameters
-    ----------
-    rows, cols : array of int, shape (nnz,)
-        Entries of the pattern, the transversal among them.
-    transversal : array of int, shape (n,)
-        The unknown of each equation.
-
-    Returns
-    -------
-    tuple of Block
-        Equations of a block contain unknowns of this block and of earlier ones only.
-    """
+    """The irreducible diagonal blocks of a pattern, in an order in which they can be solved."""
+    # Shapes: rows and cols (nnz,), transversal (n,).
     n = transversal.size
     equation_of = np.empty(n, dtype=np.int64)
     equation_of[transversal] = np.arange(n)
@@ -109,71 +80,37 @@ def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, .
 
 
 def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
-    """Numbers of the entries of a signature with sigma_ij = d_j - c_i: the pattern of the system Jacobian.
-
-    Parameters
-    ----------
-    signature : Signature
-        The signature.
-    c, d : ndarray of int, shape (n,)
-        Offsets.
-    """
+    """Numbers of the entries of a signature with sigma_ij = d_j - c_i: the pattern of the system Jacobian."""
+    # Shapes: c and d (n,).
     return np.flatnonzero(signature.orders == d[signature.cols] - c[signature.rows])
 
 
 def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
-    """Blocks of the system Jacobian: equations that can be solved separately within a stage.
-
-    Parameters
-    ----------
-    signature : Signature
-        The signature.
-    transversal : ndarray of int, shape (n,)
-        The unknown of each equation.
-    c, d : ndarray of int, shape (n,)
-        Offsets.
-    """
+    """Blocks of the system Jacobian: equations that can be solved separately within a stage."""
+    # Shapes: transversal (n,), c and d (n,).
     at = leading(signature, c, d)
     return find_blocks(signature.rows[at], signature.cols[at], transversal)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The part of a stage that belongs to one fine block: equations for some derivatives.
+    """The part of a stage that belongs to one fine block: equations for some derivatives."""
 
-    Parameters
-    ----------
-    equations : list of (int, int)
-        Numbers of an equation and of its differentiations.
-    unknowns : list of (int, int)
-        Unknown and order of each derivative that is solved for.
-    free : list of (int, int)
-        Unknown and order of each derivative whose value must be given, because no equation determines it.
-    linear : bool
-        Whether all equations are linear in the unknowns, by differentiation or as written, so that no guess
-        is needed.
-    """
-
-    equations: list[tuple[int, int]]
-    unknowns: list[tuple[int, int]]
+    equations: list[tuple[int, int]]  # Numbers of an equation and of its differentiations.
+    unknowns: list[tuple[int, int]]  # Unknown and order of each derivative that is solved for.
+    # Unknown and order of each derivative whose value must be given, because no equation determines it.
     free: list[tuple[int, int]]
+    # Whether all equations are linear in the unknowns, by differentiation or as written, so that no guess
+    # is needed.
     linear: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    r"""Stage k of the solution scheme: equations :math:`f_i^{(k + c_i)}` for :math:`x_j^{(k + d_j)}`.
+    r"""Stage k of the solution scheme: equations :math:`f_i^{(k + c_i)}` for :math:`x_j^{(k + d_j)}`."""
 
-    Parameters
-    ----------
-    number : int
-        k, from -max(d) to 0; derivatives of negative order are left out.
-    tasks : tuple of Task
-        One for each fine block that takes part, in the order of solution.
-    """
-
-    number: int
-    tasks: tuple[Task, ...]
+    number: int  # k, from -max(d) to 0; derivatives of negative order are left out.
+    tasks: tuple[Task, ...]  # One for each fine block that takes part, in the order of solution.
 
     @property
     def equations(self) -> list[tuple[int, int]]:
@@ -198,23 +135,14 @@ class Stages(Sequence[Stage]):
     :math:`B_0, \dots, B_{k_c}` of the fast prolongation; earlier stages hold no
     equation, only values that must be given.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        Fine blocks.
-    c, d : array of int, shape (n,)
-        Offsets.
-    states : array of int, shape (n,)
-        Number of free initial values of each unknown: of itself, its first derivative, and so on.
-    nonlinear : array of bool, shape (n,)
-        Equations that are, or may be, nonlinear where they are not differentiated.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     W. Wu, G. Reid, S. Ilie: Implicit Riquier bases for PDAE and their semi-discretizations,
     J. Symb. Comput. 44 (2009).
     """
+
+    # Shapes: c and d (n,), states (n,), nonlinear (n,).
 
     def __init__(
         self,

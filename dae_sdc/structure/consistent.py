@@ -22,24 +22,14 @@ from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Pro
 
 @dataclass(frozen=True)
 class Start:
-    """Values near which points that satisfy the constraints are sought.
+    """Values near which points that satisfy the constraints are sought."""
 
-    Parameters
-    ----------
-    values : mapping of (int, int) to float
-        Start values of unknowns and derivatives.
-    parameters : sequence of (float or None)
-        Values of the parameters; random ones for None.
-    t, span : float
-        Time, and the length of the interval.
-    general : bool
-        Whether parameters are perturbed by up to 2 %, so that ranks are those of general values.
-    """
-
-    values: Mapping[Jet, float] = field(default_factory=dict)
-    parameters: Sequence[float | None] = ()
+    values: Mapping[Jet, float] = field(default_factory=dict)  # Start values of unknowns and derivatives.
+    parameters: Sequence[float | None] = ()  # Values of the parameters; random ones for None.
+    # t, span: time, and the length of the interval.
     t: float = 0.0
     span: float = 1.0
+    # Whether parameters are perturbed by up to 2 %, so that ranks are those of general values.
     general: bool = True
 
     @property
@@ -49,17 +39,7 @@ class Start:
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
-        """Start values, parameters and interval of a model.
-
-        Parameters
-        ----------
-        model : Model
-            The model.
-        guesses : mapping of (int, int) to float, optional
-            Values that take precedence over the start values of the model.
-        t : float, optional
-            Time; the start of the interval if not given.
-        """
+        """Start values, parameters and interval of a model."""
         own = getattr(model, "start_of_search", None)
         if own is not None:
             return own  # type: ignore[no-any-return]
@@ -137,22 +117,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
 
 
 def find_points(system: Prolongation, start: Start, near: Point | None = None) -> Iterator[Point]:
-    """Points at which all rows of a prolongation vanish, near start values or, without any there, elsewhere.
-
-    Parameters
-    ----------
-    system : Prolongation
-        The rows.
-    start : Start
-        Values at which to begin.
-    near : Point, optional
-        A point of another prolongation of the same equations at which to begin.
-
-    Yields
-    ------
-    Point
-        At most :attr:`PointSearchOptions.most_points`; further ones are general points near the first.
-    """
+    """Points at which all rows of a prolongation vanish, near start values or, without any, elsewhere."""
     for attempt, spread in enumerate(POINT_SEARCH.spreads):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
@@ -191,13 +156,6 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     """A point extended to more derivatives of the equations; None where the system Jacobian is singular.
 
     Each further Taylor coefficient follows from linear equations with the system Jacobian as matrix.
-
-    Parameters
-    ----------
-    point : Point
-        A point at which the equations vanish, differentiated as often as their offsets say.
-    wanted : Prolongation
-        The rows that are to vanish, of the same equations.
     """
     known = point.system
     stages = wanted.order - min(known.times)

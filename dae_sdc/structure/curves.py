@@ -40,15 +40,7 @@ class _Group(NamedTuple):
 
 
 class Tape:
-    """Expressions in an order in which they are evaluated along a curve.
-
-    Parameters
-    ----------
-    graph : Expressions
-        The graph of the expressions.
-    roots : sequence of int
-        Nodes of the expressions.
-    """
+    """Expressions in an order in which they are evaluated along a curve."""
 
     def __init__(self, graph: Expressions, roots: Sequence[int]) -> None:
         place: dict[int, int] = {}
@@ -100,18 +92,8 @@ class Tape:
         return len(self._steps) > _WIDE and len(self._steps) > _WIDE * len(self._groups)
 
     def coefficients(self, leaves: Floats) -> Floats:
-        """Taylor coefficients of the expressions along a curve, in doubles and all at once.
-
-        Parameters
-        ----------
-        leaves : ndarray, shape (order + 1, leaves)
-            Taylor coefficients of :attr:`leaves`.
-
-        Returns
-        -------
-        ndarray, shape (order + 1, roots)
-            NaN where an expression has no value there.
-        """
+        """Taylor coefficients of the expressions along a curve, in doubles and all at once."""
+        # Shapes: leaves (order + 1, leaves) -> (order + 1, roots).
         ring = ArrayArithmetic(len(leaves) - 1)
         found = np.zeros((len(leaves), self._size))
         for at, *number in self._numbers:
@@ -133,20 +115,7 @@ class Tape:
         return found[:, self._roots]
 
     def evaluate(self, ring: Arithmetic, leaf: Callable[[Leaf], Series]) -> list[Series | None]:
-        """Taylor series of the expressions along a curve.
-
-        Parameters
-        ----------
-        ring : Arithmetic
-            Order of the series and arithmetic of their coefficients.
-        leaf : callable
-            Function that gives the series of time, an unknown, its derivative or a parameter.
-
-        Returns
-        -------
-        list of Series or None
-            None where an expression has no value there.
-        """
+        """Taylor series of the expressions along a curve."""
         found: list[Series | None] = [None] * self._size
         for at, *number in self._numbers:
             found[at] = [ring.number(*number)]
@@ -174,27 +143,7 @@ def _applied(ring: Arithmetic, op: Op, exponent: int, operands: list[Series | No
 
 
 def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Series, Partials]]:
-    """Values and derivatives of expressions along a random curve of a finite field, t = t_0 + h.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph of the expressions.
-    roots : iterable of int
-        Nodes.
-    order : int
-        Highest power of h.
-
-    Returns
-    -------
-    list of (Series, Partials)
-        For each root its value and its derivatives by x_j^(k), where they do not vanish.
-
-    Raises
-    ------
-    NoValueError
-        If an expression has no value at random points, for instance because it divides by 0 everywhere.
-    """
+    """Values and derivatives of expressions along a random curve of a finite field, t = t_0 + h."""
     nodes = list(roots)
     slopes = [
         (i, graph.leaves[leaf][1:], slope)

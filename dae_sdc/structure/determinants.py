@@ -28,36 +28,24 @@ Vector = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class DeterminantOptions:
-    """Settings of the search for zeros of determinants along a solution.
+    """Settings of the search for zeros of determinants along a solution."""
 
-    Parameters
-    ----------
-    most_expanded : int
-        Largest number of equations of a block whose determinant is an expression; the determinant of a larger
-        block is a product of pivots.
-    most_equations : int
-        Largest number of equations of a block that is watched; to factorise a larger one would take longer
-        than the steps of the run.
-    vanishing : float
-        Singular value, relative to the largest of the equilibrated matrix, that counts as zero.
-    suspicious : float
-        A step is examined if the parabola through the last three determinants has a minimum below this,
-        relative to their sizes.
-    involved : float
-        Entry of a null vector, relative to the largest, from which on its equation is listed as dependent.
-    rounded : float
-        Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
-    most_values : int
-        Largest number of values that a message lists.
-    """
-
+    # Largest number of equations of a block whose determinant is an expression; the determinant of a larger
+    # block is a product of pivots.
     most_expanded: int = 6
+    # Largest number of equations of a block that is watched; to factorise a larger one would take longer
+    # than the steps of the run.
     most_equations: int = 300
+    # Singular value, relative to the largest of the equilibrated matrix, that counts as zero.
     vanishing: float = 1e-6
+    # A step is examined if the parabola through the last three determinants has a minimum below this,
+    # relative to their sizes.
     suspicious: float = 0.1
+    # Entry of a null vector, relative to the largest, from which on its equation is listed as dependent.
     involved: float = 1e-2
+    # Value of an unknown, relative to its values nearby, up to which it is taken to be 0.
     rounded: float = 1e-7
-    most_values: int = 6
+    most_values: int = 6  # Largest number of values that a message lists.
 
 
 DETERMINANTS = DeterminantOptions()
@@ -65,24 +53,14 @@ DETERMINANTS = DeterminantOptions()
 
 @dataclass(frozen=True)
 class Deficiency:
-    """Rank deficiency of a matrix at a time and state.
+    """Rank deficiency of a matrix at a time and state."""
 
-    Parameters
-    ----------
-    what : str
-        Name of the matrix: "the system Jacobian" or "the Jacobian of the constraints".
-    rank, size : int
-        Its rank there, and its number of rows, the rank elsewhere.
-    equations : tuple of str
-        Names of the equations that depend on one another there.
-    values : tuple of (str, float)
-        Names and values of the unknowns on which the dependent rows depend.
-    """
-
-    what: str
+    what: str  # Name of the matrix: "the system Jacobian" or "the Jacobian of the constraints".
+    # rank, size: its rank there, and its number of rows, the rank elsewhere.
     rank: int
     size: int
-    equations: tuple[str, ...]
+    equations: tuple[str, ...]  # Names of the equations that depend on one another there.
+    # Names and values of the unknowns on which the dependent rows depend.
     values: tuple[tuple[str, float], ...]
 
     def __str__(self) -> str:
@@ -114,13 +92,6 @@ class Determinants:
     is. It contains only derivatives that occur in the equations, which the states of a problem made of the
     model hold, whether its index was reduced or not. Constant blocks are left out, and so are blocks with
     derivatives that a state does not hold, which a repair may introduce.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    states : sequence of (int, int)
-        Unknown and order of the derivative of every entry of a state.
 
     References
     ----------
@@ -208,17 +179,7 @@ class Determinants:
         return self._graph.program([node for block in self._blocks for node in block.nodes], self._given)
 
     def matrix(self, at: int, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
-        """The entries of a block, shape (k, k).
-
-        Parameters
-        ----------
-        at : int
-            Number of the block.
-        t : float
-            Time.
-        u, du, p : ndarray
-            State, its derivative, and values of the parameters.
-        """
+        """The entries of a block, shape (k, k)."""
         block = self._blocks[at]
         first = sum(len(other.nodes) for other in self._blocks[:at])
         entries = self._entries.evaluate(self._entries.arguments(t, u, du, p))
@@ -236,21 +197,7 @@ class Determinants:
         p: Vector,
         least: float = DETERMINANTS.vanishing,
     ) -> Deficiency | None:
-        """The rank deficiency of a block at a time and state; None where it is regular.
-
-        Parameters
-        ----------
-        at : int
-            Number of the block.
-        place : (float, ndarray, ndarray)
-            Time, state and derivative.
-        others : sequence of (float, ndarray, ndarray)
-            Times, states and derivatives nearby, for the usual sizes of rows and columns.
-        p : ndarray
-            Values of the parameters.
-        least : float
-            Relative size of singular values that count as zero.
-        """
+        """The rank deficiency of a block at a time and state; None where it is regular."""
         matrix = self.matrix(at, *place, p)
         usual = sum((np.abs(self.matrix(at, *other, p)) for other in others), np.abs(matrix))
         if not np.isfinite(usual).all():
@@ -294,17 +241,6 @@ class Follower:
     """Determinants along a run, with work space and the values of the last steps.
 
     A determinant of a large block is divided by the absolute value of the first one computed.
-
-    Parameters
-    ----------
-    compiled : Compiled
-        Program that computes the determinants of small blocks and the entries of large ones.
-    expanded : int
-        Number of small blocks, which come first.
-    blocks : sequence of _Block
-        All blocks.
-    n : int
-        Number of unknowns of a state.
     """
 
     def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
@@ -334,33 +270,11 @@ class Follower:
         return self._memory.arrays["between"].copy()
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
-        """Begin at a time and state.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u, du, p : ndarray
-            State, its derivative, and values of the parameters.
-        """
+        """Begin at a time and state."""
         self._own.begin(self._memory.address, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
-        """Advance to the end of a step; determinants are computed there and halfway along a straight line.
-
-        Parameters
-        ----------
-        t : float
-            Time at the end.
-        u, du, p : ndarray
-            State and derivative at the end of the step, and values of the parameters.
-
-        Returns
-        -------
-        int
-            Sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the step, 4 if
-            one may have done so near its start, and 8 if one was extrapolated to change its sign but did not.
-        """
+        """Advance to the end of a step; determinants are computed there and halfway along a straight line."""
         return int(self._own.follow(self._memory.address, p, t, u, du, DETERMINANTS.suspicious))
 
     @property
@@ -370,17 +284,8 @@ class Follower:
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
-    """Left null vectors, as columns, of an equilibrated square matrix; None if it is regular.
-
-    Parameters
-    ----------
-    matrix : ndarray, shape (k, k)
-        The matrix.
-    usual : ndarray, shape (k, k)
-        Sizes of the entries, here and nearby, by which rows and columns are equilibrated.
-    least : float
-        Relative size of singular values that count as zero; values up to 30 times the smallest do so, too.
-    """
+    """Left null vectors, as columns, of an equilibrated square matrix; None if it is regular."""
+    # Shapes: matrix (k, k), usual (k, k).
     rows, cols = equilibration(usual)
     vectors, sizes, _ = np.linalg.svd(matrix * rows[:, None] * cols)
     largest = float(max(sizes[0], 1.0 / len(matrix)))

@@ -29,21 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Differentiation:
-    """Differentiation index and degrees of freedom of a DAE by its derivative array.
+    """Differentiation index and degrees of freedom of a DAE by its derivative array."""
 
-    Parameters
-    ----------
-    index : int or None
-        Differentiation index; None if the equations do not determine the unknowns up to the highest number
-        of derivatives that was tried.
-    dof : int or None
-        Number of free initial values; None if the index is.
-    consistent : bool
-        Whether ranks are those at points that satisfy the constraints, and not just at random points.
-    """
-
+    # Differentiation index; None if the equations do not determine the unknowns up to the highest number of
+    # derivatives that was tried.
     index: int | None
-    dof: int | None
+    dof: int | None  # Number of free initial values; None if the index is.
+    # Whether ranks are those at points that satisfy the constraints, and not just at random points.
     consistent: bool = True
 
 
@@ -56,24 +48,6 @@ def differentiate(
     F = 0, F' = 0, ..., F^(k) = 0 determine all :math:`x_j^{(s_j)}`: such that the Jacobian of this array by
     the derivatives of these and higher orders is 1-full in :math:`x^{(s)}`. Ranks are exact, at a random
     point; where they may differ at consistent points, see :func:`differentiate_at_points`.
-
-    Parameters
-    ----------
-    graph : Graph
-        Expressions.
-    roots : list of int
-        The node of each equation.
-    signature : Signature
-        Orders of derivative on which the equations depend.
-    most : int
-        Largest k that is tried.
-    limit : int, optional
-        Number of operations of the elimination after which it is given up.
-
-    Returns
-    -------
-    Differentiation or None
-        The index and the dimension of the set of consistent values; None if ``limit`` was reached.
 
     References
     ----------
@@ -145,24 +119,7 @@ def differentiate_at_points(
     near: Point | None = None,
     expected: Differentiation | None = None,
 ) -> Differentiation | None:
-    """Differentiation index and degrees of freedom at points where the equations and their derivatives hold.
-
-    Parameters
-    ----------
-    graph, roots, signature, most
-        Arguments of :func:`differentiate`.
-    start : Start
-        Values near which points that satisfy the constraints are sought.
-    near : Point, optional
-        A point where the equations hold with fewer derivatives, at which the search begins.
-    expected : Differentiation, optional
-        A result that is accepted without a second point.
-
-    Returns
-    -------
-    Differentiation or None
-        None where no point was found, or ranks remain in doubt.
-    """
+    """Differentiation index and degrees of freedom where the equations and their derivatives hold."""
     highest = _highest(signature)
     order = min(3, most)
     while True:

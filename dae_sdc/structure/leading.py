@@ -50,36 +50,19 @@ def _depends_on_the_point(
 
 @dataclass(frozen=True, eq=False)
 class Leading:
-    """The system Jacobian at points that satisfy the equations and their derivatives, equation i up to c_i.
+    """The system Jacobian at points where the equations and their derivatives hold, equation i up to c_i."""
 
-    Parameters
-    ----------
-    test : RankTest or None
-        Its rank there; None if no such point was found.
-    points : tuple of Point
-        The points that were found.
-    vanishing : frozenset of (int, int)
-        Entries, by equation and unknown, that vanish at all points.
-    rows : mapping of int to mapping of int to number
-        Entries at one of the points with many digits, by equation and unknown, if the matrix is singular.
-    """
-
-    test: RankTest | None
-    points: tuple[Point, ...] = ()
+    test: RankTest | None  # Its rank there; None if no such point was found.
+    points: tuple[Point, ...] = ()  # The points that were found.
+    # Entries, by equation and unknown, that vanish at all points.
     vanishing: frozenset[tuple[int, int]] = frozenset()
+    # Entries at one of the points with many digits, by equation and unknown, if the matrix is singular.
     rows: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
 
 
 def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The graph nodes of the entries of the system Jacobian, by equation and unknown.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    c, d : ndarray of int, shape (n,)
-        Offsets.
-    """
+    """The graph nodes of the entries of the system Jacobian, by equation and unknown."""
+    # Shapes: c and d (n,).
     graph = model.graph
     return {
         (i, graph.leaves[leaf].index): node
@@ -92,24 +75,8 @@ def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple
 def leading_rank(
     model: ModelWithGraph, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
-    """The rank of a system Jacobian, regular at random points, at points that satisfy the equations.
-
-    Parameters
-    ----------
-    model : Model
-        Equations.
-    c, d : array of int, shape (n,)
-        Offsets.
-    blocks : sequence of Block
-        Fine blocks.
-    start : Start
-        Values near which points that satisfy the constraints are sought.
-
-    Returns
-    -------
-    Leading or None
-        None where the rank is the same as at random points.
-    """
+    """The rank of a system Jacobian, regular at random points, at points that satisfy the equations."""
+    # Shapes: c and d (n,).
     nodes = leading_nodes(model, c, d)
     if not _depends_on_the_point(model, c, d, nodes):
         return None
@@ -242,14 +209,7 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 
 
 class RealEchelon:
-    """Rows of numbers with many digits in echelon form, to which rows are added one by one.
-
-    Parameters
-    ----------
-    level : callable, optional
-        Function that gives the level of a column. The leading column of a reduced row is that of the largest
-        entry among its columns of the highest level.
-    """
+    """Rows of numbers with many digits in echelon form, to which rows are added one by one."""
 
     def __init__(self, level: Callable[[int], int] | None = None) -> None:
         self._level = level
@@ -257,15 +217,7 @@ class RealEchelon:
         self._rows: list[tuple[int, dict[int, Any], dict[int, Any]]] = []
 
     def add(self, row: Mapping[int, Any], tag: int) -> tuple[int | None, dict[int, Any]]:
-        """Reduce a row by those before, and keep it if it is not 0.
-
-        Returns
-        -------
-        int or None
-            The leading column; None for a row that depends on those before.
-        dict of int to number
-            Factors of the rows, by their tags, in the sum that is the reduced row.
-        """
+        """Reduce a row by those before, and keep it if it is not 0."""
         size = max(map(abs, row.values()), default=0)
         if not size:
             return None, {tag: 1}

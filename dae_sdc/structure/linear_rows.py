@@ -15,29 +15,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class LinearRows:
-    """Linear equations with rows of norm 1, solved by singular values or, if sparse, by LU factors.
+    """Linear equations with rows of norm 1, solved by singular values or, if sparse, by LU factors."""
 
-    Parameters
-    ----------
-    matrix : ndarray or sparse matrix, shape (k, n)
-        The equations.
-    dependent : float
-        Singular value, relative to the largest, that counts as 0.
-    diagonal_shift : float
-        Subtracted from zeros on the diagonal of a sparse system, so that dependent rows do not make it
-        singular.
-    empty : float
-        Norm of a row, relative to the largest, up to which it is not scaled to 1.
-    scales : ndarray, shape (n,), optional
-        Units of the unknowns, in which the norm of a solution is least; 1 if not given.
-
-    Attributes
-    ----------
-    sizes : ndarray, shape (k,)
-        Norms of the rows, in units of the unknowns.
-    rows : ndarray or csr_matrix, shape (k, n)
-        The rows scaled to norm 1, in these units.
-    """
+    # Shapes: matrix (k, n), scales (n,), sizes (k,), rows (k, n).
 
     def __init__(
         self,

@@ -15,23 +15,8 @@ _RELAXATIONS = 64  # relaxations of all entries at once, before blocks are relax
 
 
 def find_transversal(signature: Signature) -> Integers:
-    r"""A highest-value transversal: a different unknown for each equation, with the largest sum of orders.
-
-    Parameters
-    ----------
-    signature : Signature
-        Orders of derivative of n unknowns in n equations.
-
-    Returns
-    -------
-    array of int, shape (n,)
-        The unknown of each equation, a permutation that maximises :math:`\sum_i \sigma_{i, j(i)}`.
-
-    Raises
-    ------
-    StructureError
-        If no transversal exists, with the names of over- and under-determined equations and unknowns.
-    """
+    r"""A highest-value transversal: a different unknown for each equation, with the largest sum of orders."""
+    # Shape of the result: (n,).
     require_balance(signature)
     # The matching takes explicit zeros for missing entries, so weights begin at 1.
     weights = signature.orders.max() + 1.0 - signature.orders
@@ -45,23 +30,11 @@ def find_transversal(signature: Signature) -> Integers:
 def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Integers, Integers]:
     r"""The smallest c, d >= 0 with d_j - c_i >= sigma_ij and equality on the transversal.
 
-    Parameters
-    ----------
-    signature : Signature
-        Orders of derivative of n unknowns in n equations.
-    transversal : array of int, shape (n,)
-        From :func:`find_transversal`; the offsets are the same for every transversal of highest value.
-
-    Returns
-    -------
-    c, d : array of int, shape (n,)
-        Number of differentiations of each equation, and the order of the derivative of each unknown that the
-        differentiated equations determine.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), algorithm 3.1.
     """
+    # Shapes: transversal (n,) -> c, d (n,).
     n = signature.shape[0]
     equation_of = np.empty(n, dtype=np.int64)
     equation_of[transversal] = np.arange(n)

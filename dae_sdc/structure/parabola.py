@@ -9,13 +9,6 @@ def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
     """Least value of the parabola through three values, relative to the larger outer one.
 
     It is infinite where the parabola has no minimum between the outer values.
-
-    Parameters
-    ----------
-    x, y, z : float
-        The values, not negative.
-    a, b : float
-        Distances from the first to the second value, and from the second to the third.
     """
     left, right = (y - x) / a, (z - y) / b
     bend = (right - left) / (a + b)

@@ -30,51 +30,31 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointSearchOptions:
-    """Settings of the search for points at which equations and their derivatives hold.
+    """Settings of the search for points at which equations and their derivatives hold."""
 
-    Parameters
-    ----------
-    most_points : int
-        Number of points that are sought.
-    spreads : tuple of float
-        Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
-    further_point_distance : float
-        Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
-    most_iterations : int
-        Largest number of steps of the Gauss-Newton method.
-    most_slow_steps : int
-        Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
-    step_of_unknowns : float
-        Unit of steps of unknowns, relative to that of derivatives, which are less well known.
-    fast_time : float
-        Time in which unknowns are taken to change in every other attempt, relative to the interval.
-    correction_tolerance : float
-        Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
-    dependent : float
-        Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
-    most_dense_entries : int
-        Largest number of entries of a Jacobian that is decomposed by singular values.
-    row_tolerance : float
-        Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
-    doubtful_entry : float
-        Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
-    vanishing_number : float
-        Number that counts as 0 in the arithmetic with many digits.
-    """
-
-    most_points: int = 2
+    most_points: int = 2  # Number of points that are sought.
+    # Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
     spreads: tuple[float, ...] = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
+    # Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
     further_point_distance: float = 0.1
-    most_iterations: int = 60
+    most_iterations: int = 60  # Largest number of steps of the Gauss-Newton method.
+    # Number of steps in a row that reduce the residual by less than 20 %, after which it ends.
     most_slow_steps: int = 15
+    # Unit of steps of unknowns, relative to that of derivatives, which are less well known.
     step_of_unknowns: float = 0.1
+    # Time in which unknowns are taken to change in every other attempt, relative to the interval.
     fast_time: float = 0.01
+    # Step, relative to 1 + the size of the Taylor coefficients, at which the method has converged.
     correction_tolerance: float = 1e-11
+    # Singular value, relative to the largest, of the scaled rows that counts as 0 in a step.
     dependent: float = 1e-11
+    # Largest number of entries of a Jacobian that is decomposed by singular values.
     most_dense_entries: int = 100_000
+    # Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
     row_tolerance: float = 1e-9
+    # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
     doubtful_entry: float = 1e-10
-    vanishing_number: float = 1e-35
+    vanishing_number: float = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
 
 
 POINT_SEARCH = PointSearchOptions()
@@ -84,17 +64,6 @@ class Prolongation:
     r"""Equations and their derivatives, in Taylor coefficients of the unknowns.
 
     Row (i, m) is :math:`f_i^{(m)} / m!`, column (j, k) is :math:`x_j^{(k)} / k!`.
-
-    Parameters
-    ----------
-    graph : Graph
-        Expressions.
-    roots : sequence of int
-        The node of each equation.
-    times : sequence of int
-        Number of differentiations of each equation; -1 for one that is left out.
-    highest : sequence of int
-        Highest derivative of each unknown that the rows contain.
     """
 
     def __init__(
@@ -274,27 +243,13 @@ class _Curves:
 
 @dataclass(eq=False)
 class Point:
-    """A point at which the rows of a prolongation vanish.
+    """A point at which the rows of a prolongation vanish."""
 
-    Parameters
-    ----------
-    system : Prolongation
-        The prolongation.
-    x : ndarray, shape (columns,)
-        Taylor coefficients.
-    t : float
-        Time.
-    p : sequence of float
-        Parameters.
-    pace : float
-        Time in which unknowns were taken to change when the point was found.
-    """
-
-    system: Prolongation
-    x: Floats
-    t: float
-    p: Sequence[float]
-    pace: float = 1.0
+    system: Prolongation  # The prolongation.
+    x: Floats  # Shape (columns,). Taylor coefficients.
+    t: float  # Time.
+    p: Sequence[float]  # Parameters.
+    pace: float = 1.0  # Time in which unknowns were taken to change when the point was found.
 
     @cached_property
     def digits(self) -> tuple[Any, list[Any]] | None:

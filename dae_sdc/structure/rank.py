@@ -33,11 +33,6 @@ class Echelon:
 
     A row is a dictionary from columns to values that are not zero. The leading column of a row is its
     largest one; no two rows have the same.
-
-    Parameters
-    ----------
-    limit : int, optional
-        Number of operations after which :meth:`reduce` gives up.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -95,17 +90,10 @@ class Echelon:
 
 @dataclass(frozen=True, eq=False)
 class RankTest:
-    """Rank of a square matrix.
+    """Rank of a square matrix."""
 
-    Parameters
-    ----------
-    rank : int
-        The rank.
-    rows, cols : array of int
-        Rows and columns that take part in a linear dependence; empty for a regular matrix.
-    """
-
-    rank: int
+    rank: int  # The rank.
+    # rows, cols: rows and columns that take part in a linear dependence; empty for a regular matrix.
     rows: Integers
     cols: Integers
 
@@ -114,22 +102,7 @@ _NO_ROWS: Integers = np.empty(0, dtype=np.int64)
 
 
 def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[Block]) -> RankTest:
-    """Rank of a matrix over the finite field.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows and columns.
-    values : mapping of (int, int) to int
-        Entries.
-    blocks : sequence of Block
-        Diagonal blocks of a block triangular form, in whose order elimination is cheap.
-
-    Returns
-    -------
-    RankTest
-        The rank, with the supports of all null vectors.
-    """
+    """Rank of a matrix over the finite field."""
     row_place, col_place = _places(n, values, blocks)
     by_row: list[dict[int, int]] = [{} for _ in range(n)]
     by_col: list[dict[int, int]] = [{} for _ in range(n)]
@@ -181,25 +154,8 @@ def _places(
 
 
 def floating_rank(matrix: Any, blocks: Sequence[Block]) -> RankTest:
-    """Rank of a sparse matrix of doubles, by singular values.
-
-    Parameters
-    ----------
-    matrix : sparse matrix, shape (n, n)
-        The matrix.
-    blocks : sequence of Block
-        Diagonal blocks of a block triangular form; the whole matrix is decomposed only if one is singular.
-
-    Returns
-    -------
-    RankTest
-        The rank, with the supports of the null vectors.
-
-    Raises
-    ------
-    InputError
-        If a number is not finite, or a block has more than :data:`LARGEST_DENSE` rows.
-    """
+    """Rank of a sparse matrix of doubles, by singular values."""
+    # Shapes: matrix (n, n).
     matrix = csr_matrix(matrix)
     n = matrix.shape[0]
     if not np.isfinite(matrix.data).all():
@@ -241,13 +197,7 @@ def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float6
 
 
 class Span:
-    """The span of vectors that are added one by one, as an orthonormal basis.
-
-    Parameters
-    ----------
-    n : int
-        Length of the vectors.
-    """
+    """The span of vectors that are added one by one, as an orthonormal basis."""
 
     def __init__(self, n: int) -> None:
         self._basis = np.zeros((0, n))

@@ -50,15 +50,7 @@ def many_digits() -> Any:
 
 
 class RealArithmetic(Arithmetic):
-    """Power series in h up to h^order with real coefficients.
-
-    Parameters
-    ----------
-    order : int
-        Highest power that is kept.
-    context : mpmath context
-        :func:`doubles` or :func:`many_digits`.
-    """
+    """Power series in h up to h^order with real coefficients."""
 
     half: Any = 0.5
     takes_branches = True
@@ -123,13 +115,7 @@ class RealArithmetic(Arithmetic):
 
 
 class ArrayArithmetic(RealArithmetic):
-    """Many power series at once: a coefficient is an array, NaN where a series has no value.
-
-    Parameters
-    ----------
-    order : int
-        Highest power that is kept.
-    """
+    """Many power series at once: a coefficient is an array, NaN where a series has no value."""
 
     def __init__(self, order: int) -> None:
         super().__init__(order, doubles())

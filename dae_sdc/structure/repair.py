@@ -45,24 +45,13 @@ VANISHING_ROW = 1e-12
 
 @dataclass(frozen=True)
 class Step:
-    """A change of the equations by the repair.
+    """A change of the equations by the repair."""
 
-    Parameters
-    ----------
-    method : str
-        "lc" or "augmentation".
-    equation : str
-        Name of the equation that was replaced.
-    others : tuple of str
-        Names of the equations on which it depends, with primes for their differentiations.
-    unknowns : tuple of str
-        Names of new unknowns.
-    """
-
-    method: str
-    equation: str
+    method: str  # "lc" or "augmentation".
+    equation: str  # Name of the equation that was replaced.
+    # Names of the equations on which it depends, with primes for their differentiations.
     others: tuple[str, ...]
-    unknowns: tuple[str, ...]
+    unknowns: tuple[str, ...]  # Names of new unknowns.
 
     def __str__(self) -> str:
         others = listed(self.others)
@@ -100,19 +89,7 @@ class Repair:
 
 
 class System:
-    """Equations in a graph that a repair changes.
-
-    Parameters
-    ----------
-    graph : Graph
-        Expressions.
-    roots : sequence of int
-        The node of each equation.
-    names, equation_names : sequence of str
-        Names of the unknowns and of the equations.
-    start_of_search : Start, optional
-        Values near which points that satisfy the constraints are sought.
-    """
+    """Equations in a graph that a repair changes."""
 
     def __init__(
         self,
@@ -236,24 +213,14 @@ def _again(system: System, steps: Sequence[Step]) -> Structure:
 
 @dataclass(frozen=True, eq=False)
 class Dependence:
-    """Equations whose rows of the system Jacobian are linearly dependent.
+    """Equations whose rows of the system Jacobian are linearly dependent."""
 
-    Parameters
-    ----------
-    factors : dict of int to number
-        Factors of a sum of the rows that is 0: over the finite field, or at a point that satisfies the
-        constraints.
-    target : int
-        The equation to replace: one with the smallest c.
-    pivots : list of int
-        Unknowns in which the rows of the other equations are independent.
-    everywhere : bool
-        Whether they are dependent at all points, and not just where the constraints hold.
-    """
-
+    # Factors of a sum of the rows that is 0: over the finite field, or at a point that satisfies the
+    # constraints.
     factors: Mapping[int, Any]
-    target: int
-    pivots: list[int]
+    target: int  # The equation to replace: one with the smallest c.
+    pivots: list[int]  # Unknowns in which the rows of the other equations are independent.
+    # Whether they are dependent at all points, and not just where the constraints hold.
     everywhere: bool = True
 
     @property

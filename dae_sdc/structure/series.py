@@ -28,18 +28,7 @@ def _is_one(number: int) -> bool:
 
 
 class Arithmetic:
-    """Power series in h up to h^order modulo the prime of the graph of expressions.
-
-    Parameters
-    ----------
-    order : int
-        Highest power that is kept.
-    point : int
-        Number of the random point at which series start.
-    exact_roots : bool
-        Whether a square root that the field lacks raises NoValueError; otherwise the root of a constant
-        multiple is taken, which obeys the same differential equation.
-    """
+    """Power series in h up to h^order modulo the prime of the graph of expressions."""
 
     half = (PRIME + 1) // 2
     takes_branches = False

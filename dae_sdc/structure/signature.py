@@ -78,25 +78,18 @@ class ModelWithGraph(StructuralModel, Protocol):
 class Signature:
     r"""Highest orders of derivative, :math:`\sigma_{ij}`, of the pairs of equation and unknown that occur.
 
-    Parameters
-    ----------
-    rows, cols, orders : array of int, shape (nnz,)
-        Equation i, unknown j and the highest derivative of x_j in equation i; each pair once, in the order
-        of rows and columns.
-    shape : tuple of int
-        Numbers of equations and of unknowns.
-    names, equation_names : sequence of str
-        Names of unknowns and equations.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
 
+    # rows, cols, orders: shape (nnz,). Equation i, unknown j and the highest derivative of x_j in equation
+    # i; each pair once, in the order of rows and columns.
     rows: Integers
     cols: Integers
     orders: Integers
-    shape: tuple[int, int]
+    shape: tuple[int, int]  # Numbers of equations and of unknowns.
+    # names, equation_names: names of unknowns and equations.
     names: Sequence[str]
     equation_names: Sequence[str]
 
@@ -107,27 +100,7 @@ class Signature:
         names: Sequence[str] | None = None,
         equation_names: Sequence[str] | None = None,
     ) -> Signature:
-        """A signature from its entries in any order.
-
-        Parameters
-        ----------
-        entries : tuple of three arrays
-            Rows, columns and orders; the highest order counts where a pair occurs more than once.
-        shape : tuple of int
-            Numbers of equations and of unknowns.
-        names, equation_names : sequence of str, optional
-            Names; x1, x2, ... and f1, f2, ... if not given.
-
-        Returns
-        -------
-        Signature
-            The signature, with sorted entries.
-
-        Raises
-        ------
-        InputError
-            If an entry lies outside the shape, an order is negative, or names are missing.
-        """
+        """A signature from its entries in any order."""
         rows, cols, orders = (np.atleast_1d(np.asarray(part, dtype=np.int64)) for part in entries)
         if not rows.shape == cols.shape == orders.shape or rows.ndim != 1:
             raise InputError(
@@ -152,15 +125,8 @@ class Signature:
     def from_dense(
         matrix: npt.ArrayLike, names: Sequence[str] | None = None, equation_names: Sequence[str] | None = None
     ) -> Signature:
-        """A signature from a matrix.
-
-        Parameters
-        ----------
-        matrix : array_like, shape (m, n)
-            Orders of derivatives, and -inf where an unknown does not occur.
-        names, equation_names : sequence of str, optional
-            Names; x1, x2, ... and f1, f2, ... if not given.
-        """
+        """A signature from a matrix."""
+        # Shapes: matrix (m, n).
         try:
             dense = np.asarray(matrix, dtype=float)
         except (TypeError, ValueError, OverflowError):
@@ -226,24 +192,18 @@ class _Numbered(Sequence[str]):
 class DulmageMendelsohn:
     """Over- and under-determined parts of a DAE.
 
-    Parameters
-    ----------
-    over_rows, over_cols : array of int
-        The over-determined part: more equations than unknowns in them.
-    under_rows, under_cols : array of int
-        The under-determined part: more unknowns than equations with them.
-    surplus_rows, surplus_cols : array of int
-        Equations and unknowns that a maximum matching leaves unmatched.
-
     References
     ----------
     A. L. Dulmage, N. S. Mendelsohn: Coverings of bipartite graphs, Canadian J. Math. 10 (1958).
     """
 
+    # over_rows, over_cols: the over-determined part: more equations than unknowns in them.
     over_rows: Integers
     over_cols: Integers
+    # under_rows, under_cols: the under-determined part: more unknowns than equations with them.
     under_rows: Integers
     under_cols: Integers
+    # surplus_rows, surplus_cols: equations and unknowns that a maximum matching leaves unmatched.
     surplus_rows: Integers
     surplus_cols: Integers
 
@@ -254,18 +214,7 @@ class DulmageMendelsohn:
 
 
 def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
-    """The coarse Dulmage-Mendelsohn parts of the pattern of a signature.
-
-    Parameters
-    ----------
-    signature : Signature
-        The signature, of any shape.
-
-    Returns
-    -------
-    DulmageMendelsohn
-        The parts; empty if equations and unknowns match.
-    """
+    """The coarse Dulmage-Mendelsohn parts of the pattern of a signature."""
     col_of = maximum_matching(signature.pattern).astype(np.int64)
     row_of = np.full(signature.shape[1], -1, dtype=np.int64)
     matched = np.flatnonzero(col_of >= 0)
@@ -333,20 +282,7 @@ def _listed(what: str, indices: Integers, name: Callable[[int], str]) -> str:
 
 
 def listed(names: Sequence[str], total: int | None = None) -> str:
-    """Names as a part of a sentence, the first :data:`MOST_LISTED` of them.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names, or the first of them.
-    total : int, optional
-        Number of all names, if ``names`` are only the first.
-
-    Returns
-    -------
-    str
-        A text such as "'a', 'b' and 7 more".
-    """
+    """Names as a part of a sentence, the first :data:`MOST_LISTED` of them."""
     total = len(names) if total is None else total
     shown = [f"'{name}'" for name in names[: MOST_LISTED if total > MOST_LISTED else total]]
     if total > MOST_LISTED:

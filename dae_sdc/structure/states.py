@@ -20,21 +20,8 @@ def choose_states(
 
     Equations that are differentiated more often take part in earlier stages. In their order each is matched
     with an unknown, that of the transversal where possible, such that the rest of the matrix stays regular.
-
-    Parameters
-    ----------
-    values : mapping of (int, int) to int
-        Entries of a regular system Jacobian over the finite field.
-    blocks : sequence of Block
-        Fine blocks.
-    c, d : array of int, shape (n,)
-        Offsets.
-
-    Returns
-    -------
-    array of int, shape (n,)
-        d_j - c_i where equation i is matched with unknown j.
     """
+    # Shapes: c and d (n,) -> (n,).
     states = np.zeros(d.size, dtype=np.int64)
     rows: dict[int, dict[int, int]] = {}
     for (i, j), value in values.items():

@@ -15,16 +15,6 @@ def index_of_unknowns(found: Structure) -> tuple[int, ...]:
     up to :math:`\sigma_{ij} + c_i + k`, from earlier stages or other blocks. The largest number of
     differentiations in all these equations is the index, at least 1; the largest index is that of the DAE.
 
-    Parameters
-    ----------
-    found : Structure
-        Structure of equations with a nonsingular system Jacobian.
-
-    Returns
-    -------
-    tuple of int
-        Index of each unknown.
-
     References
     ----------
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).

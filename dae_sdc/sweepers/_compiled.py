@@ -31,18 +31,10 @@ from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
 @dataclass(frozen=True)
 class StorageSettings:
-    """How many factored matrices are kept at a time; there is always room for one of each node.
+    """How many factored matrices are kept at a time; there is always room for one of each node."""
 
-    Parameters
-    ----------
-    most_matrices : int
-        Largest number of matrices.
-    most_entries : int
-        Largest number of entries of all matrices together.
-    """
-
-    most_matrices: int = 64
-    most_entries: int = 2_000_000
+    most_matrices: int = 64  # Largest number of matrices.
+    most_entries: int = 2_000_000  # Largest number of entries of all matrices together.
 
 
 SETTINGS = StorageSettings()
@@ -53,19 +45,6 @@ class CompiledNodes(PythonNodes):
 
     A solve that fails here is repeated by :class:`PythonNodes`, which damps the iteration and composes the
     error message.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations, with kernels.
-    n_integrated : int
-        Number of integrated unknowns.
-    owned : range
-        The nodes of this process.
-    diagonal : bool
-        Whether Q_Delta is diagonal.
-    num_nodes : int
-        Number M of all nodes.
     """
 
     compiled = True

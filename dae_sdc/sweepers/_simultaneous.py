@@ -143,15 +143,7 @@ def finite(values: Any, count: Any) -> Any:
 
 @within_compiled
 def combine(a: Any, chosen: Any, columns: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
-    """Rows of the product of a matrix of shape (m, m) and m rows of n numbers, written to ``out_at``.
-
-    Parameters
-    ----------
-    a : StagesMemory
-        Has m and n.
-    chosen, columns : tuple of int
-        First and last, exclusive, of the rows of the product, and of the columns of all.
-    """
+    """Rows of the product of a matrix of shape (m, m) and m rows of n numbers, written to ``out_at``."""
     size, n, start, end = a.m, a.n, columns[0], columns[1]
     matrix, rows, out = doubles(matrix_at), doubles(rows_at), doubles(out_at)
     for i in range(chosen[0], chosen[1]):

@@ -36,17 +36,11 @@ from dae_sdc.sweepers.teams import FACTORIZE
 
 @dataclass(frozen=True)
 class PivotSettings:
-    """When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots.
+    """When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots."""
 
-    Parameters
-    ----------
-    paying_factorizations : int
-        Number of factorisations with one pivot order from which on its reuse saves time.
-    most_short_lived : int
-        Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
-    """
-
+    # Number of factorisations with one pivot order from which on its reuse saves time.
     paying_factorizations: int = 4
+    # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
     most_short_lived: int = 4
 
 

@@ -30,25 +30,16 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 @dataclass(frozen=True)
 class AccuracySettings:
-    """Settings of sweeps in steps of a given accuracy.
+    """Settings of sweeps in steps of a given accuracy."""
 
-    Parameters
-    ----------
-    forcing_by_index : tuple of float
-        A node's solve may stop at this fraction of its first correction, by the index of the problem: the
-        next sweep corrects the rest.
-    residual_bound_lifetime : int
-        Number of steps for which a measured bound of the residuals holds.
-    contraction_ratio_exponent : float
-        After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is
-        taken to be this power of its value in the last step.
-    smallest_contraction_ratio : float
-        Lower bound of contraction / (1 - contraction) of the last step in that power.
-    """
-
+    # A node's solve may stop at this fraction of its first correction, by the index of the problem: the
+    # next sweep corrects the rest.
     forcing_by_index: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
-    residual_bound_lifetime: int = 50
+    residual_bound_lifetime: int = 50  # Number of steps for which a measured bound of the residuals holds.
+    # After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is
+    # taken to be this power of its value in the last step.
     contraction_ratio_exponent: float = 0.8
+    # Lower bound of contraction / (1 - contraction) of the last step in that power.
     smallest_contraction_ratio: float = 1e-16
 
 
@@ -56,33 +47,7 @@ SETTINGS = AccuracySettings()
 
 
 class AccuracyGoal:
-    """What sweeps must reach in steps of a given accuracy, and the error estimate of a step.
-
-    Parameters
-    ----------
-    iterate : StepIterate
-        The step.
-    tolerance : Tolerance
-        Accuracy asked of every step.
-    qdelta : str
-        Name of the Q_Delta.
-    watch : JacobianWatch
-        Checks the Jacobian; it is told how steps end.
-
-    Attributes
-    ----------
-    errors : StepError
-        Weights and error estimates.
-    status : int
-        What the changes of the last sweep say: CONVERGED, GOING_ON or TOO_SLOW.
-    reason : str
-        Why the step could not be solved; empty otherwise.
-
-    Raises
-    ------
-    InputError
-        For a Q_Delta that is not implicit at the last node.
-    """
+    """What sweeps must reach in steps of a given accuracy, and the error estimate of a step."""
 
     def __init__(self, iterate: StepIterate, tolerance: Tolerance, qdelta: str, watch: JacobianWatch) -> None:
         self.iterate, self._watch = iterate, watch

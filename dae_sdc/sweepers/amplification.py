@@ -20,72 +20,45 @@ from dae_sdc.errors import EvaluationError
 
 @dataclass(frozen=True)
 class AmplificationOptions:
-    """When and how the amplification of errors in a step is computed.
+    """When and how the amplification of errors in a step is computed."""
 
-    Parameters
-    ----------
-    most_unknowns : int
-        Largest number n of unknowns for which it is computed: the matrices have s n rows for s stages.
-    derivative_increment, state_increment : float
-        Increments of the central differences in u', in which most F are linear, and in u, relative to their
-        sizes.
-    rank_tolerance : float
-        Singular value, relative to the largest, that counts as zero.
-    turned : float
-        Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
-    noise : float
-        Round-off of the matrices, of differences: at index k the step map is known for h down to
-        tau (noise)^(1/k), tau the ratio of the norms of dF/du' and dF/du.
-    beside : float
-        Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
-    directions : int
-        Number of directions of errors that are followed; two of them grow alike in a complex pair.
-    spread : float
-        Frequency in the entries of the first directions, such that none of them is special.
-    steps_before, steps : int
-        Steps in which directions turn to those of largest growth, and steps over which growth is averaged.
-    steady : float
-        Range of the logarithms of growth in these steps up to which a direction grows steadily.
-    undamped : float
-        Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
-        proportion to powers of the number of steps besides, which more steps before make small.
-    steps_undamped : int
-        The steps before for such methods.
-    shorter : float
-        Size of the second steps whose amplification is computed, relative to the first.
-    likeness : float
-        Factor up to which the growth of the solution in steps of the two sizes may differ from the proportion
-        of the sizes, by the errors of a method with long steps.
-    least_growth : float
-        Logarithm of the amplification of a step that counts as 0.
-    least_told : float
-        Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
-    most_growth : float
-        Amplification by all steps so far from which on the run ends.
-    widest : int
-        Most steps between two calculations.
-    """
-
+    # Largest number n of unknowns for which it is computed: the matrices have s n rows for s stages.
     most_unknowns: int = 100
+    # derivative_increment, state_increment: increments of the central differences in u', in which most F
+    # are linear, and in u, relative to their sizes.
     derivative_increment: float = 1e-3
     state_increment: float = 1e-5
-    rank_tolerance: float = 1e-9
+    rank_tolerance: float = 1e-9  # Singular value, relative to the largest, that counts as zero.
+    # Sine of the angle between the kernels of dF/du' at two times from which on the kernel has turned.
     turned: float = 1e-6
+    # Round-off of the matrices, of differences: at index k the step map is known for h down to tau
+    # (noise)^(1/k), tau the ratio of the norms of dF/du' and dF/du.
     noise: float = 1e-9
+    # Distance of a neighbouring point, relative to the interval and to the sizes of the unknowns.
     beside: float = 1e-3
+    # Number of directions of errors that are followed; two of them grow alike in a complex pair.
     directions: int = 3
+    # Frequency in the entries of the first directions, such that none of them is special.
     spread: float = 1.7
+    # steps_before, steps: steps in which directions turn to those of largest growth, and steps over which
+    # growth is averaged.
     steps_before: int = 3
     steps: int = 8
+    # Range of the logarithms of growth in these steps up to which a direction grows steadily.
     steady: float = 0.5
+    # Factor, as of Gauss methods, from which on errors of algebraic unknowns are kept: then they grow in
+    # proportion to powers of the number of steps besides, which more steps before make small.
     undamped: float = 0.99
-    steps_undamped: int = 24
-    shorter: float = 0.125
+    steps_undamped: int = 24  # The steps before for such methods.
+    shorter: float = 0.125  # Size of the second steps whose amplification is computed, relative to the first.
+    # Factor up to which the growth of the solution in steps of the two sizes may differ from the proportion
+    # of the sizes, by the errors of a method with long steps.
     likeness: float = 2.2
-    least_growth: float = 0.01
+    least_growth: float = 0.01  # Logarithm of the amplification of a step that counts as 0.
+    # Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
     least_told: float = 0.2
-    most_growth: float = 100.0
-    widest: int = 32
+    most_growth: float = 100.0  # Amplification by all steps so far from which on the run ends.
+    widest: int = 32  # Most steps between two calculations.
 
     def steps_ahead(self, step: LinearStep) -> int:
         """How many steps are taken before growth is averaged."""
@@ -99,26 +72,15 @@ class Piece:
     """Part of a solution, cubic between the times at which it is known, and straight on both sides.
 
     Where F is not 0, the matrix dF/du of rows that are mixed by a matrix P(u) has P'(u) times F besides.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    times : sequence of float
-        Two or more times in their order.
-    values, slopes : sequence of ndarray, each of shape (n,)
-        u and u' at these times.
-    options : AmplificationOptions
-        How matrices are made.
-    terms : ndarray, shape (n,), optional
-        Sizes of the terms of the equations, where they are known from an earlier part.
     """
 
-    problem: ProblemDAE
-    times: Sequence[float]
+    problem: ProblemDAE  # The equations.
+    times: Sequence[float]  # Two or more times in their order.
+    # values, slopes: shape (n,). u and u' at these times.
     values: Sequence[Vector]
     slopes: Sequence[Vector]
-    options: AmplificationOptions
+    options: AmplificationOptions  # How matrices are made.
+    # Shape (n,). Sizes of the terms of the equations, where they are known from an earlier part.
     terms: Vector | None = None
 
     def at(self, t: float) -> list[Vector]:
@@ -276,29 +238,16 @@ class LinearStep(NamedTuple):
     M = dF/du' and J = dF/du at the stages, E_i is h times the derivative there, and x are the r vectors that
     a step hands to the next: the error of u first.
 
-    Parameters
-    ----------
-    A : ndarray, shape (s, s)
-        Coefficients of the derivatives in the values at the stages.
-    U : ndarray, shape (s, r)
-        Coefficients of what the step before left.
-    B : ndarray, shape (r, s)
-        Coefficients of the derivatives in what the step leaves.
-    V : ndarray, shape (r, r)
-        Coefficients of what the step before left, in what the step leaves.
-    c : ndarray, shape (s,)
-        Times of the stages, in steps from the start of the step.
-
     References
     ----------
     J. C. Butcher, Numerical Methods for Ordinary Differential Equations, 3rd ed., Wiley (2016), sec. 5.
     """
 
-    A: Vector
-    U: Vector
-    B: Vector
-    V: Vector
-    c: Vector
+    A: Vector  # Shape (s, s). Coefficients of the derivatives in the values at the stages.
+    U: Vector  # Shape (s, r). Coefficients of what the step before left.
+    B: Vector  # Shape (r, s). Coefficients of the derivatives in what the step leaves.
+    V: Vector  # Shape (r, r). Coefficients of what the step before left, in what the step leaves.
+    c: Vector  # Shape (s,). Times of the stages, in steps from the start of the step.
 
     @classmethod
     def of_runge_kutta(cls, A: Vector, b: Vector, c: Vector) -> LinearStep:
@@ -327,13 +276,7 @@ class LinearStep(NamedTuple):
 
 
 def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
-    """Matrix from what the step before left to what a step leaves, shape (r n, r n).
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If the step has no solution, or more than one.
-    """
+    """Matrix from what the step before left to what a step leaves, shape (r n, r n)."""
     n, (s, r) = piece.problem.n, step.U.shape
     mass, stiffness = zip(*(piece.matrices(t + h * float(c)) for c in step.c), strict=True)
     scaled = h * np.array(stiffness)
@@ -352,22 +295,6 @@ def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
     in the next step: the eigenvalues of the map of one step alone, applied again and again, may be 0 where
     errors grow. The growth is that of the first directions of an orthonormal basis, which the maps turn
     towards the directions of largest growth.
-
-    Parameters
-    ----------
-    piece : Piece
-        The solution.
-    step : LinearStep
-        The method.
-    t : float
-        Start of the first step.
-    h : float
-        Step size.
-
-    Returns
-    -------
-    float
-        At most O(h) for a method that is stable on this problem, infinite where a step has no solution.
 
     References
     ----------
@@ -394,18 +321,6 @@ def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: 
     """Logarithm of the factor by which a step multiplies errors, where that is not growth of the solution.
 
     Growth of the solution itself in a shorter step is smaller in proportion; growth by the method is not.
-
-    Parameters
-    ----------
-    piece, step, t, h
-        Those of :func:`amplification`.
-    index : int
-        Index of the equations.
-
-    Returns
-    -------
-    float
-        At most 0 where errors do not grow, or grow like the solution.
     """
     options = piece.options
     rate = amplification(piece, step, t, h)
@@ -425,19 +340,7 @@ def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: 
 def kernel_turns(
     problem: ProblemDAE, u0: MeshDAE, t0: float, options: AmplificationOptions | None = None
 ) -> bool:
-    """Whether the kernel of dF/du' at a state differs from that at a neighbouring state and time.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; with more than ``most_unknowns`` unknowns the kernel is taken to be constant.
-    u0 : MeshDAE
-        State, shape (n,).
-    t0 : float
-        Time.
-    options : AmplificationOptions, optional
-        How the matrices are made.
-    """
+    """Whether the kernel of dF/du' at a state differs from that at a neighbouring state and time."""
     options, n = options or AmplificationOptions(), problem.n
     if n > options.most_unknowns:
         return False

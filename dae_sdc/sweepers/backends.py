@@ -16,22 +16,7 @@ BACKENDS = ("compiled", "numpy")
 def node_solver(
     problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
 ) -> PythonNodes:
-    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise.
-
-    Parameters
-    ----------
-    problem, n_integrated, owned, diagonal
-        The parameters of :class:`~dae_sdc.sweepers.solvers.PythonNodes`.
-    num_nodes : int
-        Number M of all nodes.
-    backend : str or None
-        One of :data:`BACKENDS` to insist on it; None for the fastest that is possible.
-
-    Raises
-    ------
-    InputError
-        If compiled code is asked for, and the problem has no kernels or another linear solver.
-    """
+    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
     kernels = None if backend == "numpy" else problem.kernels
     solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
     if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:

@@ -36,23 +36,6 @@ def expected_orders(
 ) -> tuple[int | None, ...]:
     """Orders in the step size of the converged collocation solution, by component class.
 
-    Parameters
-    ----------
-    quad_type : str
-        RADAU-RIGHT, LOBATTO or GAUSS.
-    num_nodes : int
-        M.
-    index : int or None
-        Differentiation index of a DAE in Hessenberg form.
-    integrates_algebraic : bool
-        Whether z at the end of a step is z_0 plus the integral of z'; otherwise its polynomial is evaluated
-        there, which differs for GAUSS.
-
-    Returns
-    -------
-    tuple
-        (y, z) at index 1 and 2, (position, velocity, multiplier) at index 3; None where theory gives none.
-
     References
     ----------
     E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
@@ -104,15 +87,7 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
 
 
 def qdelta_generator(coll: CollBase, name: str) -> Any:
-    """The generator of qmat for a Q_Delta, cached by nodes because some take long to fit coefficients.
-
-    Parameters
-    ----------
-    coll : CollBase
-        pySDC's collocation.
-    name : str
-        A name or alias of qmat.
-    """
+    """The generator of qmat for a Q_Delta, cached by nodes because some take long to fit coefficients."""
     key = QDELTA_GENERATORS[name], coll.num_nodes, coll.node_type, coll.quad_type, coll.tleft, coll.tright
     if key not in _GENERATORS:
         _GENERATORS[key] = key[0](qGen=coll.generator, tLeft=coll.tleft)
@@ -120,22 +95,7 @@ def qdelta_generator(coll: CollBase, name: str) -> Any:
 
 
 def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
-    """The Q_Delta of a sweep, shape (M, M).
-
-    Parameters
-    ----------
-    coll : CollBase
-        pySDC's collocation.
-    name : str
-        A name or alias of qmat.
-    sweep : int
-        Sweep index from 1; matters for coefficients that change with the sweep.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, has no coefficients for these nodes, or is not lower triangular.
-    """
+    """The Q_Delta of a sweep, shape (M, M)."""
     if name not in QDELTA_GENERATORS:
         raise InputError(unknown("Q_Delta", name, QDELTA_GENERATORS))
     try:
@@ -180,14 +140,8 @@ def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
 
     It is the largest norm of the products of I - Q Q_Delta^{-1} over consecutive sweeps; diagonal Q_Delta
     make them vanish only after M sweeps.
-
-    Parameters
-    ----------
-    Q : ndarray, shape (M, M)
-        Collocation matrix.
-    deltas : sequence of ndarray, shape (M, M)
-        Q_Delta of the first sweeps, nonsingular ones as far as they count.
     """
+    # Shapes: Q (M, M), deltas (M, M).
     growth = 1.0
     products: list[Vector] = []
     for delta in deltas:
@@ -233,25 +187,7 @@ def diagonal(coll: CollBase) -> list[str]:
 
 
 def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool) -> None:
-    """Refuse a Q_Delta that cannot converge.
-
-    Parameters
-    ----------
-    coll : CollBase
-        pySDC's collocation.
-    name : str
-        Name of the Q_Delta.
-    index : int or None
-        Index of the DAE; None when unknown, then only a singular Q_Delta is refused.
-    constrained : bool
-        Whether a constraint fixes integrated unknowns: always from index 2 on, and at index 1 when the
-        sweeper integrates the algebraic unknowns too.
-
-    Raises
-    ------
-    InputError
-        With the reason and the names of those that converge.
-    """
+    """Refuse a Q_Delta that cannot converge."""
     if not constrained:
         qdelta_matrix(coll, name)
         return

@@ -19,17 +19,9 @@ from dae_sdc.errors import SolveError
 
 
 class CoupledStages(ImplicitSystem):
-    """F(t_i, u_0 + dt sum_j a_ij U_j, U_i) = 0 for the derivatives U_i of all s stages together.
+    """F(t_i, u_0 + dt sum_j a_ij U_j, U_i) = 0 for the derivatives U_i of all s stages together."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    A : ndarray, shape (s, s)
-        Coefficients of the stages, nonsingular.
-    c : ndarray, shape (s,)
-        Nodes in units of the step.
-    """
+    # Shapes: A (s, s), c (s,).
 
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         self.problem, self.A, self.c = problem, A, c

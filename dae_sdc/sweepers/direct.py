@@ -64,17 +64,6 @@ class DirectMethod(NotOfOthers):
     gets the end value of the step before it later. It is solved once, when that value is final. Until then it
     passes on its start, marked as ``provisional``. If the final start arrives after the last sweep, the step
     is solved then. A second sweep would give the values of the first, so it does nothing.
-
-    Attributes
-    ----------
-    method : object
-        The record of the method, with ``name``, ``stages``, ``order``, ``reference``, and ``orders``, a
-        mapping from the index of a problem to the orders of its groups of unknowns.
-    family : str
-        What kind of method it is, for messages: "Runge-Kutta method".
-    options : tuple of str
-        Those settings that the method takes and other methods do not, see
-        :func:`dae_sdc.run.description.describe`.
     """
 
     method: ClassVar[Any]
@@ -138,13 +127,7 @@ class DirectMethod(NotOfOthers):
         return not np.array_equal(u0.view(np.ndarray), values) or not self._solved
 
     def update_nodes(self) -> None:
-        """Solve the step, unless its start is not final, or it has been solved from there.
-
-        Raises
-        ------
-        SolveError
-            If it cannot be solved.
-        """
+        """Solve the step, unless its start is not final, or it has been solved from there."""
         self._swept = True
         self._solve_where_due()
         self.level.status.updated = True
@@ -236,13 +219,6 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one,
     ``_step()``, which solves the step of the level and sets ``outcome`` in runs to a tolerance, and
     ``_end_step()``, which puts its end into the level.
-
-    Parameters
-    ----------
-    params : dict
-        Settings named in ``options``, and ``tolerance`` in runs to a tolerance.
-    level : pySDC.core.level.Level
-        The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
     """
 
     collocation = False

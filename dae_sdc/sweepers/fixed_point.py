@@ -20,23 +20,13 @@ from dae_sdc.errors import SingularMatrixError, SolveError
 
 @dataclass(frozen=True)
 class FixedPointSettings:
-    """Settings of :class:`FixedPoint`.
+    """Settings of :class:`FixedPoint`."""
 
-    Parameters
-    ----------
-    most_iterations : int
-        Iterations after which the iteration is given up.
-    most_growing : int
-        Iterations in succession that do not contract, after which it is given up.
-    slow_contraction : float
-        Contraction above which dF/du' is evaluated again for the next step: it may have changed.
-    equal_matrices : float
-        Relative difference up to which two dF/du', found with finite differences, are one.
-    """
-
-    most_iterations: int = 100
-    most_growing: int = 6
+    most_iterations: int = 100  # Iterations after which the iteration is given up.
+    most_growing: int = 6  # Iterations in succession that do not contract, after which it is given up.
+    # Contraction above which dF/du' is evaluated again for the next step: it may have changed.
     slow_contraction: float = 0.5
+    # Relative difference up to which two dF/du', found with finite differences, are one.
     equal_matrices: float = 1e-6
 
 
@@ -54,11 +44,6 @@ class FixedPoint:
     needs a small step, or Newton's method.
 
     The contraction is measured over two iterations: that of an oscillation alternates between its components.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; ``newton_tol`` is the largest error of u' allowed, relative to 1 + max abs(u').
 
     References
     ----------

@@ -20,26 +20,17 @@ from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
 @dataclass(frozen=True)
 class IterateSettings:
-    """How exactly the equations of a node are solved in a sweep, and when an iterate is a guide for another.
+    """How exactly the equations of a node are solved in a sweep, and when an iterate guides another."""
 
-    Parameters
-    ----------
-    residual_share : float
-        A node's solve leaves a residual of at most this part of ``restol``.
-    residual_floor : float
-        Smallest residual that a node's solve is asked for on behalf of ``restol``.
-    prediction_forcing : float
-        A node's solve may stop at this fraction of its first correction in sweeps that belong to the
-        prediction, because only the last of them is observed. Not used where constraints determine
-        integrated unknowns: the error of a solve returns there divided by dt.
-    settling_sweeps : int
-        Number of sweeps from a cold start after which another step of the same block may extrapolate the
-        polynomial of this one.
-    """
-
-    residual_share: float = 0.1
+    residual_share: float = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
+    # Smallest residual that a node's solve is asked for on behalf of ``restol``.
     residual_floor: float = 1e-13
+    # A node's solve may stop at this fraction of its first correction in sweeps that belong to the
+    # prediction, because only the last of them is observed. Not used where constraints determine integrated
+    # unknowns: the error of a solve returns there divided by dt.
     prediction_forcing: float = 0.01
+    # Number of sweeps from a cold start after which another step of the same block may extrapolate the
+    # polynomial of this one.
     settling_sweeps: int = 3
 
 
@@ -47,17 +38,7 @@ SETTINGS = IterateSettings()
 
 
 class Surroundings(Protocol):
-    """What is computed together with a step while it iterates, as the sweeper of its level knows it.
-
-    Attributes
-    ----------
-    together : bool
-        Whether other steps iterate with this one.
-    coupled : bool
-        Whether other levels iterate with this one.
-    provisional : bool
-        Whether the end of the step before still changes. A sweep that fails then leaves the step unchanged.
-    """
+    """What is computed together with a step while it iterates, as the sweeper of its level knows it."""
 
     together: bool
     coupled: bool
@@ -65,54 +46,9 @@ class Surroundings(Protocol):
 
 
 class StepIterate:
-    """The iterate of the step of a level, for one problem.
+    """The iterate of the step of a level, for one problem."""
 
-    Parameters
-    ----------
-    level : pySDC.core.level.Level
-        The level whose ``u`` and ``f`` show the iterate.
-    nodes : NodeCommunicator
-        Which nodes this process owns.
-    matrices : SweepMatrices
-        Q and Q_Delta, for M nodes.
-    surroundings : Surroundings
-        Whether other steps and levels are computed with this one, which changes from sweep to sweep.
-    solver : PythonNodes
-        Solves at the nodes.
-    keeps_node_value : bool
-        Whether the variant of the sweep keeps the values that the solves at the nodes end with.
-    constrained : bool
-        Whether constraints determine integrated unknowns.
-
-    Attributes
-    ----------
-    stages : Stages
-        The values at the nodes.
-    spare : Stages or None
-        The values after the next sweep where ``ahead``; otherwise memory for them.
-    ahead : bool
-        Whether the next sweep is done already, see :meth:`StepSweeps.norms`.
-    may_run_ahead : bool
-        Whether sweeps may be done before they are asked for.
-    sweeps : int
-        Number of sweeps that the step has had.
-    extrapolated : bool
-        Whether the iterate was predicted by the polynomial of the last step.
-    replaces : bool
-        Whether the step was begun by another sweeper, with other nodes.
-    pending : Continuation or None
-        The polynomial that the first sweep continues before it begins.
-    integral_tau : ndarray, shape (M, k), or None
-        What a finer level adds to the integrals of the k integrated unknowns.
-    norms_known, residuals_known, residuals_shared : bool
-        Whether norms of the residual, and the residuals at the owned and at all nodes, are those of this
-        iterate.
-    in_prediction : bool
-        Whether sweeps may be solved less exactly, see :class:`IterateSettings`.
-    accuracy : tuple of (float, float) or None
-        In steps of a given accuracy the tolerance of a solve at a node, and the fraction of its first
-        correction at which it may stop.
-    """
+    # Shapes: integral_tau (M, k).
 
     def __init__(
         self,
@@ -303,14 +239,7 @@ class StepIterate:
         return values
 
     def end_value(self, update: bool) -> MeshDAE:
-        """The value at the end of the step, with the polynomial that the next step may continue.
-
-        Parameters
-        ----------
-        update : bool
-            Whether to integrate over the step even if the last node is its end. Without a node at the end
-            the integrated unknowns are integrated, and the polynomial of the others is evaluated there.
-        """
+        """The value at the end of the step, with the polynomial that the next step may continue."""
         L, P, stages, k = self.level, self.problem, self.stages, self.n_integrated
         collocation, nodes = self.matrices.collocation, self.matrices.nodes
         if collocation.right_is_node and not update:

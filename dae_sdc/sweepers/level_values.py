@@ -9,17 +9,7 @@ from dae_sdc.sweepers.residual import StepResidual
 
 
 class LevelValues:
-    """The iterate of a level as transfers between levels see and change it.
-
-    Parameters
-    ----------
-    iterate : StepIterate
-        The iterate.
-    predictor : Predictor
-        Takes new values at the start of the step.
-    residual : StepResidual
-        The residuals at the nodes.
-    """
+    """The iterate of a level as transfers between levels see and change it."""
 
     def __init__(self, iterate: StepIterate, predictor: Predictor, residual: StepResidual) -> None:
         self.iterate, self._predictor, self._residual = iterate, predictor, residual
@@ -45,15 +35,8 @@ class LevelValues:
         return self._residual.rows()
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
-        """Replace this level's iterate by the values that a transfer between levels brings.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            Value at the start of the step, which the level must hold already.
-        values, derivatives : ndarray, shape (M, n)
-            u and U at the nodes.
-        """
+        """Replace this level's iterate by the values that a transfer between levels brings."""
+        # Shapes: values and derivatives (M, n).
         iterate = self.iterate
         L = iterate.level
         if not iterate.shows_level():
@@ -79,14 +62,8 @@ class LevelValues:
             u_m - u_0 - \Delta t \sum_j q_{mj} U_j = \tau^u_m, \qquad F(t_m, u_m, U_m) = \tau^F_m,
 
         such that the iterate in place has the residuals 0 and ``residuals`` at ``values``.
-
-        Parameters
-        ----------
-        values : ndarray, shape (M, n)
-            u of the finer level at the nodes of this one, where its U is in place already.
-        residuals : ndarray, shape (M, n)
-            F - tau of the finer level at the nodes of this one.
         """
+        # Shapes: values (M, n), residuals (M, n).
         iterate = self.iterate
         L, k, stages = iterate.level, iterate.n_integrated, iterate.stages
         iterate.integral_tau, stages.integral_known = None, False

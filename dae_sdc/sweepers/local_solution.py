@@ -19,27 +19,6 @@ def solution_through(problem: ProblemDAE, u_init: MeshDAE, t_init: float, t: flo
     """The state at t of the solution through a state, whose branch of the equations is kept.
 
     What is solved here is not counted as work of the problem.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u_init : MeshDAE
-        Consistent state, shape (n,).
-    t_init, t : float
-        Its time, and one not much later: that of the end of a step.
-
-    Returns
-    -------
-    MeshDAE
-        A new state, shape (n,).
-
-    Raises
-    ------
-    InputError
-        For a time before that of the state.
-    SolveError
-        If the equations cannot be solved.
     """
     if t < t_init:
         raise InputError(f"the solution through a state at t={t_init:g} is not known before it, at t={t:g}")

@@ -11,37 +11,9 @@ from dae_sdc.dae.state import Vector
 
 
 class SweepMatrices:
-    """Q and Q_Delta of the sweeps of one sweeper, scaled by the step size when that changes.
+    """Q and Q_Delta of the sweeps of one sweeper, scaled by the step size when that changes."""
 
-    Parameters
-    ----------
-    collocation : CollBase
-        pySDC's collocation with M nodes.
-    qdelta : callable
-        Function that takes the number of a sweep, from 1, and gives its Q_Delta with pySDC's row and column
-        for the start of the step, shape (M + 1, M + 1).
-    varies : callable
-        Function that says whether Q_Delta changes from sweep to sweep; called after ``qdelta``.
-
-    Attributes
-    ----------
-    nodes : tuple of float
-        The M nodes in [0, 1].
-    first_solved : int
-        First node that is solved for: 1 where a node is the start of the step, whose value is given.
-    qdelta : ndarray, shape (M + 1, M + 1)
-        Current Q_Delta with pySDC's row and column for the start of the step.
-    delta : ndarray, shape (M, M)
-        Current Q_Delta.
-    diagonal : bool
-        Whether Q_Delta is diagonal.
-    dt : float
-        Step size of the scaled matrices; 0 if they must be made anew.
-    dt_q, dt_delta : ndarray, shape (M, M)
-        dt Q and dt Q_Delta.
-    coefficients, offsets : ndarray, shape (M,)
-        The diagonal of dt Q_Delta, and times of the nodes since the start of the step.
-    """
+    # Shapes: qdelta (M + 1, M + 1), delta (M, M), dt_q and dt_delta (M, M), coefficients and offsets (M,).
 
     def __init__(
         self, collocation: CollBase, qdelta: Callable[[int], Vector], varies: Callable[[], bool]

@@ -33,17 +33,10 @@ STARTING_PROCEDURES = ("collocation", "explicit-euler")
 
 @dataclass(frozen=True)
 class MultistepSettings:
-    """When a step counts as the continuation of the last one.
+    """When a step counts as the continuation of the last one."""
 
-    Parameters
-    ----------
-    equal_steps : float
-        Difference of times and of step sizes, in steps, up to which they are equal.
-    equal_times : float
-        Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
-    """
-
-    equal_steps: float = 1e-9
+    equal_steps: float = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
+    # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
     equal_times: float = 16.0 * float(np.finfo(float).eps)
 
 

@@ -21,15 +21,6 @@ class Stages:
     A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
     it failed. The unknowns z that are not integrated and the derivatives U of the integrated ones lie side by
     side in a row, so that the result of a node's solve is sent by MPI without copying.
-
-    Parameters
-    ----------
-    nodes : tuple of float
-        The M nodes in [0, 1].
-    n, n_diff, n_integrated : int
-        Number of unknowns, of differential ones and of integrated ones.
-    time, dt : float
-        Start and size of the step.
     """
 
     def __init__(
@@ -48,17 +39,7 @@ class Stages:
 
 
 class NodeList(list[Any]):
-    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes changes.
-
-    Attributes
-    ----------
-    assigned : bool
-        Whether an entry has been assigned since this was last set to False.
-    touched : bool
-        Whether somebody was given the values at a node, and may have written into them, since then.
-    before_touch : callable or None
-        Called once before a value at a node is given away.
-    """
+    """The list ``level.u`` or ``level.f``, of the start of the step and the nodes, which notes changes."""
 
     assigned = touched = False
     before_touch: Callable[[], None] | None = None
@@ -88,13 +69,9 @@ class NodeList(list[Any]):
 
 
 class Written:
-    """Finds out whether somebody has written into the values at nodes that a level shows.
+    """Finds out whether somebody has written into the values at nodes that a level shows."""
 
-    Parameters
-    ----------
-    values, derivatives : ndarray, shape (M, n)
-        The arrays of which a level shows the rows.
-    """
+    # Shapes: values and derivatives (M, n).
 
     def __init__(self, values: Vector, derivatives: Vector) -> None:
         self._arrays = values, derivatives
@@ -119,30 +96,16 @@ class Written:
 
 
 def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
-    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there.
-
-    Parameters
-    ----------
-    entries : sequence, length M + 1
-        ``level.u`` or ``level.f``.
-    shown : sequence, length M
-        What a sweeper has put at the nodes.
-    """
+    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there."""
     # Looking at the entries in the way of lists does not count as touching them.
     at: Any = list.__getitem__ if isinstance(entries, list) else type(entries).__getitem__
     return [m for m, own in enumerate(shown) if at(entries, m + 1) is not own]
 
 
 class ShownRows:
-    """Arrays of stages whose rows a level shows, and what others do to these.
+    """Arrays of stages whose rows a level shows, and what others do to these."""
 
-    Parameters
-    ----------
-    level : pySDC.core.level.Level
-        The level; the values at its start stay.
-    values, derivatives : ndarray, shape (M, n)
-        u and u' at the stages.
-    """
+    # Shapes: values and derivatives (M, n).
 
     def __init__(self, level: Any, values: Vector, derivatives: Vector) -> None:
         n_diff, self._level = level.prob.n_diff, level
@@ -165,13 +128,7 @@ class ShownRows:
 
 
 def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
-    """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f".
-
-    Raises
-    ------
-    InputError
-        If an entry is no array of n numbers.
-    """
+    """The entries of ``level.u`` or ``level.f`` at the nodes, shape (M, n); ``name`` is "u" or "f"."""
     rows = np.empty((len(entries) - 1, n))
     for m, entry in enumerate(entries[1:]):
         try:
@@ -188,22 +145,6 @@ class NodeCommunicator:
     """Which nodes this process owns (here all), and the exchange of values with the owners of the others.
 
     All processes that share the nodes call its methods in the same order.
-
-    Parameters
-    ----------
-    num_nodes : int
-        Number M of nodes.
-
-    Attributes
-    ----------
-    rank, size : int
-        Rank of this process among those that share the nodes, and their number.
-    owned : range
-        Nodes of this process.
-    shared : bool
-        Whether there are other processes.
-    keeps_state : bool
-        Whether this process knows all that the next step depends on.
     """
 
     rank, size = 0, 1

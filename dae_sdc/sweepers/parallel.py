@@ -27,13 +27,7 @@ DIAGONAL = "MIN-SR-S"
 
 
 def load_mpi() -> Any:
-    """The module ``mpi4py.MPI``.
-
-    Raises
-    ------
-    InputError
-        If mpi4py or its MPI library is missing or broken, with what to install.
-    """
+    """The module ``mpi4py.MPI``."""
     try:
         from mpi4py import MPI
     except Exception as error:  # whatever a broken installation raises
@@ -50,20 +44,7 @@ def no_mpi(reason: str) -> InputError:
 
 
 class MPINodes(NodeCommunicator):
-    """Contiguous blocks of nodes on the ranks of a communicator, as equal as can be.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        The communicator whose ranks share the nodes.
-    num_nodes : int
-        Number M of nodes, at least the number of ranks.
-
-    Raises
-    ------
-    InputError
-        With more ranks than nodes.
-    """
+    """Contiguous blocks of nodes on the ranks of a communicator, as equal as can be."""
 
     def __init__(self, comm: Any, num_nodes: int) -> None:
         self._mpi = load_mpi()

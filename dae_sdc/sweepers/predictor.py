@@ -18,22 +18,7 @@ INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 
 
 class Predictor:
-    """Fills the nodes of a step by the ``initial_guess`` of a sweeper.
-
-    Parameters
-    ----------
-    iterate : StepIterate
-        The iterate whose nodes are filled.
-    params : object
-        Parameters of the sweeper, with ``initial_guess`` and ``initial_sweeps``.
-    errors : StepError or None
-        Weights, and the known derivative at the start, in steps of a given accuracy; None in others.
-
-    Attributes
-    ----------
-    rng : RandomState or None
-        Generator of random numbers; needed for the guess ``random``.
-    """
+    """Fills the nodes of a step by the ``initial_guess`` of a sweeper."""
 
     def __init__(self, iterate: StepIterate, params: Any, errors: StepError | None) -> None:
         self.iterate, self.params, self.errors = iterate, params, errors

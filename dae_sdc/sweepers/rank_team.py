@@ -53,13 +53,6 @@ class RankTeam(Team):
     Where factors are, and whether the evaluations of F are shared too, is decided by measured times when
     matrices are factorised, on all ranks alike. Results are exchanged by one Allgatherv a piece of work; a
     part that could not be done gives NaN in its rows, which all ranks see.
-
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-    measured : bool
-        See :class:`Team`.
     """
 
     who, separate = "rank", True
@@ -198,28 +191,7 @@ class RankTeam(Team):
 def team_of(
     n: int, systems: int, comm: Any = None, threads: int | str | None = None, measured: bool | None = False
 ) -> tuple[Team | None, str]:
-    """Those who share the stages of a step.
-
-    Parameters
-    ----------
-    n : int
-        Number of unknowns.
-    systems : int
-        Number of linear systems of size n in a Newton iteration.
-    comm : mpi4py.MPI.Intracomm or None
-        Ranks that share them.
-    threads : int, "auto" or None
-        Number of threads that share them.
-    measured : bool
-        Whether it is measured if sharing among the ranks pays.
-
-    Returns
-    -------
-    team : Team or None
-        None where one process with one thread does all.
-    remark : str
-        Why nobody shares them, where a choice was asked for.
-    """
+    """Those who share the stages of a step."""
     automatic = bool(measured) or threads == AUTO
     if systems == 1 and automatic:
         return None, "serial: a step has one linear system"

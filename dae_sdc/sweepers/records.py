@@ -16,13 +16,7 @@ DEFECT_TOLERANCE = 1e-12
 
 
 class MethodRecord:
-    """A method described by its coefficients, which checks itself when it is made.
-
-    Attributes
-    ----------
-    kind : str
-        What kind of method it is, for messages.
-    """
+    """A method described by its coefficients, which checks itself when it is made."""
 
     kind: ClassVar[str] = "method"
 

@@ -22,19 +22,9 @@ class StepResidual:
 
     Unknowns that are not integrated enter F with their values at the nodes. Where nodes keep other values of
     the integrated unknowns than u_0 + dt sum_j q_mj U_j, the norms include the difference.
-
-    Parameters
-    ----------
-    iterate : StepIterate
-        The step.
-
-    Attributes
-    ----------
-    norms : ndarray, shape (M,)
-        Largest abs(F) at each node; current at the nodes of this process if ``iterate.norms_known``.
-    value : float
-        The residual by the level's ``residual_type``; current if ``iterate.norms_known``.
     """
+
+    # Shapes: norms (M,).
 
     def __init__(self, iterate: StepIterate) -> None:
         self.iterate = iterate

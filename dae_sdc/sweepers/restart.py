@@ -28,24 +28,15 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class RestartSettings:
-    """Settings of :func:`consistent_restart`.
+    """Settings of :func:`consistent_restart`."""
 
-    Parameters
-    ----------
-    nodes : int
-        Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
-    tolerance : float
-        Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
-    rank : float
-        Pivot of the balanced dF/du', relative to the largest, that counts as 0.
-    behind : float
-        Distance, in steps, behind the time of a change at which the equations are taken: functions of time
-        may have either value at the time itself.
-    """
-
+    # Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
     nodes: int = 5
+    # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
     tolerance: float = 1e-13
-    rank: float = 1e-12
+    rank: float = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
+    # Distance, in steps, behind the time of a change at which the equations are taken: functions of time
+    # may have either value at the time itself.
     behind: float = 1e-12
 
 
@@ -57,15 +48,6 @@ class AlgebraicPart(ImplicitSystem):
 
     With a basis V of the null space of :math:`M = F_{u'}`, u may move along V alone, and of u' the pivot
     columns of M are looked for. At index 1 the matrix of M's pivot columns and :math:`F_u V` is regular.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations, at most of index 1.
-    u, du : MeshDAE
-        State and derivative, which move.
-    t, h : float
-        Time, and a step size, by which changes of u' are measured.
     """
 
     key = "algebraic part"
@@ -243,20 +225,6 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
     any index, the derivatives of algebraic unknowns included. Where the step cannot be solved the state has
     no polynomial.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; :meth:`~dae_sdc.dae.problem.ProblemDAE.start_step` chooses their branch.
-    u : MeshDAE
-        State, shape (n,), whose differential unknowns satisfy the constraints on them.
-    t, h : float
-        Time, and size of the step.
-
-    Returns
-    -------
-    MeshDAE
-        A new state.
-
     References
     ----------
     E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
@@ -292,22 +260,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
 
 
 def restart_failure(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: float) -> str:
-    """Solve for the algebraic part of u and the determined part of u' just behind t, in place.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations, at most of index 1.
-    u, du : MeshDAE
-        State and derivative, shape (n,).
-    t, h : float
-        Time, and a step size.
-
-    Returns
-    -------
-    str
-        Why there is no solution, with what was tried; empty where there is one.
-    """
+    """Solve for the algebraic part of u and the determined part of u' just behind t, in place."""
     try:
         AlgebraicPart(problem, u, du, t + _distance(t, h), h).solve()
     except SolveError as error:
@@ -325,24 +278,6 @@ def jump_behind(
     """Move the algebraic part of u, in place, to where it has jumped just behind t, if it has.
 
     The polynomial of the state has the derivative there then.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations; where their index is not 0 or 1 nothing is done.
-    u : MeshDAE
-        State, shape (n,), consistent before t.
-    t, h : float
-        Time, and a step size.
-    least : float
-        Smallest violation by the state, relative to the terms of an equation, that is a jump.
-
-    Returns
-    -------
-    has_jumped : bool
-        Whether the equations behind t do not hold for u, whatever u' is, and others are found that do.
-    failure : str
-        Why none is found, with what was tried; empty where nothing failed.
     """
     if problem.index not in (0, 1):
         return False, ""

@@ -39,14 +39,9 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 @dataclass(frozen=True)
 class RungeKuttaSettings:
-    """Settings of Runge-Kutta steps of a given accuracy.
+    """Settings of Runge-Kutta steps of a given accuracy."""
 
-    Parameters
-    ----------
-    crawling_contraction : float
-        Contraction of Newton's method above which it, and not the error alone, limits the step size.
-    """
-
+    # Contraction of Newton's method above which it, and not the error alone, limits the step size.
     crawling_contraction: float = 0.3
 
 

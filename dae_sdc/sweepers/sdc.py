@@ -76,45 +76,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     ConstrainedDAE        differential           the value of the node's solve, and z
     ===================== ====================== =======================================
 
-    Parameters
-    ----------
-    params : dict
-        ``num_nodes``; ``quad_type`` (default RADAU-RIGHT; LOBATTO, GAUSS); ``QI``, any Q_Delta of qmat that
-        converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
-        polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: largest
-        number of sweeps in the prediction (default 0), which take no iterations of the controller, end when
-        the residual meets ``restol``, and are done only in serial runs on one level; ``locate_switches``
-        (default True): whether a step in which switches of the problem change their signs ends behind them,
-        see :class:`~dae_sdc.sweepers.switching.SwitchedSteps`, or keeps the branch of its start; ``backend``:
-        compiled or numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``: a
-        :class:`~dae_sdc.sweepers.tolerance.Tolerance` for steps of a given accuracy. Sweeps then go on until
-        u at the nodes has converged, ``restol`` must be 1, and :meth:`judge` gives the error of a step.
-    level : pySDC.core.level.Level
-        The level that sweeps.
-
-    Attributes
-    ----------
-    nodes : NodeCommunicator
-        Which nodes this process owns, and how it gets those of the others.
-    coll : CollBase
-        pySDC's collocation with M nodes.
-    matrices : SweepMatrices
-        Q and Q_Delta, also times the step size.
-    together, coupled, provisional : bool
-        What is computed together with the step, see :class:`Surroundings`; set by the hook
-        ``MarkProvisionalStarts`` and by ``TransferDAE``.
-    initial_sweeps : int
-        Number of sweeps that were part of the prediction.
-    tolerance : Tolerance or None
-        Accuracy asked of every step; None where sweeps end by ``restol``.
-    defers, failure : bool, Exception or None
-        Whether errors are kept instead of being raised, see :meth:`fail`; and the kept error.
-
-    Raises
-    ------
-    InputError
-        For a quadrature, Q_Delta or initial guess that does not exist, or that cannot work for this problem.
-
     References
     ----------
     J. Huang, J. Jia, M. Minion, Arbitrary order Krylov deferred correction methods for differential algebraic
@@ -227,13 +188,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         return self.nodes.rank
 
     def updateVariableCoeffs(self, k: int) -> None:
-        """Take the Q_Delta of the coming sweep where it changes from sweep to sweep.
-
-        Parameters
-        ----------
-        k : int
-            Without effect: pySDC's number restarts in every iteration; the sweeps of the step are counted.
-        """
+        """Take the Q_Delta of the coming sweep where it changes from sweep to sweep."""
         self.matrices.take(1 + (0 if self._step is None else self._step.iterate.sweeps))
 
     def predict(self) -> None:
@@ -266,15 +221,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self.failure = error
 
     def update_nodes(self) -> None:
-        """One sweep: solve at every owned node, exchange, integrate once, keep the values of the variant.
-
-        Raises
-        ------
-        NewtonError, SingularMatrixError, EvaluationError
-            If a node cannot be solved, on any process.
-        InputError
-            If :meth:`predict` was not called before.
-        """
+        """One sweep: solve at every owned node, exchange, integrate once, keep the values of the variant."""
         L, accuracy = self.level, self._accuracy
         if not L.status.unlocked:
             raise InputError("a sweep needs a prediction first; call predict()")
@@ -289,16 +236,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
 
         Its norm is that of the level's ``residual_type``. Unknowns not integrated enter F with node values.
-
-        Parameters
-        ----------
-        stage : str
-            Stage of pySDC's controller; none is computed in those of ``skip_residual_computation``.
-
-        Raises
-        ------
-        EvaluationError
-            If F is NaN or infinite after a sweep, with time, node and equation.
         """
         L, accuracy = self.level, self._accuracy
         if stage in self.params.skip_residual_computation:
@@ -379,15 +316,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         return nodes + 1
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step of a run to a tolerance.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            Start value of the run, shape (n,).
-        t0, span : float
-            Start time, and length of the interval.
-        """
+        """A size for the first step of a run to a tolerance."""
         if self._step is None or self._step.iterate.problem is not self.level.prob:
             self.level.u[0] = u0
         accuracy = self.step.accuracy

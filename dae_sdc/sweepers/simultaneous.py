@@ -46,34 +46,7 @@ REASONS = (
 
 
 class StepNumbers(ctypes.Structure):
-    """Numbers that a step passes on to the next, for Python and for compiled code.
-
-    Attributes
-    ----------
-    linearized : float
-        Coefficient c of the kept dF/du' + c dF/du, 0 for none.
-    factored : float
-        Step size of the factors, 0 for none.
-    eta, rate : float
-        contraction / (1 - contraction) and contraction of the last step.
-    error : float
-        Weighted norm of the error estimate.
-    iterations : float
-        Number of Newton iterations in the last step.
-    kappa : float
-        Part of the tolerance that the error of Newton's method may take.
-    worst : float
-        Unknown with the largest part in the error estimate, or in the last correction.
-    at : float
-        Start of the step in which the Jacobian was evaluated.
-    gamma : float
-        The real eigenvalue of the collocation matrix, see :class:`Basis`.
-    relative : float
-        Relative error of the unknowns that is allowed to Newton's method.
-    end_error : float
-        Weighted error of the solved last stage by its own Jacobian: 0 where the kept one fits there, infinite
-        where it does not and the other is not evaluated yet.
-    """
+    """Numbers that a step passes on to the next, for Python and for compiled code."""
 
     _fields_ = fields(
         ctypes.c_double,
@@ -110,22 +83,14 @@ CHEAPLY_DOUBTED_DEVIATION = 0.02
 
 
 class Basis(NamedTuple):
-    """The eigenbasis of a collocation matrix A.
+    """The eigenbasis of a collocation matrix A."""
 
-    Parameters
-    ----------
-    real : float
-        The real eigenvalue; for an even number of nodes, which has none, the coefficient of an additional
-        real matrix for the error estimate.
-    pairs : ndarray of complex, shape (P,)
-        One eigenvalue of each complex pair.
-    to, back : ndarray, shape (M, M)
-        Transformations into the eigenbasis and back; each complex pair takes two rows, its real and its
-        imaginary part.
-    """
-
+    # The real eigenvalue; for an even number of nodes, which has none, the coefficient of an additional
+    # real matrix for the error estimate.
     real: float
-    pairs: Any
+    pairs: Any  # Shape (P,). One eigenvalue of each complex pair.
+    # to, back: shape (M, M). Transformations into the eigenbasis and back; each complex pair takes two
+    # rows, its real and its imaginary part.
     to: Vector
     back: Vector
 
@@ -150,31 +115,21 @@ def eigenbasis(A: Vector) -> Basis:
 
 
 class Coefficients(NamedTuple):
-    """Quantities that depend on the coefficients of a method alone.
+    """Quantities that depend on the coefficients of a method alone."""
 
-    Parameters
-    ----------
-    eigen : Basis
-        The eigenbasis of A.
-    inverse : ndarray, shape (M, M)
-        The inverse of A.
-    at_start, middle : ndarray, shape (M,)
-        Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step.
-    to_middle : ndarray, shape (M,)
-        Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
-    places : ndarray, shape (P,)
-        Places between the start and the nodes, with which none is farther from the next than
-        :data:`WIDEST_GAP`.
-    values, slopes : ndarray, shape (P, M + 1) and (P, M)
-        Weights of the start and the stages in u, and of the stages in u', of the polynomials there.
-    """
-
-    eigen: Basis
-    inverse: Vector
+    eigen: Basis  # The eigenbasis of A.
+    inverse: Vector  # Shape (M, M). The inverse of A.
+    # at_start, middle: shape (M,). Weights of the stage derivatives in u' of the polynomial at the start
+    # and in the middle of the step.
     at_start: Vector
     middle: Vector
+    # Shape (M,). Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
     to_middle: Vector
+    # Shape (P,). Places between the start and the nodes, with which none is farther from the next than
+    # :data:`WIDEST_GAP`.
     places: Vector
+    # values, slopes: shape (P, M + 1). Weights of the start and the stages in u, and of the stages in u',
+    # of the polynomials there.
     values: Vector
     slopes: Vector
 
@@ -371,23 +326,14 @@ class Simultaneous:
     J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
     eigenbasis of A.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    A : ndarray, shape (M, M)
-        Collocation matrix, nonsingular; its last row are the weights.
-    c : ndarray, shape (M,)
-        Nodes in units of the step.
-    team : Team, optional
-        Threads or ranks that share the matrices and stages.
-
     References
     ----------
     E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
     G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
     Math. 86 (1997) 347.
     """
+
+    # Shapes: A (M, M), c (M,).
 
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector, team: Team | None = None) -> None:
         self.team = team
@@ -433,13 +379,7 @@ class Simultaneous:
     # --- a step ---------------------------------------------------------------------------------------------
 
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        """Begin a step: allocate its stages, and guess their derivatives.
-
-        Returns
-        -------
-        bool
-            Whether the step is a first one, without a polynomial of a step before.
-        """
+        """Begin a step: allocate its stages, and guess their derivatives."""
         before = u0.polynomial
         self.u0[:] = u0
         self._allocate()
@@ -540,13 +480,6 @@ class Simultaneous:
 
         Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode which
         no longer conducts, corrections with that one are small however large the error is.
-
-        Parameters
-        ----------
-        t0, h : float
-            Start and size of a step whose stages have been solved.
-        most : float
-            Largest weighted size of the correction that is small.
         """
         u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
         counted = self.checked * self.weights

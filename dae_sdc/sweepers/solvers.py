@@ -20,51 +20,25 @@ from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
 
 class Place(NamedTuple):
-    """The data of a step that the solves at its nodes need.
+    """The data of a step that the solves at its nodes need."""
 
-    Parameters
-    ----------
-    stages : Stages
-        The rows that hold the iterate.
-    arrays : SweepArrays
-        The iterate and the matrices of a sweep.
-    time, dt : float
-        Start and size of the step.
-    times, coefficients : ndarray, shape (M,)
-        Times of the nodes, and the diagonal of dt Q_Delta.
-    tau : sequence of ndarray or None
-        Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
-    limits : tuple of (float, float, int, float)
-        Tolerance of a solve, largest abs(F) allowed after it, its largest number of iterations, and the
-        fraction of its first correction at which it may stop.
-    """
-
-    stages: Stages
-    arrays: SweepArrays
+    stages: Stages  # The rows that hold the iterate.
+    arrays: SweepArrays  # The iterate and the matrices of a sweep.
+    # time, dt: start and size of the step.
     time: float
     dt: float
+    # times, coefficients: shape (M,). Times of the nodes, and the diagonal of dt Q_Delta.
     times: Vector
     coefficients: Vector
+    # Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
     tau: Sequence[Vector | None]
+    # Tolerance of a solve, largest abs(F) allowed after it, its largest number of iterations, and the
+    # fraction of its first correction at which it may stop.
     limits: tuple[float, float, int, float]
 
 
 class PythonNodes:
-    """Newton solves at the nodes of one process, with a :class:`ModifiedNewton` for each, or one for all.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    n_integrated : int
-        Number of integrated unknowns.
-    owned : range
-        The nodes of this process.
-    diagonal : bool
-        Whether Q_Delta is diagonal. The matrices of a node then depend on its own past alone, so that the
-        solution does not depend on which process owns it. Otherwise the nodes are solved in turn, and a
-        Jacobian made at one node serves the next.
-    """
+    """Newton solves at the nodes of one process, with a :class:`ModifiedNewton` for each, or one for all."""
 
     compiled = False
 
@@ -88,17 +62,7 @@ class PythonNodes:
         self.place, self.arrays = place, place.arrays
 
     def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
-        """Call a function of :mod:`dae_sdc.sweepers.sweep` for the step.
-
-        Parameters
-        ----------
-        function : callable
-            A function whose first argument is this solver.
-        *numbers : int, float or bool
-            The other arguments of the function.
-        **given
-            Data that it uses besides the arrays of the step: ``before``, ``last``, ``goal`` or ``norms``.
-        """
+        """Call a function of :mod:`dae_sdc.sweepers.sweep` for the step."""
         vars(self).update(given)
         return function(self, *numbers)
 
@@ -128,22 +92,6 @@ class PythonNodes:
         """Sweep until the residual meets the tolerance, or until u has converged.
 
         Nodes that compiled code cannot solve are solved in Python.
-
-        Parameters
-        ----------
-        last, number, most, tolerance, only_last
-            See :func:`dae_sdc.sweepers.sweep.sweeps`.
-        **given
-            ``goal``, or ``norms`` for the residuals of the nodes, shape (M,).
-
-        Returns
-        -------
-        done : int
-            Number of sweeps done.
-        how : int
-            CONVERGED, GOING_ON or TOO_SLOW.
-        value : float
-            Residual after the last sweep.
         """
         low, done = 0, 0
         while True:
@@ -177,19 +125,8 @@ class PythonNodes:
             self.newtons[m].verify(self.system)
 
     def is_small(self, low: int, high: int, tolerated: Vector, relative: float, allowed: Vector) -> bool:
-        """Whether the residual at nodes ``low`` to ``high`` - 1 is as small as a change of u that is allowed.
-
-        Parameters
-        ----------
-        low, high : int
-            The nodes.
-        tolerated : ndarray, shape (n,)
-            Allowed errors of the unknowns.
-        relative : float
-            Allowed relative error of the unknowns.
-        allowed : ndarray, shape (n,)
-            Receives the largest allowed residual of each equation.
-        """
+        """Whether the residual at nodes ``low`` to ``high`` - 1 is as small as an allowed change of u."""
+        # Shapes: tolerated (n,), allowed (n,).
         left = self.measured(low, high)
         a, m, k = self.arrays, high - 1, self.system.n_integrated
         u, du, base = (a.mixed if a.keeps else a.u)[m], a.du[m], left[-1].copy()

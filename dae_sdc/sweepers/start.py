@@ -19,18 +19,11 @@ from dae_sdc.sweepers.tableaux import radau_iia
 
 @dataclass(frozen=True)
 class StartSettings:
-    """Settings of the derivative u' at the start of a step.
+    """Settings of the derivative u' at the start of a step."""
 
-    Parameters
-    ----------
-    corrections : int
-        Newton steps in u' at the start of a step; one is enough where F is linear in u'.
-    state_tolerance : float
-        Largest distance of ``u_exact`` from the state, relative to its size, at which ``du_exact`` is its
-        derivative.
-    """
-
-    corrections: int = 3
+    corrections: int = 3  # Newton steps in u' at the start of a step; one is enough where F is linear in u'.
+    # Largest distance of ``u_exact`` from the state, relative to its size, at which ``du_exact`` is its
+    # derivative.
     state_tolerance: float = 1e-9
 
 
@@ -46,26 +39,8 @@ def starting_derivative(
     the problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the
     step is solved, its polynomial of u' evaluated at t0 and corrected to satisfy F if asked. This also gives
     the derivative of algebraic unknowns, which F(t0, u0, u') = 0 alone does not determine.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u0 : MeshDAE
-        Consistent state, shape (n,).
-    t0, dt : float
-        Start and size of the step.
-    accuracy : int
-        Order of the method that uses the derivative; the collocation has three nodes more than that.
-    correct : bool
-        Whether a computed u' is corrected to satisfy F(t0, u0, u') = 0: wanted at a node, whose residual
-        counts, but not at an explicit first stage, since derivatives of algebraic unknowns are not corrected.
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        u'(t0).
     """
+    # Shape of the result: (n,).
     if u0.polynomial is not None:
         end: Vector = u0.polynomial.derivative_at_end()
         return end

@@ -22,31 +22,21 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inne
 
 @dataclass(frozen=True)
 class StepErrorSettings:
-    """Settings of steps of a given accuracy that are solved node by node.
+    """Settings of steps of a given accuracy that are solved node by node."""
 
-    Parameters
-    ----------
-    node_share : float
-        Allowed error of the solve at one node, relative to that of the iteration over the step.
-    smallest_node_tolerance, largest_node_tolerance : float
-        Bounds of the tolerance of the solve at a node.
-    round_off_change : float
-        Relative change of u by rounding, in units of the round-off of the equations.
-    multiplier_amplification : float
-        Rounding error of multipliers at the stages, relative to that of one implicit step of the same size:
-        the inverse nodes enter once or twice.
-    amplification : float
-        Likewise for other unknowns, into which the errors of multipliers are integrated.
-    rounding_share : float
-        Part of the tolerance that rounding may take of unknowns that are no multipliers.
-    """
-
+    # Allowed error of the solve at one node, relative to that of the iteration over the step.
     node_share: float = 0.003
+    # smallest_node_tolerance, largest_node_tolerance: bounds of the tolerance of the solve at a node.
     smallest_node_tolerance: float = 1e-14
     largest_node_tolerance: float = 1e-3
+    # Relative change of u by rounding, in units of the round-off of the equations.
     round_off_change: float = 10.0
+    # Rounding error of multipliers at the stages, relative to that of one implicit step of the same size:
+    # the inverse nodes enter once or twice.
     multiplier_amplification: float = 1000.0
+    # Likewise for other unknowns, into which the errors of multipliers are integrated.
     amplification: float = 10.0
+    # Part of the tolerance that rounding may take of unknowns that are no multipliers.
     rounding_share: float = 0.01
 
 
@@ -54,28 +44,15 @@ SETTINGS = StepErrorSettings()
 
 
 class Operators(NamedTuple):
-    """A kept iteration matrix dF/du' + c dF/du.
+    """A kept iteration matrix dF/du' + c dF/du."""
 
-    Parameters
-    ----------
-    mass : callable
-        Function that multiplies a vector, shape (n,), by dF/du'.
-    solve : callable
-        Function that multiplies a vector, shape (n,), by the inverse of the iteration matrix.
-    """
-
-    mass: Callable[[Vector], Vector]
+    mass: Callable[[Vector], Vector]  # Function that multiplies a vector, shape (n,), by dF/du'.
+    # Function that multiplies a vector, shape (n,), by the inverse of the iteration matrix.
     solve: Callable[[Vector], Vector]
 
 
 def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float) -> Operators:
-    """The iteration matrix dF/du' + c dF/du, evaluated and factorised at a point.
-
-    Raises
-    ------
-    EvaluationError, SingularMatrixError
-        If it is not finite there, or has no inverse.
-    """
+    """The iteration matrix dF/du' + c dF/du, evaluated and factorised at a point."""
     parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
     solver = problem.linear_solver
     problem.work_counters["factorization"].niter += 1
@@ -103,21 +80,8 @@ def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
 def rounding_noise(
     problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
 ) -> Vector | None:
-    """Error of the unknowns by rounding of F in an implicit step, shape (n,); None if the matrix is singular.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u, du : ndarray, shape (n,)
-        State and its derivative.
-    t : float
-        Time.
-    c : float
-        Coefficient of the iteration matrix dF/du' + c dF/du.
-    which : ndarray of bool, shape (n,)
-        The multipliers, see :func:`multipliers`.
-    """
+    """Error of the unknowns by rounding of F in an implicit step; None if the matrix is singular."""
+    # Shapes: u and du (n,), which (n,).
     try:
         parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
         factors = factorize(parts.iteration_matrix(c, problem.n), "auto")
@@ -139,22 +103,8 @@ def only_rounding(
 
     The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows like
     1 / dt or faster. That of other unknowns has to stay far below the tolerance.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    change : ndarray, shape (M, n)
-        Last change of the unknowns at the nodes.
-    weights : ndarray, shape (n,)
-        Weights of these changes; those of the multipliers are lowered in place.
-    which : ndarray of bool, shape (n,)
-        The multipliers, see :func:`multipliers`.
-    share : float
-        Part of the tolerance that the changes of all other unknowns may take.
-    points : iterable
-        Tuples of an index into ``change``, and u, u', t and c for :func:`rounding_noise` there.
     """
+    # Shapes: change (M, n), weights (n,), which (n,).
     change = np.abs(change)
     if not which.any() or not np.isfinite(change).all():
         return False
@@ -177,34 +127,9 @@ def only_rounding(
 
 
 class StepError:
-    """Weights and error estimates of the steps of one sweeper.
+    """Weights and error estimates of the steps of one sweeper."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    tolerance : Tolerance
-        Accuracy asked of every step.
-    order : int
-        Order of the estimate in the step size.
-    factor : float
-        Largest accepted estimate in units of the tolerance.
-    slack : float
-        Factor for smooth solutions, see :class:`~dae_sdc.sweepers.tolerance.Outcome`.
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n,)
-        Weights of errors in the current step.
-    du0 : ndarray, shape (n,)
-        u' at the start of the current step as far as it is known, else 0.
-    first : bool
-        Whether no earlier step is known.
-    share : float
-        Part of the tolerance that the error of the iteration over a step may take.
-    index : int
-        Largest index of an unknown.
-    """
+    # Shapes: weights (n,), du0 (n,).
 
     def __init__(
         self, problem: ProblemDAE, tolerance: Tolerance, order: int, factor: float, slack: float = 1.0

@@ -28,23 +28,7 @@ from dae_sdc.sweepers.switching import SwitchedSteps
 
 
 class StepSweeps:
-    """Predicts and sweeps the steps of a level, for one problem.
-
-    Parameters
-    ----------
-    iterate : StepIterate
-        The iterate of the step.
-    predictor : Predictor
-        Fills the nodes.
-    residual : StepResidual
-        The residual at the nodes.
-    accuracy : AccuracyGoal or None
-        The accuracy that sweeps must reach in steps of a given accuracy; None where they end by ``restol``.
-    watch : JacobianWatch
-        Checks the Jacobian; it is told of every step.
-    params : object
-        Parameters of the sweeper, with ``initial_sweeps``, ``locate_switches`` and ``do_coll_update``.
-    """
+    """Predicts and sweeps the steps of a level, for one problem."""
 
     def __init__(
         self,
@@ -279,13 +263,7 @@ class StepSweeps:
     # --- residual -------------------------------------------------------------------------------------------
 
     def measure(self) -> None:
-        """Put the residual into the status of the level.
-
-        Raises
-        ------
-        EvaluationError
-            If F is NaN or infinite after a sweep.
-        """
+        """Put the residual into the status of the level."""
         iterate, residual = self.iterate, self.residual
         L = iterate.level
         iterate.adopt()

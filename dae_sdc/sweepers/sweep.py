@@ -24,55 +24,29 @@ from dae_sdc.dae.memory import fields
 
 
 class SweepArrays(NamedTuple):
-    """The arrays and numbers of a sweep, for M nodes, n unknowns and k integrated unknowns.
+    """The arrays and numbers of a sweep, for M nodes, n unknowns and k integrated unknowns."""
 
-    Parameters
-    ----------
-    u, du : ndarray, shape (M, n)
-        Values and derivatives at the nodes.
-    start : ndarray, shape (n,)
-        Value at the start of the step.
-    integral : ndarray, shape (M, k)
-        dt Q U of the derivatives before the sweep, with ``tau``.
-    right_side : ndarray, shape (M, k)
-        r_m at the nodes, see the equations above.
-    mixed : ndarray, shape (M, n)
-        Values u_0 + dt sum_j q_mj U_j at which the residual is measured where ``keeps``.
-    dt_q, dt_delta : ndarray, shape (M, M)
-        Matrices times the step size.
-    tau : ndarray, shape (M, k)
-        The correction tau^u of a finer level, added to the integral.
-    has_tau : bool
-        Whether there is such a correction.
-    num_nodes, n, n_integrated : int
-        M, n and k.
-    diagonal : bool
-        Whether Q_Delta is diagonal.
-    keeps : bool
-        Whether the nodes keep the value their solve ended with.
-    first : int
-        First node that is solved for.
-    guide : ndarray, shape (2, n)
-        See :func:`guide_point`.
-    """
-
+    # u, du: shape (M, n). Values and derivatives at the nodes.
     u: Any
     du: Any
-    start: Any
-    integral: Any
-    right_side: Any
+    start: Any  # Shape (n,). Value at the start of the step.
+    integral: Any  # Shape (M, k). dt Q U of the derivatives before the sweep, with ``tau``.
+    right_side: Any  # Shape (M, k). r_m at the nodes, see the equations above.
+    # Shape (M, n). Values u_0 + dt sum_j q_mj U_j at which the residual is measured where ``keeps``.
     mixed: Any
+    # dt_q, dt_delta: shape (M, M). Matrices times the step size.
     dt_q: Any
     dt_delta: Any
-    tau: Any
-    has_tau: bool
+    tau: Any  # Shape (M, k). The correction tau^u of a finer level, added to the integral.
+    has_tau: bool  # Whether there is such a correction.
+    # num_nodes, n, n_integrated: M, n and k.
     num_nodes: int
     n: int
     n_integrated: int
-    diagonal: bool
-    keeps: bool
-    first: int
-    guide: Any
+    diagonal: bool  # Whether Q_Delta is diagonal.
+    keeps: bool  # Whether the nodes keep the value their solve ended with.
+    first: int  # First node that is solved for.
+    guide: Any  # Shape (2, n). See :func:`guide_point`.
 
 
 NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
@@ -81,23 +55,13 @@ polynomial of the last step."""
 
 
 class Continuation(NamedTuple):
-    """The polynomial of the last step, to be continued to the nodes.
+    """The polynomial of the last step, to be continued to the nodes."""
 
-    Parameters
-    ----------
-    wanted : int
-        :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; only the last one uses the other fields.
-    nodes : int
-        Number M' of the nodes of the last step.
-    matrix : ndarray, shape (M, M')
-        Extrapolation from the nodes of the last step to those of this one.
-    value, derivative : ndarray, shape (M', n)
-        u and u' at the nodes of the last step.
-    """
-
+    # :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; only the last one uses the other fields.
     wanted: int
-    nodes: int
-    matrix: Any
+    nodes: int  # Number M' of the nodes of the last step.
+    matrix: Any  # Shape (M, M'). Extrapolation from the nodes of the last step to those of this one.
+    # value, derivative: shape (M', n). u and u' at the nodes of the last step.
     value: Any
     derivative: Any
 
@@ -274,23 +238,7 @@ def residual(norms: Any, count: int, only_last: bool) -> float:
 
 
 class GoalNumbers(ctypes.Structure):
-    """Convergence of the sweeps of a step to a tolerance, for Python and for compiled code.
-
-    Attributes
-    ----------
-    change, contraction : float
-        Weighted size of the last change of u, and its ratio to the one before.
-    remainder : float
-        Estimated error of the iteration in units of its tolerance.
-    eta : float
-        contraction / (1 - contraction).
-    share : float
-        Tolerance of the iteration in units of the tolerance of the step.
-    patience : float
-        Number of sweeps from which on an iteration that contracts too slowly is given up.
-    round_off_change : float
-        Weighted size of a change by round-off.
-    """
+    """Convergence of the sweeps of a step to a tolerance, for Python and for compiled code."""
 
     _fields_ = fields(ctypes.c_double, "change contraction remainder eta share patience round_off_change")
 
@@ -306,21 +254,11 @@ CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2
 
 
 class Goal(NamedTuple):
-    """What sweeps to a tolerance measure; compiled code gets addresses.
+    """What sweeps to a tolerance measure; compiled code gets addresses."""
 
-    Parameters
-    ----------
-    old : ndarray, shape (M, n)
-        u at the nodes before the sweep.
-    weights : ndarray, shape (n,)
-        Weights of a change.
-    numbers : GoalNumbers
-        Convergence of the sweeps so far.
-    """
-
-    old: Any
-    weights: Any
-    numbers: Any
+    old: Any  # Shape (M, n). u at the nodes before the sweep.
+    weights: Any  # Shape (n,). Weights of a change.
+    numbers: Any  # Convergence of the sweeps so far.
 
 
 def numbers_of(goal: Goal) -> Any:
@@ -384,35 +322,7 @@ def in_order(numbers: Any) -> Any:
 def sweeps(
     s: Any, number: int, most: int, low: int, tolerance: float, only_last: bool, to_goal: bool
 ) -> tuple[int, int, int, float]:
-    """Sweep until the residual meets a tolerance or u has converged; all nodes belong to this process.
-
-    Parameters
-    ----------
-    s : object
-        The solver. Its ``last`` says how the values before the first sweep are made. ``norms`` receives the
-        residuals of the nodes, or ``goal`` the convergence of u.
-    number : int
-        Number of sweeps that the step has had.
-    most : int
-        Largest number of sweeps to do.
-    low : int
-        Node at which to resume the first of them; 0 begins it.
-    tolerance : float
-        Residual at which to stop.
-    only_last : bool
-        Whether the residual of the step is that of the last node alone.
-    to_goal : bool
-        Whether the change of u is measured, and not the residual.
-
-    Returns
-    -------
-    done, reached : int
-        Number of sweeps done, and M, or the node that could not be solved in the one after them.
-    how : int
-        :data:`CONVERGED`, :data:`GOING_ON` or :data:`TOO_SLOW`.
-    value : float
-        Residual after the last; infinite before the first.
-    """
+    """Sweep until the residual meets a tolerance or u has converged; all nodes belong to this process."""
     w = memory(s)
     a, end = w.arrays, w.arrays.num_nodes
     done, how, value = 0, GOING_ON, np.inf

@@ -22,27 +22,15 @@ EPS = float(np.finfo(float).eps)
 
 @dataclass(frozen=True)
 class PieceSettings:
-    """Settings of the pieces of a step in which switches change their signs.
+    """Settings of the pieces of a step in which switches change their signs."""
 
-    Parameters
-    ----------
-    least_nodes : int
-        Least number of nodes of the Radau IIA method that solves a piece.
-    corrections : int
-        Largest number of corrections of the end of a piece towards the zero at which it is to end.
-    slope_distance : float
-        Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
-    most_pieces : int
-        Pieces of one step after which a run is given up.
-    restart_step : float
-        Size, in steps, of the step by which a state behind a switch is found.
-    """
-
-    least_nodes: int = 3
+    least_nodes: int = 3  # Least number of nodes of the Radau IIA method that solves a piece.
+    # Largest number of corrections of the end of a piece towards the zero at which it is to end.
     corrections: int = 5
+    # Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
     slope_distance: float = 1e-3
-    most_pieces: int = 100
-    restart_step: float = 0.01
+    most_pieces: int = 100  # Pieces of one step after which a run is given up.
+    restart_step: float = 0.01  # Size, in steps, of the step by which a state behind a switch is found.
 
 
 PIECES = PieceSettings()
@@ -55,13 +43,6 @@ class SwitchedSteps:
     of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the step is solved in
     pieces: up to the first zero with the branch at the start, from a state that is consistent with the other
     branch to the next zero, and so on to the end. What is iterated is left as it is.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    nodes : int
-        Number of nodes, or stages, of the method.
     """
 
     def __init__(self, problem: ProblemDAE, nodes: int) -> None:
@@ -102,31 +83,8 @@ class SwitchedSteps:
             P.hold_sides(None)
 
     def end(self, u0: MeshDAE, t: float, dt: float, values: Vector, c: Vector, end: MeshDAE) -> MeshDAE:
-        """The end of a step.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            State at its start, shape (n,).
-        t, dt : float
-            Start and size of the step.
-        values : ndarray, shape (M, n)
-            u at the nodes.
-        c : ndarray, shape (M,)
-            Nodes in units of the step.
-        end : MeshDAE
-            End of the step on the branch of its start, shape (n,).
-
-        Returns
-        -------
-        MeshDAE
-            What was given, unless a switch changes its sign in the step.
-
-        Raises
-        ------
-        SolveError
-            If a piece cannot be solved, or if switches follow one another without end.
-        """
+        """The end of a step."""
+        # Shapes: values (M, n), c (M,).
         P = self._problem
         if P.located or not (self._sides or self._timed(t, t + dt)):
             return end

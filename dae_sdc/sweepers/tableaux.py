@@ -278,24 +278,8 @@ def _classical_order(A: Array, b: Array, c: Array) -> int:
 
 
 def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, reference: str) -> Tableau:
-    """The record of coefficients whose orders are not given: classical orders up to 5 are found from them.
-
-    Parameters
-    ----------
-    class_name : str
-        Name of the sweeper class.
-    A, c : array_like, shapes (s, s) and (s,)
-        Runge-Kutta matrix and nodes.
-    weights : array_like, shape (s,) or (2, s)
-        Weights, and below them those of an embedded method.
-    reference : str
-        Source of the coefficients.
-
-    Raises
-    ------
-    InputError
-        If they are no method for DAEs.
-    """
+    """The record of coefficients whose orders are not given: classical orders up to 5 are found from them."""
+    # Shapes: weights (s,) or (2, s).
     A, c, rows = (np.asarray(one, dtype=np.float64) for one in (A, c, weights))
     fitting = rows.ndim in (1, 2) and A.shape == 2 * rows.shape[-1:] and c.shape == rows.shape[-1:]
     if not fitting or (rows.ndim == 2 and len(rows) != 2):
@@ -323,13 +307,7 @@ def tableau_of_coefficients(class_name: str, A: Any, weights: Any, c: Any, refer
 
 
 def tableau_of_bases(cls: type[Any]) -> Tableau | None:
-    """The tableau of a class with one of pySDC's Runge-Kutta classes as a base; None where it has its own.
-
-    Raises
-    ------
-    InputError
-        For a base that splits u' = f(u, t) into two parts.
-    """
+    """The tableau of a class with one of pySDC's Runge-Kutta classes as a base; None where it has its own."""
     for base in cls.__mro__:
         if "method" in vars(base):
             return None

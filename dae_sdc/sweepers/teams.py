@@ -27,29 +27,17 @@ AUTO = "auto"
 
 @dataclass(frozen=True)
 class TeamSettings:
-    """When work is shared.
+    """When work is shared."""
 
-    Parameters
-    ----------
-    least_unknowns : int
-        Smallest number of unknowns of a system that is shared where the choice is measured.
-    paying_ratio : float
-        Largest ratio of the shared to the serial time at which sharing is chosen.
-    trial_steps : int
-        Largest number of steps that are measured before the choice.
-    complex_cost : float
-        Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
-    moving_gain : float
-        Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
-    takes_over : bool
-        Whether a thread that is ready does parts of others that have not begun with them.
-    """
-
+    # Smallest number of unknowns of a system that is shared where the choice is measured.
     least_unknowns: int = 1000
-    paying_ratio: float = 0.95
-    trial_steps: int = 8
+    paying_ratio: float = 0.95  # Largest ratio of the shared to the serial time at which sharing is chosen.
+    trial_steps: int = 8  # Largest number of steps that are measured before the choice.
+    # Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
     complex_cost: float = 2.0
+    # Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
     moving_gain: float = 0.9
+    # Whether a thread that is ready does parts of others that have not begun with them.
     takes_over: bool = True
 
 
@@ -66,13 +54,7 @@ def cores() -> int:
 
 
 class Trial:
-    """The choice between serial and shared work by measuring: a serial step, a shared one, then the faster.
-
-    Parameters
-    ----------
-    settled : bool
-        Whether the choice was made already: work is shared.
-    """
+    """The choice between serial and shared work by measuring a serial step and a shared one."""
 
     def __init__(self, settled: bool) -> None:
         self.shared, self.settled, self.ratio, self.steps = settled, settled, float("nan"), 0
@@ -87,13 +69,7 @@ class Trial:
             self.counts[kind] = self.counts.get(kind, 0) + 1
 
     def next_step(self, agreed: Callable[[Vector], Vector]) -> bool:
-        """Go on to the next step; whether work is shared in another way from here.
-
-        Parameters
-        ----------
-        agreed : callable
-            Makes the times of all processes the same.
-        """
+        """Go on to the next step; whether work is shared in another way from here."""
         self.steps += 1
         if self.settled or self.steps == 1:
             return False
@@ -113,24 +89,7 @@ class Trial:
 
 
 class Team:
-    """Those who share the parts of a step: :class:`Threads`, or ranks.
-
-    Parameters
-    ----------
-    size : int
-        Number of threads or ranks.
-    measured : bool
-        Whether it is measured in the first steps if sharing pays; otherwise it is done at once.
-
-    Attributes
-    ----------
-    trial : Trial
-        Whether work is shared.
-    at_once : int
-        Number of parts that this process does at the same time.
-    separate : bool
-        Whether factors of one process are not those of the others.
-    """
+    """Those who share the parts of a step: :class:`Threads`, or ranks."""
 
     who: ClassVar[str]
     separate: ClassVar[bool]
@@ -163,26 +122,8 @@ class Team:
         return self.trial.next_step(lambda times: times) and self.separate
 
     def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
-        """Do the parts 0 to ``count`` - 1 of a piece of work.
-
-        Parameters
-        ----------
-        kind : int
-            Which, of :data:`EVALUATE` to :data:`FILTER`.
-        do : callable
-            Does a part, and returns whether it could be done.
-        count : int
-            Number of parts.
-        rows : ndarray, shape (R, n), or None
-            Where parts leave their results.
-        ends : sequence of int, or None
-            The rows of part k are those from ``ends[k]`` on, before ``ends[k + 1]``.
-
-        Returns
-        -------
-        bool
-            Whether all parts could be done; the same on all ranks.
-        """
+        """Do the parts 0 to ``count`` - 1 of a piece of work."""
+        # Shapes: rows (R, n).
         raise NotImplementedError
 
     def everywhere(self, do: Callable[[], T]) -> T:
@@ -203,17 +144,7 @@ class Team:
 
 
 class _Job:
-    """Parts of a piece of work, shared out by their costs; who is ready takes parts that others left.
-
-    Parameters
-    ----------
-    do : callable
-        Does a part.
-    costs : sequence of float
-        Cost of every part.
-    size : int
-        Number of threads.
-    """
+    """Parts of a piece of work, shared out by their costs; who is ready takes parts that others left."""
 
     def __init__(self, do: Callable[[int], int], costs: Sequence[float], size: int) -> None:
         self.do, self.left = do, len(costs)
@@ -270,17 +201,9 @@ class Threads(Team):
     Parts are shared out by the times they took before. Each is computed as it would be by one thread, so that
     values are those of a serial run to the last bit. Compiled code and the factorisations and solves of
     SuperLU run at the same time; functions in Python do not.
-
-    Parameters
-    ----------
-    size, measured
-        See :class:`Team`; the calling thread is one of them.
-
-    Attributes
-    ----------
-    seconds : ndarray, shape (size,)
-        Computing time of each thread in shared work, that of the caller first.
     """
+
+    # Shapes: seconds (size,).
 
     who, separate = "thread", False
 

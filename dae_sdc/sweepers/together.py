@@ -28,46 +28,29 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inne
 
 @dataclass(frozen=True)
 class TogetherSettings:
-    """Settings of :class:`StagesTogether` and :class:`FewerNodes`.
+    """Settings of :class:`StagesTogether` and :class:`FewerNodes`."""
 
-    Parameters
-    ----------
-    repetitions : int
-        Repetitions of a step after which all stages are solved with a Jacobian of their own.
-    end_share : float
-        Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to
-        Newton's method: that is at most a hundredth of the tolerance of the user.
-    failures : float
-        Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
-        fewer nodes are tried.
-    recovery : float
-        Failures that are forgotten with every solved step of the full number of nodes: with one, those that
-        a shorter step cures each time, as in front of a jump, do not add up.
-    steps : int
-        Steps with fewer nodes after which the full number is tried again.
-    most_steps : int
-        Steps with fewer nodes, without one of the full number between them, after which they count as failed.
-    least_nodes : int
-        Least number of nodes.
-    growth : float
-        Ratio of two steps above which the second is longer, and not by rounding alone.
-    small_error : float
-        Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as
-        it is in steps that grow, are repeated or have fewer nodes.
-    largest_defect : float
-        Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
-        which the step is still accepted.
-    """
-
+    # Repetitions of a step after which all stages are solved with a Jacobian of their own.
     repetitions: int = 3
+    # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to
+    # Newton's method: that is at most a hundredth of the tolerance of the user.
     end_share: float = 200.0
+    # Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
+    # fewer nodes are tried.
     failures: float = 3.0
+    # Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
+    # shorter step cures each time, as in front of a jump, do not add up.
     recovery: float = 1.0
-    steps: int = 8
+    steps: int = 8  # Steps with fewer nodes after which the full number is tried again.
+    # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
     most_steps: int = 1000
-    least_nodes: int = 2
-    growth: float = 1.01
+    least_nodes: int = 2  # Least number of nodes.
+    growth: float = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
+    # Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it
+    # is in steps that grow, are repeated or have fewer nodes.
     small_error: float = 1e-3
+    # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
+    # which the step is still accepted.
     largest_defect: float = 100.0
 
 
@@ -78,13 +61,7 @@ DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
-    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise.
-
-    Parameters
-    ----------
-    problem, A, c, team
-        The parameters of :class:`~dae_sdc.sweepers.simultaneous.Simultaneous`.
-    """
+    """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise."""
     kernels = problem.kernels
     pattern = problem.sparsity
     if kernels is None or not kernels.jacobian:
@@ -105,21 +82,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) 
 
 
 class StagesTogether:
-    """Steps of one collocation method to a tolerance.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    tableau : Tableau
-        The method, with coupled stages.
-    tolerance : Tolerance
-        Accuracy of a step.
-    team : Team, optional
-        Threads or ranks that share matrices and stages.
-    wary : bool
-        Whether F is checked between the nodes of every step.
-    """
+    """Steps of one collocation method to a tolerance."""
 
     def __init__(
         self,
@@ -198,26 +161,6 @@ class FewerNodes:
 
     Where it has failed several times, the step is solved with two nodes less, again and again down to two.
     After some steps with fewer nodes the full number is tried again.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    tolerance : Tolerance
-        Accuracy of a step.
-    full : StagesTogether
-        The method with the full number of nodes.
-    wanted : bool
-        Whether fewer nodes may be taken.
-
-    Attributes
-    ----------
-    used : StagesTogether
-        The method of the last step.
-    count : int
-        Steps that were solved with fewer nodes.
-    tried : str
-        What was tried in vain in the last step; empty if it was solved or nothing else was tried.
     """
 
     def __init__(self, problem: ProblemDAE, tolerance: Tolerance, full: StagesTogether, wanted: bool) -> None:

@@ -24,49 +24,32 @@ TINY = float(np.finfo(float).tiny)
 
 @dataclass(frozen=True)
 class ToleranceSettings:
-    """Bounds of tolerances, and settings of weights and of first step sizes.
+    """Bounds of tolerances, and settings of weights and of first step sizes."""
 
-    Parameters
-    ----------
-    smallest_rtol : float
-        Smallest relative tolerance that double precision can be asked for.
-    largest_atol : float
-        Largest absolute tolerance that is accepted.
-    noise_margin : float
-        Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's
-        method leaves is ten times the noise, and must be smaller than the tolerance.
-    first_step_trials : int
-        Largest number of trials of a first step size.
-    first_step_change : float
-        Least relative change in a first step, in units of eps / rtol, that determines unknowns of a higher
-        index.
-    visible_change : float
-        Relative change in a first step, in units of eps, above which it is not by round-off alone.
-    changes_in_interval : float
-        How many times a solution is assumed to change by its size in the interval before a step is known.
-    time_part, time_part_let_go, time_part_at_index_4 : float
-        The time in which the solution changes by its size, in units of the tau of :class:`Tolerance`, in
-        equations of index 2, in others and below ``finest_at_index_2``, and for unknowns from index 4 on.
-    share_at_index_2 : float
-        Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
-        their error at the end of a step has the order of the estimate, not that of the method.
-    finest_at_index_2 : float
-        Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
-    told_from : float
-        Errors of unknowns of a higher index, in units of rtol, from which on a run tells of them.
-    """
-
-    smallest_rtol: float = 1e-13
-    largest_atol: float = 1e30
+    smallest_rtol: float = 1e-13  # Smallest relative tolerance that double precision can be asked for.
+    largest_atol: float = 1e30  # Largest absolute tolerance that is accepted.
+    # Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's
+    # method leaves is ten times the noise, and must be smaller than the tolerance.
     noise_margin: float = 50.0
-    first_step_trials: int = 8
+    first_step_trials: int = 8  # Largest number of trials of a first step size.
+    # Least relative change in a first step, in units of eps / rtol, that determines unknowns of a higher
+    # index.
     first_step_change: float = 100.0
+    # Relative change in a first step, in units of eps, above which it is not by round-off alone.
     visible_change: float = 10.0
+    # How many times a solution is assumed to change by its size in the interval before a step is known.
     changes_in_interval: float = 16.0
+    # time_part, time_part_let_go, time_part_at_index_4: the time in which the solution changes by its size,
+    # in units of the tau of :class:`Tolerance`, in equations of index 2, in others and below
+    # ``finest_at_index_2``, and for unknowns from index 4 on.
     time_part: float = 0.5
     time_part_let_go: float = 0.125
+    # Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
+    # their error at the end of a step has the order of the estimate, not that of the method.
     share_at_index_2: float = 0.25
+    # Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
     finest_at_index_2: float = 1e-9
+    # Errors of unknowns of a higher index, in units of rtol, from which on a run tells of them.
     told_from: float = 30.0
     time_part_at_index_4: float = 0.5
 
@@ -76,21 +59,6 @@ SETTINGS = ToleranceSettings()
 
 def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     """Largest accepted error estimate, whose order is lower than that of the method, in units of rtol.
-
-    Parameters
-    ----------
-    rtol : float
-        Relative tolerance of the user.
-    order : int
-        Order of the estimate in the step size.
-    order_of_method : float
-        Order of the global error, see :func:`effective_order`.
-
-    Returns
-    -------
-    float
-        0.005 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1), so that the global error is
-        proportional to rtol.
 
     References
     ----------
@@ -106,13 +74,6 @@ def effective_order(nodes: int, order: int, index: int) -> float:
 
     Up to index 2 it is the classical order, 2M - 1 for Radau IIA. At index 3 velocities have order M only,
     but their error is in the direction of the constraints, which the positions satisfy; a mean is taken.
-
-    Parameters
-    ----------
-    nodes, order : int
-        Number of nodes M and classical order.
-    index : int
-        Largest index of an unknown.
     """
     return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
 
@@ -123,17 +84,6 @@ def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS)
     It is at most 0.01 of the user's tolerance, and above round-off. At index 2 and 3 it is smaller: the next
     step corrects a defect d of the constraints by velocities of size d / h and multipliers of size d / h^2,
     times squares of the inverse nodes, which are a hundred and more.
-
-    Parameters
-    ----------
-    rtol : float
-        Relative tolerance of the user.
-    factor : float
-        Inner tolerance in units of ``rtol``.
-    index : int
-        Largest index of an unknown.
-    round_off : float
-        Relative round-off of the equations, or their noise.
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
@@ -144,23 +94,6 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
 
     u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
     multipliers of index 3 would be lost in round-off.
-
-    Parameters
-    ----------
-    slope : callable
-        Function that takes a step size and gives the weighted norm of u' at the start by an implicit step of
-        that size; infinite where the step cannot be solved.
-    longest : float
-        Largest size.
-    rtol : float
-        Relative tolerance of the weights.
-
-    Returns
-    -------
-    step : float
-        The size.
-    rate : float
-        Relative rate of change of u in it; 0 if that is not known.
     """
     step, change, rate = longest, 0.5 / float(np.sqrt(rtol)), 0.0
     for _ in range(SETTINGS.first_step_trials):
@@ -176,36 +109,17 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
 
 
 class Outcome(NamedTuple):
-    """The outcome of a step.
+    """The outcome of a step."""
 
-    Parameters
-    ----------
-    solved : bool
-        Whether the equations of the step were solved.
-    error : float
-        Norm of the error estimate in units of the tolerance; the step is good up to 1.
-    order : int
-        Order of the error in the step size.
-    effort : float
-        Iterations in units of the largest number allowed.
-    rate : float
-        Contraction of the last iterations; 0 if that is not known.
-    reason : str
-        Why the equations were not solved; empty if they were.
-    worst : int
-        The unknown with the largest part in the error.
-    slack : float
-        Largest accepted error of a smooth solution, whose true error is of a higher order than the estimate,
-        relative to that of a solution with a kink, see :func:`inner_factor`.
-    """
-
-    solved: bool
-    error: float
-    order: int
-    effort: float
-    rate: float
-    reason: str
-    worst: int
+    solved: bool  # Whether the equations of the step were solved.
+    error: float  # Norm of the error estimate in units of the tolerance; the step is good up to 1.
+    order: int  # Order of the error in the step size.
+    effort: float  # Iterations in units of the largest number allowed.
+    rate: float  # Contraction of the last iterations; 0 if that is not known.
+    reason: str  # Why the equations were not solved; empty if they were.
+    worst: int  # The unknown with the largest part in the error.
+    # Largest accepted error of a smooth solution, whose true error is of a higher order than the estimate,
+    # relative to that of a solution with a kink, see :func:`inner_factor`.
     slack: float = 1.0
 
 
@@ -218,33 +132,19 @@ class Tolerance:
     has k - 1 orders less, and does not accumulate. tau is eight times the time in which the solution changes
     by its size, and before the first step at most half the interval. In equations of index 2 and for unknowns
     above index 3 tau is a quarter of that; above index 3 the factor is multiplied by 2^(k - 3).
-
-    Parameters
-    ----------
-    rtol : float
-        Relative tolerance.
-    atol : float or ndarray, shape (n,), or None
-        Absolute tolerance; None for rtol times the sizes of the unknowns in the run, see
-        :class:`dae_sdc.dae.scales.Scales`.
-    left_out : tuple of str
-        Unknowns whose error does not count.
     """
 
-    rtol: float
+    rtol: float  # Relative tolerance.
+    # Shape (n,). Absolute tolerance; None for rtol times the sizes of the unknowns in the run, see
+    # :class:`dae_sdc.dae.scales.Scales`.
     atol: Any
-    left_out: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = field(default=())  # Unknowns whose error does not count.
 
     @classmethod
     def checked(
         cls, problem: ProblemDAE, rtol: object, atol: Any = None, left_out: Sequence[str] = ()
     ) -> Tolerance:
-        """The tolerance a user asks for.
-
-        Raises
-        ------
-        InputError
-            For an rtol or atol out of range or of a wrong shape, and for names of no unknown.
-        """
+        """The tolerance a user asks for."""
         relative = require_number("rtol", rtol)
         if not SETTINGS.smallest_rtol <= relative < 1.0:
             raise InputError(
@@ -353,30 +253,9 @@ class Weights:
     """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
 
     Those of unknowns of index k are multiplied by min(1, h / tau)^(k - 1), see :class:`Tolerance`.
-
-    Parameters
-    ----------
-    atol : ndarray, shape (n,), or None
-        Absolute tolerances; None for ``rtol`` times the sizes of the unknowns.
-    rtol : float
-        Relative tolerance.
-    exponents : ndarray of int, shape (n,)
-        k - 1 for an unknown of index k.
-    counted : ndarray, shape (n,)
-        1, or 0 for an unknown that is left out.
-    scales : Scales
-        Sizes of the unknowns, updated with every state, and the rate of change. It may have more unknowns
-        than the n first ones, which have weights.
-    part : float
-        The time in which the solution changes by its size, in units of tau, see :class:`ToleranceSettings`.
-    high : float
-        Factor of the weights of unknowns of index 2 in equations of that index.
-
-    Attributes
-    ----------
-    least_factor : float
-        Least factor of the index in the weights that were written last.
     """
+
+    # Shapes: atol (n,), exponents (n,), counted (n,).
 
     def __init__(
         self,
@@ -400,22 +279,8 @@ class Weights:
         self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
-        """Write the weights at a state and a step size.
-
-        Parameters
-        ----------
-        u : ndarray
-            The state.
-        h : float
-            Step size.
-        out : ndarray, shape (n,)
-            Receives the weights.
-        du : ndarray, optional
-            u' at the state, if that is known.
-        floor : bool
-            Whether the factor of the index is at least rtol, so that no error as large as the unknown itself
-            is accepted: for corrections of stages, and for error estimates if u' at the start is known.
-        """
+        """Write the weights at a state and a step size."""
+        # Shapes: out (n,).
         np.abs(u, out=out)
         scales = self.scales
         if scales.running:
@@ -464,13 +329,7 @@ class Weights:
         return step
 
     def fill_within(self, stages: Vector, h: float, out: Vector) -> bool:
-        """Write the weights with the sizes that unknowns reach at the stages of a step.
-
-        Returns
-        -------
-        bool
-            Whether an unknown is more than twice as large as before; otherwise nothing is written.
-        """
+        """Write the weights with the sizes that unknowns reach at the stages of a step."""
         if self.atol is not None:
             return False
         largest = np.abs(stages).max(axis=0)
