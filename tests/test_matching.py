@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from dae_sdc.dae.linear import is_structurally_singular
 from dae_sdc.dae.matching import maximum_matching
-from dae_sdc.run.description import make_problem
+from dae_sdc.run.target import make_problem
 
 
 @pytest.mark.parametrize("seed", range(10))

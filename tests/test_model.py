@@ -20,7 +20,7 @@ from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ModelProblem
 from dae_sdc.run.convergence import several
-from dae_sdc.run.description import make_problem, problem_name
+from dae_sdc.run.target import make_problem, problem_name
 
 SEED = 7
 

@@ -144,7 +144,7 @@ def test_the_equations_hold_for_what_is_said_of_the_unknowns(
 
 
 def make(path: Path) -> Model:
-    from dae_sdc.run.models import make_model
+    from dae_sdc.run.target import make_model
 
     return make_model(path)
 

@@ -24,7 +24,7 @@ from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.problems._models import MODELS
-from dae_sdc.run.models import make_model
+from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import leading_values
 from dae_sdc.structure.curves import Tape, evaluate
 from dae_sdc.structure.repair import METHODS, System, repair

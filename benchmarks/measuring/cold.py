@@ -19,8 +19,8 @@ from benchmarks.measuring.processes import PATIENCE, ask, environment
 from benchmarks.measuring.sizes import largest_error
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, RemoteError
-from dae_sdc.run.description import make_problem
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 
 
 def peak_memory() -> float:

@@ -27,8 +27,9 @@ from dae_sdc.control.stepping import SteppingController
 from dae_sdc.errors import InputError
 from dae_sdc.options import Steps
 from dae_sdc.run.adaptive import adapt, default_nodes, default_sweeper, stops_of
-from dae_sdc.run.description import describe, make_problem
+from dae_sdc.run.description import describe
 from dae_sdc.run.solve import CONTROLLER, solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.tolerance import Tolerance
 

@@ -18,8 +18,8 @@ from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, require_count, require_tolerance
-from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result
+from dae_sdc.run.target import make_problem
 
 SIZES = (10_000, 100_000)
 RTOLS = (1e-4, 1e-6, 1e-9)

@@ -20,9 +20,9 @@ from benchmarks.study import Benchmark, Option, check_names, left_out, register,
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, SingularMatrixError
-from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import simultaneous, together
 from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.tableaux import METHODS

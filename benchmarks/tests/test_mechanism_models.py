@@ -16,7 +16,7 @@ from benchmarks.studies.models.mechanisms import CASES
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model
-from dae_sdc.run.models import make_model
+from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import structure
 
 BY_NAME = {case.model: case for case in CASES}

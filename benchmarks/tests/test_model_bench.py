@@ -19,8 +19,8 @@ from benchmarks.studies.models.study import CASES, LENGTH, models, report
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction.reduction import reduce_index
-from dae_sdc.run.models import make_model
 from dae_sdc.run.results import load
+from dae_sdc.run.target import make_model
 
 SLOW = {"torus-particle", "ring-modulator", "charges-on-sphere-20", "op-amp-cascade-100"}
 """Not solved here to their ends; ``python -m benchmarks models`` does."""

@@ -32,8 +32,8 @@ from benchmarks.studies.scaling.study import (
 )
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
 from dae_sdc.plotting import plot
-from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result, load
+from dae_sdc.run.target import make_problem
 
 ITERATIONS = {1: 8.0, **dict.fromkeys(PREDICTED_STEPS, 5.0)}
 NETWORK = Network(latency=4e-6, bandwidth=2e9)

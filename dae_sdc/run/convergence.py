@@ -31,13 +31,14 @@ from dae_sdc.options import (
     option,
     takes,
 )
-from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
+from dae_sdc.run.description import Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.reference import Reference, reference_of, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
+from dae_sdc.run.target import ProblemLike
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.text import aligned

@@ -5,16 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
-from weakref import WeakKeyDictionary
+from typing import Any
 
 import numpy as np
 
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
-from dae_sdc.dae.adapter import adapted
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_number
 from dae_sdc.options import (
@@ -38,31 +35,14 @@ from dae_sdc.options import (
     about,
     takes,
 )
-from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.instances import instance_of
-from dae_sdc.run.models import from_file, is_file, is_problem
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.run.target import ProblemLike, instance_of, problem_name, resolve
 from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
-
-
-class ModelLike(Protocol):
-    """Equations from which a problem can be made, such as a :class:`dae_sdc.model.model.Model`."""
-
-    def problem(self, **settings: Any) -> ProblemDAE:
-        """The problem, for values of parameters and settings of its nonlinear solves."""
-
-
-ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
 SweeperLike = str | type[Any]
-
-_STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
 MAXITER = 60
@@ -140,80 +120,6 @@ def poor_choice(setup: Setup) -> str:
     )
 
 
-def is_model(problem: object) -> TypeGuard[ModelLike]:
-    """Whether an object is a model, from which a problem can be made."""
-    return not isinstance(problem, str | type | ProblemDAE) and callable(getattr(problem, "problem", None))
-
-
-@functools.lru_cache(maxsize=16)
-def _model(name: str) -> Model:
-    from dae_sdc.run.models import make_model
-
-    return make_model(name)
-
-
-@functools.lru_cache(maxsize=16)
-def defined_in(text: str) -> Any:
-    """The object of ``file.py:name``; a file is run once."""
-    return from_file(text)
-
-
-def named(problem: ProblemLike) -> ProblemLike:
-    """The model, or the problem in a file, for a name; any other argument unchanged.
-
-    Problems of pySDC's DAE project become problems of this package.
-    """
-    if not isinstance(problem, str | Path) or problem in PROBLEMS:
-        return cast(ProblemLike, adapted(problem))
-    text = str(problem)
-    if text.partition(":")[0].endswith(".py"):
-        found = adapted(defined_in(text))
-        if is_problem(found):
-            return cast(ProblemLike, found)
-    return _model(text) if text in MODELS or is_file(text) else cast(ProblemLike, problem)
-
-
-def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
-    """An instance of a problem given by name, class, instance or model."""
-    given = dict(params or {})
-    problem = named(problem)
-    if is_model(problem):
-        return _problem_of(problem, given)
-    return instance_of(PROBLEMS[problem] if isinstance(problem, str) else problem, given)
-
-
-@one_at_a_time
-def _problem_of(model: ModelLike, given: Mapping[str, Any]) -> ProblemDAE:
-    """The problem of a model, with its index by structural analysis where that succeeds."""
-    if not hasattr(model, "signature"):
-        return model.problem(**given)
-    known = _STRUCTURES.get(model)
-    size = len(getattr(model, "equation_names", ()))
-    if known is None or known[0] != size:
-        from dae_sdc.structure.analysis import structure
-
-        known = _STRUCTURES[model] = size, structure(cast(Any, model))
-    found: Any = known[1]
-    own = model.problem(**given)
-    use_offsets = getattr(own, "use_offsets", None)
-    if own.index is None and found.regular and use_offsets is not None:
-        index = found.differentiation_index
-        use_offsets(found.c, found.d, found.index if index is None else index)
-    return own
-
-
-def problem_name(problem: ProblemLike) -> str:
-    """Name under which a problem appears in tables."""
-    if isinstance(problem, str):
-        return problem
-    model_name: str | None = getattr(problem, "model_name", None)
-    if model_name is not None:
-        return model_name
-    cls = problem if isinstance(problem, type) else type(problem)
-    cls = getattr(cls, "untraced", cls)
-    return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
-
-
 @dataclass(frozen=True)
 class EquationOptions(Parameters):
     """Options that say which equations are solved."""
@@ -286,10 +192,11 @@ def setup_of(given: SetupOptions) -> Setup:
                 f"convergence_controllers maps classes to mappings of parameters; got {controller!r}: {own!r}"
             )
     own_params = {**(given.params or {}), **given.chosen(Solves, without=("convergence_controllers",))}
-    problem = named(given.problem)
-    if is_model(problem):
-        problem, own_params = make_problem(problem, own_params), {}
-    instance = make_problem(problem, own_params)
+    target = resolve(given.problem)
+    problem = target.problem
+    if problem is None:
+        problem, own_params = target.make_problem(own_params), {}
+    instance = instance_of(problem, own_params)
     sweeper = "fully-implicit" if given.sweeper is None else given.sweeper
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not (isinstance(cls, type) and issubclass(cls, DirectMethod | SpectralDeferredCorrectionDAE)):
@@ -316,7 +223,7 @@ def setup_of(given: SetupOptions) -> Setup:
         label, parts = _of_sweeps(given, DIAGONAL if parallel in ("nodes", "both") else "LU")
     made = isinstance(problem, ProblemDAE)
     description: dict[str, Any] = {
-        "problem_class": functools.partial(make_problem, problem) if made else type(instance),
+        "problem_class": functools.partial(instance_of, problem) if made else type(instance),
         "problem_params": {"params": own_params} if made else own_params,
         "sweeper_class": cls,
         **parts,

@@ -21,9 +21,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.launch import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import make_problem
-from dae_sdc.run.models import make_model
 from dae_sdc.run.results import provenance
+from dae_sdc.run.target import make_model, make_problem
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import TEAM, cores

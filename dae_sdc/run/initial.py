@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,12 +40,12 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import defined_in, make_problem, named
-from dae_sdc.run.models import ModelLike, is_problem, make_model
+from dae_sdc.run.models import ModelLike
 from dae_sdc.run.problem_starts import Equations
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.starting import names_of_function
+from dae_sdc.run.target import Target, is_file, make_model, resolve
 from dae_sdc.sharing import metering, one_at_a_time
 
 if TYPE_CHECKING:
@@ -187,14 +186,14 @@ def _found(given: InitialOptions) -> Initial:
         "seed": given.seed,
         "restarts": given.restarts,
     }
-    equations = _function_as_problem(given)
-    if _is_problem(equations) and not given.all_solutions:
-        problem = make_problem(equations, given.params)
+    target = _target(given)
+    if target.problem is not None and not given.all_solutions:
+        problem = target.make_problem(given.params or {})
         model = None if problem.kernels is not None else _read(problem)
         return Equations(problem, model).initial(u0=given.u0, **settings)
     if given.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
-    model = make_model(equations, given.params)
+    model = target.make_model(given.params or {})
     processes: dict[str, Any] = {"workers": given.workers, "comm": given.comm}
     return initial_of_model(model, **settings, every=given.all_solutions, **processes)
 
@@ -247,28 +246,20 @@ def _read(problem: ProblemDAE) -> Model | None:
         return None
 
 
-def _function_as_problem(given: InitialOptions) -> Any:
-    """The problem of a function F(t, u, du), with the names of the guesses; other equations as they are."""
+def _target(given: InitialOptions) -> Target:
+    """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
     from dae_sdc.model.functions import problem_of_function, takes_equations
 
-    found: Any = given.equations
-    if isinstance(found, str | Path) and str(found).partition(":")[0].endswith(".py"):
-        found = defined_in(str(found))
-    if not takes_equations(found):
-        return given.equations
+    equations: Any = given.equations
+    if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
+        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
+    target = resolve(equations, as_model=True)
+    if not takes_equations(target.thing):
+        return target
     start = given.u0
     if start is None:
-        start = names_of_function(found, given.fixed, given.guesses)
-    return problem_of_function(found, start)
-
-
-def _is_problem(equations: Any) -> bool:
-    if isinstance(equations, str) and equations in MODELS:
-        return False
-    found = named(equations)
-    if isinstance(found, str) and found not in PROBLEMS:
-        raise InputError(unknown("model or problem", found, {*MODELS, *PROBLEMS}))
-    return isinstance(found, str) or is_problem(found)
+        start = names_of_function(target.thing, given.fixed, given.guesses)
+    return resolve(problem_of_function(target.thing, start))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

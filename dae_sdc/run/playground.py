@@ -16,9 +16,10 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import about, add_options, given_options, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.convergence import errors
-from dae_sdc.run.description import RunOptions, make_problem
+from dae_sdc.run.description import RunOptions
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 
 PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
     "fully-implicit": {

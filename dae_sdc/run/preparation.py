@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dae_sdc.dae.adapter import adapted
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
-from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import DEFAULT_RTOL
-from dae_sdc.run.description import SolveOptions, defined_in, interval_of, make_problem, named
-from dae_sdc.run.models import calculated, is_file, is_problem, make_model
+from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
 from dae_sdc.run.starting import (
     Known,
@@ -34,6 +28,7 @@ from dae_sdc.run.starting import (
     with_given_start,
 )
 from dae_sdc.run.sundials import SOLVERS
+from dae_sdc.run.target import Target, calculated, instance_of, resolve
 from dae_sdc.run.tracing import (
     HIGHEST_INDEX,
     NOT_REDUCED,
@@ -82,46 +77,25 @@ class Prepared:
         return repr((self.equations, self.remark, getattr(known, "index", None), programs, start))
 
 
-def is_modelica(problem: Any) -> bool:
-    """Whether equations come from a Modelica file, of the user or of the library."""
-    if not isinstance(problem, str | Path):
-        return False
-    if str(problem).partition(":")[0].endswith(".mo"):
-        return True
-    if str(problem) not in MODELS or str(problem) in PROBLEMS:
-        return False
-    return getattr(MODELS[str(problem)], "path", None) is not None
-
-
 def prepare(options: SolveOptions) -> Prepared:
     """The problem of a model, and where it starts."""
     for name in ("simplify", "reduce"):
         value = getattr(options, name)
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
-    options = with_given_start(replace(options, problem=adapted(options.problem)))
-    from dae_sdc.model.functions import takes_equations
-
-    found: Any = options.problem
-    if isinstance(found, str | Path) and str(found).partition(":")[0].endswith(".py"):
-        found = defined_in(str(found))
-    if isinstance(found, FunctionType | MethodType | functools.partial):
-        if found is options.problem or takes_equations(found):
-            options = replace(options, problem=_of_plain_function(found, options))
-    problem, as_model = options.problem, bool(options.simplify or options.reduce)
-    ready = _simplified(problem)
-    if not (_is_model(problem, as_model) or ready is not None):
-        if not as_model:
-            return _of_function(options)
-        if options.trace is not False and _is_function(problem):
-            return _of_equations(options, None)
-        if _is_problem(problem, as_model):
-            asked = "simplify" if options.simplify else "reduce"
-            name = (
-                problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
-            )
-            raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
-    return _of_equations(options, ready)
+    target = resolve(options.problem, as_model=bool(options.simplify or options.reduce))
+    options = with_given_start(options)
+    if target.function is not None:
+        target = Target(_of_plain_function(target.function, options), "", target.as_model)
+    if target.simplified is not None or (target.is_model and (target.as_model or target.of_equations)):
+        return _of_equations(options, target)
+    if not target.as_model:
+        return _of_function(options, target)
+    if target.problem is not None and (options.trace is False or not is_function(target.problem)):
+        asked = "simplify" if options.simplify else "reduce"
+        name = target.text or getattr(target.thing, "__name__", type(target.thing).__name__)
+        raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
+    return _of_equations(options, target)
 
 
 def _by_place(u0: Any, problem: ProblemDAE) -> Any:
@@ -150,39 +124,24 @@ def _of_plain_function(function: Any, options: SolveOptions) -> ProblemDAE:
     return problem_of_function(function, start)
 
 
-def _problem_or_class(problem: Any) -> Any:
-    """The class or instance that a name stands for; None for a name of no problem."""
-    found: Any = named(problem)
-    if isinstance(found, str):
-        return PROBLEMS[found] if found in PROBLEMS else None
-    return found
-
-
-def _class_of(problem: Any) -> type[Any]:
-    return problem if isinstance(problem, type) else type(problem)
-
-
-def _is_function(problem: Any) -> bool:
-    """Whether a problem is given by its ``eval_f`` alone."""
-    found = _problem_or_class(problem)
-    return is_problem(found) and is_function(found)
-
-
-def _of_function(options: SolveOptions) -> Prepared:
+def _of_function(options: SolveOptions, target: Target) -> Prepared:
     """A problem of functions, whose equations are read where that can be done."""
-    found = _problem_or_class(options.problem)
-    if not is_problem(found):
+    found = target.problem
+    resolved: Any = target
+    options = replace(options, problem=resolved)
+    if found is None:
         return Prepared(options)
     settled = options.trace is None and not is_function(found) and found.index is not None
     by_names = isinstance(options.u0, Mapping) or is_made_consistent(options)
     # The library's own starts are consistent.
-    of_library = options.u0 is None and _class_of(found).__module__.startswith("dae_sdc.problems.")
+    home = (found if isinstance(found, type) else type(found)).__module__
+    of_library = options.u0 is None and home.startswith("dae_sdc.problems.")
     checked = is_of_user(found) and isinstance(found.index, int) and found.index > 1
     if settled and not by_names and not checked and (of_library or not has_hidden_constraints(found)):
         return Prepared(options)
     own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
     given = {**(options.params or {}), **own}
-    problem = make_problem(found, given)
+    problem = instance_of(found, given)
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, options.t0, options.t_end)
     options = replace(options, u0=_by_place(options.u0, problem))
@@ -205,7 +164,8 @@ def _of_function(options: SolveOptions) -> Prepared:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
         try:
-            return replace(_of_equations(of_model, None, problem.index), equations=reading.equations)
+            prepared = _of_equations(of_model, Target(reading.model), problem.index)
+            return replace(prepared, equations=reading.equations)
         except _NotReducedError as error:
             reading = reading.without_way(f"by its structure: {error}")
         if by_arrays and not arrays_first:
@@ -232,13 +192,12 @@ def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> Solve
 
 
 @one_at_a_time
-def _of_equations(options: SolveOptions, ready: Simplified | None, index: int | None = None) -> Prepared:
+def _of_equations(options: SolveOptions, target: Target, index: int | None = None) -> Prepared:
     """The problem and start values of a model, or of one that is simplified already.
 
     An ``index`` is that of equations that must be reduced; raises _NotReducedError where they cannot be.
     """
-    problem, simplify = options.problem, options.simplify
-    from_tool = is_modelica(problem)
+    simplify, from_tool, ready = options.simplify, target.from_tool, target.simplified
     given = dict(options.params or {})
     own = {name: given.pop(name) for name in _SETTINGS if name in given}
     own |= {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
@@ -247,59 +206,29 @@ def _of_equations(options: SolveOptions, ready: Simplified | None, index: int | 
     if ready is not None:
         if simplify is False:
             raise InputError("this model is simplified already; solve its .original, or leave simplify out")
-        found = ready
-        with _having(found.model, given), _having(found.original, _numbers_of(found)):
-            return run.of(found.model, found)
+        with _having(ready.model, given), _having(ready.original, _numbers_of(ready)):
+            return run.of(ready.model, ready)
+    model = target.shared_model
     if simplify or (simplify is None and from_tool):
         from dae_sdc.run.simplify import simplify as simplified
 
-        with _having(problem, {}):
-            found = simplified(cast(Any, problem), params=given)
+        with _having(model, {}):
+            found = simplified(target.text or target.thing, params=given)
             if not found.model.names:  # all of them are constants, and something must be left to solve
                 return run.of(found.original, None)
             return run.of(found.model, found)
-    known = getattr(named(problem), "parameters_by_name", None)
-    if known is not None and given.keys() <= known.keys():
-        model = named(problem)
+    parameters = getattr(model, "parameters_by_name", None)
+    if parameters is not None and given.keys() <= parameters.keys():
         with _having(model, given):
-            return run.of(cast("Model", model), None)
-    with _having(problem, {}):
-        return run.of(make_model(cast(Any, problem), given), None)
+            return run.of(model, None)
+    with _having(model, {}):
+        return run.of(target.make_model(given), None)
 
 
 def _numbers_of(found: Simplified) -> dict[str, float]:
     """Values of the parameters of a model that belong to its simplified form as it is."""
     present = {name: parameter.value for name, parameter in found.model.parameters_by_name.items()}
     return {name: value for name, value in {**found.numbers, **present}.items() if value is not None}
-
-
-def _is_model(problem: Any, as_model: bool) -> bool:
-    """Whether equations can be read: a Model, or the name of one."""
-    if isinstance(problem, str | Path):
-        name = str(problem)
-        return (is_file(name) or name in MODELS) and not _is_problem(problem, as_model)
-    model = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
-    if model is not None and isinstance(problem, model.Model):
-        return True
-    return as_model and not _is_problem(problem, as_model)
-
-
-def _is_problem(problem: Any, as_model: bool) -> bool:
-    """Whether equations are functions; of a name that a model has too, the model can be meant."""
-    if isinstance(problem, str | Path) and is_file(str(problem)):
-        problem = named(str(problem))
-    if isinstance(problem, str):
-        return problem in PROBLEMS and not (as_model and problem in MODELS)
-    return isinstance(problem, ProblemDAE | type)
-
-
-def _simplified(problem: Any) -> Simplified | None:
-    """What was given, where it is a model that is simplified already."""
-    results = sys.modules.get("dae_sdc.model.simplified")  # if it was never imported, it made nothing
-    found: Simplified | None = None
-    if results is not None and isinstance(problem, results.Simplified):
-        found = problem
-    return found
 
 
 @contextmanager
@@ -399,7 +328,7 @@ class _Wanted:
             return reduce_index(model).problem(**self.own), ""
         index = self.index
         if index is None:
-            problem = make_problem(model, self.own)
+            problem = Target(model).make_problem(self.own)
             if self.options.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
                 return problem, ""
             index = problem.index

@@ -19,8 +19,9 @@ from dae_sdc.options import Output, Parameters, Simplification, add_options, giv
 from dae_sdc.progress import each
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
 from dae_sdc.reduction.veils import LIMIT
-from dae_sdc.run.models import ModelOptions, add_models, make_model, models_of
+from dae_sdc.run.models import ModelOptions, add_models, models_of
 from dae_sdc.run.simplify import model_of
+from dae_sdc.run.target import make_model
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned
 

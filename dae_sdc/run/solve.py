@@ -21,7 +21,6 @@ from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.events import Event, as_events
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
-from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError, require_number
@@ -55,8 +54,6 @@ from dae_sdc.run.description import (
     SweeperLike,
     initial_state,
     interval_of,
-    make_problem,
-    named,
     number_of_steps,
     poor_choice,
     setup_of,
@@ -69,6 +66,7 @@ from dae_sdc.run.processes import everyone, join, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
+from dae_sdc.run.target import resolve
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import raise_everywhere
@@ -328,15 +326,13 @@ def _with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str
 
 def _by_type(given: SolveOptions) -> tuple[str | None, str]:
     """The method for the type of the equations, and why; None for equations or options that want another."""
-    found = named(given.problem)
-    known = PROBLEMS[found] if isinstance(found, str) else found
-    cls = known if isinstance(known, type) else type(known)
+    target = resolve(given.problem)
+    cls = target.problem if isinstance(target.problem, type) else type(target.problem)
     asked = given.chosen(Method, Sweeps, Multistep)
     if not issubclass(cls, QuasilinearProblem) or asked or given.convergence_controllers:
         return None, ""
-    own = make_problem(given.problem, given.params)
-    assert isinstance(own, QuasilinearProblem)
-    sweeper, reason = explicit_method(own)
+    problem: Any = target.make_problem(given.params or {})
+    sweeper, reason = explicit_method(problem)
     return sweeper or None, reason
 
 

@@ -41,7 +41,7 @@ from dae_sdc.run.callbacks import (
     weighted,
     with_algebraic_slopes,
 )
-from dae_sdc.run.description import EquationOptions, initial_state, interval_of, make_problem, problem_name
+from dae_sdc.run.description import EquationOptions, initial_state, interval_of
 from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
@@ -52,6 +52,7 @@ from dae_sdc.run.solution import (
     output_times,
     parameters_of,
 )
+from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.structure.signature import listed
@@ -144,7 +145,8 @@ def integrate(given: SundialsOptions) -> Solution:
         raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-    own = make_problem(given.problem, given.params)
+    target = resolve(given.problem)
+    own = target.make_problem(given.params or {})
     start, end = interval_of(own, given.t0, given.t_end)
     leave_out = given.leave_out
     if leave_out is None:
@@ -168,8 +170,9 @@ def integrate(given: SundialsOptions) -> Solution:
     check_consistent(own, first, start)
     task = Task(own, solver, start, end, np.array(first), tolerance, given)
     kept = own.n <= DENSE_LIMIT if given.dense is None else given.dense
-    label = {"problem": problem_name(given.problem), "sweeper": solver, "quad": "", "nodes": 0, "qdelta": ""}
-    label |= {"rtol": tolerance.rtol, "atol": tolerance.atol, "leave_out": list(tolerance.left_out)}
+    label: dict[str, Any] = {"problem": target.text or problem_name(own), "sweeper": solver, "quad": ""}
+    label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}
+    label["leave_out"] = list(tolerance.left_out)
     label["max_order"] = task.max_order
     runs = _Runs(task, given, label, kept, times, sized)
     with unchecked():

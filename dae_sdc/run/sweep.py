@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.options import (
@@ -40,10 +39,9 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.progress import bar_of
 from dae_sdc.run.code import code_digest
-from dae_sdc.run.description import ProblemLike, named, problem_name
-from dae_sdc.run.models import is_file
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
+from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import tell
 
 OUTPUT_TIMES = 201
@@ -333,8 +331,7 @@ def _units(problem: ProblemLike, over: Iterable[str]) -> dict[str, str]:
     """Units of swept parameters, as far as the problem says them."""
     known: Mapping[str, str] = {}
     with suppress(DAEError):
-        found: Any = named(problem)
-        found = PROBLEMS[found] if isinstance(found, str) else found
+        found = resolve(problem).shared_model
         parameters = getattr(found, "parameters_by_name", None)
         known = {name: one.unit for name, one in parameters.items()} if parameters else {}
         own = getattr(found, "parameter_units", None)

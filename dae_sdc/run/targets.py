@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
-from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import defined_in, named
-from dae_sdc.run.instances import instance_of
-from dae_sdc.run.models import is_problem, make_model
 from dae_sdc.run.starting import names_of_function
+from dae_sdc.run.target import instance_of, make_model, resolve
 
 if TYPE_CHECKING:
     from dae_sdc.linear.equilibrium import Hidden
@@ -105,22 +101,17 @@ def title_of(problem: ProblemDAE) -> str:
 
 def target_of(equations: Any, params: Mapping[str, Any] | None = None, guess: Any = None) -> Target:
     """The problem, and the model, of equations in any form."""
-    from dae_sdc.model.functions import problem_of_function, takes_equations
-    from dae_sdc.model.simplified import Simplified
+    from dae_sdc.model.functions import problem_of_function
 
-    if isinstance(equations, Simplified):
-        equations = equations.model
-    found = equations
-    if isinstance(found, str | Path) and str(found).partition(":")[0].endswith(".py"):
-        found = defined_in(str(found))
-    if takes_equations(found):
-        start = names_of_function(found, None, guess) if isinstance(guess, Mapping) else guess
-        found = problem_of_function(found, start)
-    is_name = isinstance(found, str) and found not in MODELS and found in PROBLEMS
-    if is_name or is_problem(found):
-        own = PROBLEMS[str(found)] if is_name else named(found)
-        return Target(instance_of(own, dict(params or {})))
-    model = make_model(found, params)
+    given = resolve(equations)
+    if given.function is not None:
+        names = isinstance(guess, Mapping)
+        start = names_of_function(given.function, None, guess) if names else guess
+        given = resolve(problem_of_function(given.function, start))
+    if given.problem is not None:
+        return Target(instance_of(given.problem, params or {}))
+    simplified = given.simplified
+    model = given.make_model(params or {}) if simplified is None else make_model(simplified.model, params)
     return Target(model.problem(), model)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dae_sdc.errors import InputError
-from dae_sdc.run.description import make_problem
+from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 

@@ -21,13 +21,12 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.modulator import RingModulator
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
-from dae_sdc.run.models import make_model
-from dae_sdc.run.preparation import is_modelica
 from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study
+from dae_sdc.run.target import make_model, resolve
 from dae_sdc.run.unknowns import Unknowns
 
 if TYPE_CHECKING:
@@ -382,7 +381,7 @@ def _measure(rows: Study, case: Case, time_limit: float, folder: Path | None) ->
     times = [perf_counter()]
     written = make_model(case.model, case.params)
     times.append(perf_counter())
-    simplified = simplify(written) if is_modelica(case.model) else None
+    simplified = simplify(written) if resolve(case.model).from_tool else None
     model = written if simplified is None else simplified.model
     times.append(perf_counter())
     found: Structure = structure(model)

@@ -28,7 +28,7 @@ from benchmarks.studies.truth.kinds import KINDS, Kind
 from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.run.description import make_problem
+from dae_sdc.run.target import make_problem
 
 STEPS, ERRORS = 0.15, 3.0
 """Differences in the number of steps and in relative errors that are none."""

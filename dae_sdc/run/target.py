@@ -1,0 +1,347 @@
+"""What was given as equations: the only place that asks for their form."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from dae_sdc.arguments import shown
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.dae.adapter import adapted
+from dae_sdc.dae.declaration import check_newton
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.problems._models import MODELS
+from dae_sdc.registry import unknown
+from dae_sdc.sharing import one_at_a_time
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
+    from dae_sdc.model.simplified import Simplified
+
+
+class ModelLike(Protocol):
+    """Equations from which a problem can be made, such as a :class:`dae_sdc.model.model.Model`."""
+
+    def problem(self, **settings: Any) -> ProblemDAE:
+        """The problem, for values of parameters and settings of its nonlinear solves."""
+
+
+ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
+
+R = TypeVar("R")
+
+FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
+"""Types of what is taken for a function F(t, u, du)."""
+
+REMEMBERED: Final = 16
+"""Most models of which results of :func:`calculated` are kept."""
+
+_CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
+
+_PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
+
+_STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Equations in the form in which they were given; ``thing`` is None for a Modelica file."""
+
+    thing: Any
+    text: str = ""  # The name or file that stood for it.
+    as_model: bool = False  # Whether a name stands for a model before a problem.
+
+    @property
+    def from_tool(self) -> bool:
+        """Whether the equations come from a Modelica file, of the user or of the library."""
+        if self.thing is None:
+            return True
+        of_library = bool(self.text) and not is_file(self.text) and self.text not in PROBLEMS
+        return of_library and getattr(self.thing, "path", None) is not None
+
+    @cached_property
+    def problem(self) -> ProblemDAE | type[ProblemDAE] | None:
+        """The problem, or its class; None where a model or a function was given."""
+        return self.thing if is_problem(self.thing) else None
+
+    @cached_property
+    def simplified(self) -> Simplified | None:
+        """The result of a simplification; None where something else was given."""
+        results = sys.modules.get("dae_sdc.model.simplified")  # if it was never imported, it made nothing
+        return self.thing if results is not None and isinstance(self.thing, results.Simplified) else None
+
+    @cached_property
+    def function(self) -> Callable[..., Any] | None:
+        """A function F(t, u, du): any that was given as an object, or that of a file with three arguments."""
+        if not isinstance(self.thing, FUNCTIONS):
+            return None
+        return self.thing if not self.text or _takes_equations(self.thing) else None
+
+    @property
+    def is_model(self) -> bool:
+        """Whether a model was given, or what makes one, but nothing that stands for other equations."""
+        return self.problem is None and self.function is None and self.simplified is None
+
+    @property
+    def of_equations(self) -> bool:
+        """Whether a model was given whose equations can be read, or what makes one by a name or file."""
+        models = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
+        return bool(self.text) or (models is not None and isinstance(self.thing, models.Model))
+
+    @cached_property
+    def shared_model(self) -> Any:
+        """The model that a name stands for, the same in all runs; otherwise what was given."""
+        return _shared_model(self.text) if self.text and self.is_model else self.thing
+
+    def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
+        """The problem, with values of its parameters and settings of its nonlinear solves."""
+        if self.problem is not None:
+            return instance_of(self.problem, params)
+        model = self.shared_model
+        if isinstance(model, type) or not callable(getattr(model, "problem", None)):
+            return instance_of(model, params)
+        return _problem_of(model, params)
+
+    def make_model(self, params: Mapping[str, Any]) -> Model:
+        """A model of its own, with values of its parameters."""
+        from dae_sdc.model.functions import problem_of_function
+        from dae_sdc.model.model import Model
+
+        given, name = dict(params), ""
+        path, _, inside = self.text.partition(":")
+        if path.endswith(".mo"):
+            from dae_sdc.modelica.reader import read_modelica
+
+            return read_modelica(path, name=inside or None, parameters=given)
+        # What a file defines is read anew, as values of parameters are set in it.
+        thing: Any = adapted(_read_from(self.text)) if path.endswith(".py") else self.thing
+        if _takes_equations(thing) and not given:
+            thing, name = problem_of_function(thing), getattr(thing, "__name__", "")
+        if callable(thing) and not isinstance(thing, Model) and not is_problem(thing):
+            thing = _called(thing, given)
+        if is_problem(thing):
+            from dae_sdc.model.trace import trace_problem
+
+            name = self.text if self.text in PROBLEMS else name
+            return trace_problem(instance_of(thing, given), name=name).model
+        if not isinstance(thing, Model):
+            raise InputError(
+                f"equations are a name, a file.mo, a file.py:name, a Model, a ProblemDAE or a function that "
+                f"returns one; got {thing!r}"
+            )
+        for name, value in given.items():
+            if name not in thing.parameters_by_name:
+                raise InputError(unknown(f"parameter of model {thing.name}", name, thing.parameters_by_name))
+            thing.parameters_by_name[name].value = require_number(f"parameter {name}", value)
+        return thing
+
+
+def resolve(equations: Any, as_model: bool = False) -> Target:
+    """What a name or file stands for, or what was given as an object; problems of pySDC become ours."""
+    if not isinstance(equations, str | Path):
+        return equations if isinstance(equations, Target) else Target(adapted(equations), "", as_model)
+    text = str(equations)
+    path = text.partition(":")[0]
+    if path.endswith(".mo"):
+        return Target(None, text, as_model)
+    if path.endswith(".py"):
+        return Target(adapted(_defined_in(text)), text, as_model)
+    first, second = (MODELS, PROBLEMS) if as_model else (PROBLEMS, MODELS)
+    return Target(second[text] if text not in first and text in second else first[text], text, as_model)
+
+
+def make_problem(equations: Any, params: Mapping[str, Any] | None = None) -> ProblemDAE:
+    """An instance of a problem given by name, class, instance or model."""
+    return resolve(equations).make_problem(params or {})
+
+
+def make_model(equations: Any, params: Mapping[str, Any] | None = None) -> Model:
+    """The model for equations in any form; a name stands for a model first."""
+    return resolve(equations, as_model=True).make_model(params or {})
+
+
+def problem_name(problem: Any) -> str:
+    """Name under which a problem appears in tables."""
+    model_name: str | None = problem if isinstance(problem, str) else getattr(problem, "model_name", None)
+    if model_name is not None:
+        return model_name
+    cls = problem if isinstance(problem, type) else type(problem)
+    cls = getattr(cls, "untraced", cls)
+    return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
+
+
+def is_problem(value: object) -> bool:
+    """Whether a value is a problem or a class of problems, and not a model."""
+    return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
+
+
+def is_file(text: str) -> bool:
+    """Whether a text names a file with equations instead of those of the library."""
+    return text.partition(":")[0].endswith((".py", ".mo"))
+
+
+def _takes_equations(thing: Any) -> bool:
+    from dae_sdc.model.functions import takes_equations
+
+    return takes_equations(thing)
+
+
+@functools.lru_cache(maxsize=16)
+def _shared_model(text: str) -> Model:
+    return make_model(text)
+
+
+@functools.lru_cache(maxsize=16)
+def _defined_in(text: str) -> Any:
+    """The object in a file that is run once."""
+    return _read_from(text)
+
+
+def _read_from(text: str) -> Any:
+    """The object in ``file.py:name``, or ``model`` of ``file.py``."""
+    path, _, name = text.partition(":")
+    if not os.path.isfile(path):
+        raise InputError(f"there is no file {path}; give the path of a Python file with a model")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)
+    try:
+        spec.loader.exec_module(module)
+    except DAEError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} raised {type(error).__name__}: {error}; correct it") from error
+    thing = getattr(module, name or "model", None)
+    if thing is None:
+        raise InputError(
+            f"{path} defines no '{name or 'model'}'; behind a colon give the name of a model in it, "
+            f"{path}:NAME"
+        )
+    return thing
+
+
+def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Call a function with those of the arguments that it accepts, which are removed from ``given``."""
+    who = getattr(function, "__name__", shown(function))
+    try:
+        accepted = inspect.signature(function).parameters
+    except ValueError:
+        raise InputError(f"{who} is no function that returns a model; give one, or a name") from None
+    every = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
+    arguments = {name: given.pop(name) for name in list(given) if every or name in accepted}
+    needed = [p.name for p in accepted.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    missing = [name for name in needed if name not in arguments]
+    if missing:
+        raise InputError(f"{who} needs {', '.join(missing)}")
+    try:
+        return function(**arguments)
+    except DAEError:
+        raise
+    except Exception as error:
+        raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
+
+
+@one_at_a_time
+def _problem_of(model: ModelLike, params: Mapping[str, Any]) -> ProblemDAE:
+    """The problem of a model, with its index by structural analysis where that succeeds."""
+    if not hasattr(model, "signature"):
+        return model.problem(**params)
+    size = len(getattr(model, "equation_names", ()))
+    entry = _STRUCTURES.get(model)
+    if entry is None or entry[0] != size:
+        from dae_sdc.structure.analysis import structure
+
+        entry = _STRUCTURES[model] = size, structure(cast(Any, model))
+    analysed: Any = entry[1]
+    problem = model.problem(**params)
+    use_offsets = getattr(problem, "use_offsets", None)
+    if problem.index is None and analysed.regular and use_offsets is not None:
+        index = analysed.differentiation_index
+        use_offsets(analysed.c, analysed.d, analysed.index if index is None else index)
+    return problem
+
+
+def calculated(model: Model, what: Hashable, calculate: Callable[[], R]) -> R:
+    """A result that depends on a model alone, kept until its equations, parameters or start values change."""
+    variables = repr((model.variables_by_name, model.definitions))
+    content = (model.interval, model.conditions, variables, *model.content())
+    entry = _CALCULATED.pop(model, None)
+    if entry is None or entry[0] != content:
+        entry = content, {}
+    # The model that was asked for last stands last.
+    _CALCULATED[model] = entry
+    while len(_CALCULATED) > REMEMBERED:
+        del _CALCULATED[next(iter(_CALCULATED))]
+    if what not in entry[1]:
+        entry[1][what] = calculate()
+    result: R = entry[1][what]
+    return result
+
+
+def _parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function or constructor, cached because inspection is slow."""
+    parameters = _PARAMETERS.get(function)
+    if parameters is None:
+        parameters = _PARAMETERS[function] = inspect.signature(function).parameters
+    return parameters
+
+
+def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
+    """An instance of a problem, made from its class or copied from an instance."""
+    if isinstance(problem, ProblemDAE):
+        return _copy_of(problem, params)
+    cls = problem
+    if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
+        raise InputError(
+            f"a problem is a name, a ProblemDAE class or an instance of one, or a Model; got {problem!r}"
+        )
+    accepted: Mapping[str, inspect.Parameter] = _parameters_of(cls)
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values()):
+        of_base = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
+        base = {name: p for name, p in _parameters_of(ProblemDAE).items() if name not in of_base}
+        accepted = {**accepted, **base}
+        if issubclass(cls, QuasilinearProblem):
+            accepted["formulation"] = _parameters_of(QuasilinearProblem)["formulation"]
+    strange = [name for name in params if name not in accepted]
+    if strange:
+        names = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
+        raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(names)}")
+    instance: ProblemDAE = cls(**params)
+    instance.check_properties()
+    return instance
+
+
+def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
+    """A copy of a problem for a run, with settings of its nonlinear solves."""
+    settable = ("newton_tol", "newton_maxiter", "linear_solver")
+    strange = [name for name in params if name not in settable]
+    if strange:
+        raise InputError(
+            f"{type(problem).__name__} is already made; set {', '.join(strange)} when you make it"
+        )
+    try:
+        texts = problem.names, problem.units, problem.equation_names  # they do not change
+        instance = copy.deepcopy(problem, {id(text): text for text in texts})
+    except Exception as error:
+        raise InputError(
+            f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
+            f"its class keep what cannot be copied, or give the class"
+        ) from error
+    for name, value in params.items():
+        setattr(instance, name, value)
+    check_newton(instance.newton_tol, instance.newton_maxiter, instance.linear_solver)
+    instance.check_properties()
+    return instance
