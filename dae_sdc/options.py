@@ -259,8 +259,8 @@ class Method(Group):
         "name of the method (Radau IIA; with dt fully-implicit); 'dae-sdc list sweepers' shows all, ida "
         "and cvode are those of SUNDIALS",
         "A class is taken too. With ``rtol`` a Radau IIA method has as many nodes as pay at the tolerance, "
-        "see :func:`dae_sdc.run.adaptive.default_sweeper`. Quasilinear equations that are not stiff get an "
-        "explicit method that keeps their constraints, see :func:`dae_sdc.run.adaptive.explicit_method`; "
+        "see :func:`dae_sdc.run.method.default_sweeper`. Quasilinear equations that are not stiff get an "
+        "explicit method that keeps their constraints, see :func:`dae_sdc.run.method.explicit_method`; "
         "``parameters['chosen_for']`` says why. "
         "With 'ida' or 'cvode' SUNDIALS does the run, see :func:`dae_sdc.run.sundials.sundials`.",
         like="str or type",

@@ -22,7 +22,7 @@ from dae_sdc.problems.hessenberg import (
     index_1_jacobian,
     index_1_residual,
 )
-from dae_sdc.run.adaptive import default_nodes, default_sweeper
+from dae_sdc.run.method import default_nodes, default_sweeper
 from dae_sdc.sweepers.runge_kutta import estimates_error
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (

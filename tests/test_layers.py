@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import dae_sdc
+import dae_sdc as ds
 
 PACKAGE = Path(dae_sdc.__file__).parent
 
@@ -255,6 +257,31 @@ def test_what_the_page_names_exists(name: str) -> None:
     found: object = importlib.import_module(f"dae_sdc.{room}.{module}")
     for attribute in attributes:
         found = getattr(found, attribute)
+
+
+WAY_OF_A_RUN = re.findall(
+    r"^\| [a-z ]+ \| `(run\.[\w.]+)` \|",
+    PAGE.read_text(encoding="utf-8").partition("## The way of a run")[2].partition("\n## ")[0],
+    flags=re.MULTILINE,
+)
+
+
+def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
+    walked: list[str] = []
+
+    def watch(frame: Any, event: str, _: object) -> None:
+        code = frame.f_code
+        name = f"{frame.f_globals.get('__name__', '')}.{code.co_qualname}".removeprefix("dae_sdc.")
+        if event == "return" and name in WAY_OF_A_RUN and name not in walked:
+            walked.append(name)
+
+    sys.setprofile(watch)
+    try:
+        ds.solve("simple", rtol=1e-4, t_end=0.1)
+    finally:
+        sys.setprofile(None)
+    assert len(WAY_OF_A_RUN) >= 7
+    assert walked == WAY_OF_A_RUN
 
 
 BUDGETS = {

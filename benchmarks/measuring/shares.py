@@ -26,9 +26,10 @@ from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.errors import InputError
 from dae_sdc.options import Steps
-from dae_sdc.run.adaptive import adapt, default_nodes, default_sweeper, stops_of
 from dae_sdc.run.description import describe
-from dae_sdc.run.solve import CONTROLLER, solve
+from dae_sdc.run.execution import CONTROLLER
+from dae_sdc.run.method import adapted_to, default_nodes, default_sweeper, stops_of
+from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -120,15 +121,16 @@ class Run:
         method: dict[str, Any] = {"sweeper": default_sweeper(case.rtol, None)}
         if way == SWEEPS:
             method = {"sweeper": "semi-implicit", "nodes": default_nodes(case.rtol)}
-        self.setup = describe(
+        setup = describe(
             case.problem, params=case.params, parallel=None if comm is None else "nodes", **method
         )
-        problem = self.setup.problem
+        problem = setup.problem
         self.t0, end = problem.interval
         self.t_end = end if case.t_end is None else case.t_end
         self.u0 = problem.state(problem.u_exact(self.t0))
         tolerance = Tolerance.checked(problem, case.rtol, None, ())
-        adapt(self.setup, tolerance, Steps(), self.t_end, stops_of(problem, self.t0, self.t_end))
+        stops = stops_of(problem, self.t0, self.t_end)
+        self.setup = adapted_to(setup, tolerance, Steps(), self.t_end, stops)
 
     def __call__(self) -> Timing:
         """One run."""

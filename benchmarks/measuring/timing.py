@@ -23,8 +23,9 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from dae_sdc.control.hooks import RequireConvergence
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.run.description import describe
+from dae_sdc.run.execution import CONTROLLER
+from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.processes import world
-from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 
 VALUES, NOTES, OTHERS = "values", "notes", "others"
 """What a message carries: the solution at nodes, two numbers a node, or anything else."""
@@ -176,7 +177,7 @@ class Run:
             **(settings or {}),
         )
         if at_once:
-            sweep_at_once(setup)
+            setup = swept_at_once(setup)
         description = setup.with_step(work.dt)
         if comm is not None:
             description["sweeper_params"]["comm"] = comm

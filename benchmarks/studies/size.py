@@ -28,8 +28,9 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe
+from dae_sdc.run.execution import CONTROLLER
+from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.results import Result
-from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 from dae_sdc.run.study import Study
 
 PROBLEM = "transmission-line"
@@ -344,8 +345,9 @@ def _compare(rows: Study, n: int, nodes: int, accuracy: float, repetitions: int)
     """The rows of both sides at one accuracy."""
     params = FAMILIES[PROBLEM].params(n)
     settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
-    setup = describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
-    sweep_at_once(setup)
+    setup = swept_at_once(
+        describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
+    )
     problem = setup.problem
     try:
         side, error = fewest_steps(setup, accuracy)

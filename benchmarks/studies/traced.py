@@ -17,7 +17,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
-from dae_sdc.run.adaptive import default_sweeper
+from dae_sdc.run.method import default_sweeper
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 

@@ -21,8 +21,9 @@ from dae_sdc.arguments import checked
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
+from dae_sdc.run.execution import QUIET
+from dae_sdc.run.method import INITIAL_SWEEPS
 from dae_sdc.run.results import Result
-from dae_sdc.run.solve import INITIAL_SWEEPS, QUIET
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 RESTOL = 1e-9

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,23 @@ LARGEST_PROBLEM = 10_000_000
 def _of_class(cls: type[Any], name: str) -> Any:
     """An attribute of a class as it stands there, None if it has none."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
+_OWN_PROPERTIES: WeakKeyDictionary[type[Any], tuple[str, ...]] = WeakKeyDictionary()
+
+
+def _own_properties(cls: type[Any]) -> tuple[str, ...]:
+    """The checked attributes that a subclass gives as properties."""
+    names = _OWN_PROPERTIES.get(cls)
+    if names is None:
+        checked = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+        places = {name: _of_class(cls, name) for name in checked}
+        names = _OWN_PROPERTIES[cls] = tuple(
+            name
+            for name, place in places.items()
+            if isinstance(place, property) and place is not ProblemDAE.__dict__.get(name)
+        )
+    return names
 
 
 class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]
@@ -204,10 +222,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
-        for name in (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL):
-            own = _of_class(type(self), name)
-            if not isinstance(own, property) or own is ProblemDAE.__dict__.get(name):
-                continue
+        for name in _own_properties(type(self)):
             try:
                 value = getattr(self, name)
             except DAEError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,14 @@ class Setup:
         """Largest number of sweeps of a step, with those of its prediction."""
         initial = self.description["sweeper_params"].get("initial_sweeps", 0)
         return int(self.description["step_params"]["maxiter"] + initial)
+
+    def with_parts(self, **parts: Mapping[Any, Any]) -> Setup:
+        """The setup with entries in sections of its description added, or removed where they are None."""
+        description = dict(self.description)
+        for section, entries in parts.items():
+            joined = {**description[section], **entries}
+            description[section] = {name: entry for name, entry in joined.items() if entry is not None}
+        return replace(self, description=description)
 
     def with_step(self, dt: float) -> dict[str, Any]:
         """A copy of the description with step size ``dt``; a copy, because pySDC changes its argument."""
@@ -317,7 +325,7 @@ def _add_coarse_level(
 
 
 def _sweeper_name(cls: type[Any]) -> str:
-    return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
+    return SWEEPERS.name_of(cls) or cls.__name__
 
 
 SHORTEST_INTERVAL = 1e-150

@@ -18,7 +18,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
-from dae_sdc.control.events import LocateEvents, accurate_slopes
+from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     MarkProvisionalStarts,
@@ -50,14 +50,13 @@ from dae_sdc.errors import (
     TimeLimitError,
 )
 from dae_sdc.initial.consistent import listed
-from dae_sdc.run.description import Setup, SolveOptions
-from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet
-from dae_sdc.run.results import put_down
-from dae_sdc.run.resume import Saving
+from dae_sdc.progress import TimeBar, bar_of
+from dae_sdc.run.plan import Plan
+from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
+from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, kinds_of, parameters_of
+from dae_sdc.run.solution import Solution, derivative_at_start, kinds_of, parameters_of
 from dae_sdc.run.tracing import NOT_REDUCED, check_at_states, index_near_end, read
-from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import Lock, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import less_accurate
@@ -77,26 +76,28 @@ From index 2 on they need it: Jacobi iterations pass on values without a consist
 too."""
 
 
+def carried_out(plan: Plan) -> Solution:
+    """The solution of a plan, by the ranks that share it."""
+    setup, request = plan.setup, plan.request
+    with ranks(setup.parallel, request.comm, setup.label["nodes"], request.steps) as team:
+        plan = plan.on(team)
+        out = request.out
+        if out is not None:
+            on_root(team.comm, lambda: check_target(out))
+        if plan.saving is not None:
+            on_root(team.comm, plan.saving.prepare)
+        progress, count = request.progress if team.root else False, plan.count
+        shown = TimeBar(plan.t0, plan.t_end, progress) if count is None else bar_of(count, "step", progress)
+        with shown as bar:
+            return Execution(plan, team).carry_out(bar)
+
+
 @dataclass
 class Execution:
     """One run of a controller."""
 
-    given: SolveOptions  # Options of the user.
-    setup: Setup  # Problem, sweeper and settings.
-    u0: MeshDAE  # State at the start.
-    # t0, t_end: the interval.
-    t0: float
-    t_end: float
-    count: int | None  # Number of steps of a fixed size; None if the controller chooses them.
+    plan: Plan  # What is decided of the run.
     team: Ranks  # The processes of the run.
-    t_eval: Vector | None = None  # Output times; None for the ends of the steps.
-    locates: bool = False  # Whether zeros of event and switching functions are located.
-    saving: Saving | None = None  # Checkpoints.
-    unknowns: Unknowns | None = None  # All unknowns of the original model, if it was simplified.
-    # started, chosen: messages on the start, and on the choice of the method.
-    started: str = ""
-    chosen: str = ""
-    equations: str = ""  # Message on whether the equations were traced from a function.
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
     singular: str = ""
@@ -105,34 +106,27 @@ class Execution:
     least_sizes: Vector | float = 0.0
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
-    automatic: bool = False  # Whether it was to be measured if threads or ranks pay.
     sharing: str = ""
+
+    @property
+    def problem(self) -> ProblemDAE:
+        """An instance of the problem for names, times and exact values."""
+        return self.plan.setup.problem
 
     @property
     def out(self) -> Any:
         """File of the result on the first rank; None on the others."""
-        return self.given.out if self.team.root else None
+        return self.plan.request.out if self.team.root else None
 
     @property
     def together(self) -> int:
         """Number of steps that iterate together, on this rank or on several."""
-        return max(self.given.steps or 1, self.team.steps_at_once)
-
-    @property
-    def dt(self) -> float:
-        """The fixed step size, or the length of the interval if it is not fixed."""
-        return (self.t_end - self.t0) / (self.count or 1)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether the solution between the steps is kept after the run."""
-        dense = self.given.dense
-        return self.setup.problem.n <= DENSE_LIMIT if dense is None else dense
+        return max(self.plan.request.steps or 1, self.team.steps_at_once)
 
     def carry_out(self, bar: Any) -> Solution:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
-        if self.given.hidden_constraints:  # raises before the run if they are not known
-            self.hidden_constraints(np.ones(self.setup.problem.n))
+        if self.plan.request.hidden_constraints:  # raises before the run if they are not known
+            self.hidden_constraints(np.ones(self.problem.n))
         with _ROOT.kept():
             controller = self._controller(self._recorder(bar))
             record: StepRecord = _hook(controller, StepRecord)
@@ -141,23 +135,23 @@ class Execution:
                 watch.guide(controller.adaptivity)
             for sweeper in _sweepers(controller):
                 sweeper.keeps_interior = record.dense
-            if self.saving is not None:
-                controller.checkpoints = self.saving.attach(controller, record, self.team)
-                if self.count is not None:
-                    bar.update(self.saving.steps)
+            if self.plan.saving is not None:
+                controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
+                if self.plan.count is not None:
+                    bar.update(self.plan.saving.steps)
             message = self._run(controller, record, watch)
             log = controller.return_stats()
         self.bring_together(record)
         if watch is not None:
             self.singular = watch.message()
         self.sharing = getattr(_sweepers(controller)[0], "sharing", "")
-        if self.automatic and not self.sharing:
-            self.sharing = f"serial: '{self.setup.label['sweeper']}' on one rank has nothing to share"
+        if self.plan.automatic and not self.sharing:
+            self.sharing = f"serial: '{self.plan.setup.label['sweeper']}' on one rank has nothing to share"
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
-            if self.count is None and self.given.rtol is not None:
+            if self.plan.count is None and self.plan.request.rtol is not None:
                 problem = _sweepers(controller)[0].level.prob
-                self.errors = less_accurate(problem, float(self.given.rtol))
+                self.errors = less_accurate(problem, float(self.plan.request.rtol))
                 self.least_sizes = problem.run_scales.hidden
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
@@ -165,7 +159,7 @@ class Execution:
         located = getattr(controller, "events", None)
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller), log, located)
-            check_at_states(self.setup.problem, solution.t, solution.u, solution.du)
+            check_at_states(self.problem, solution.t, solution.u, solution.du)
         changed = self._index_near_end(solution)
         if changed:
             solution = replace(solution, message="; ".join(filter(None, (solution.message, changed))))
@@ -178,27 +172,27 @@ class Execution:
         try:
             with limited(), under_way("the index at the end was found"):
                 return index_near_end(
-                    self.setup.problem, self.equations, float(solution.t[-1]), solution.u[-1]
+                    self.problem, self.plan.prepared.equations, float(solution.t[-1]), solution.u[-1]
                 )
         except TimeLimitError:
             return ""
 
     def _recorder(self, bar: Any) -> type[StepRecord]:
         """The hook that records the steps."""
-        run, team, setup = self, self.team, self.setup
+        run, team = self, self.team
 
         class Record(StepRecord):
-            interval = None if run.count is None else (run.t0, run.t_end, run.count)
+            interval = None if run.plan.count is None else (run.plan.t0, run.plan.t_end, run.plan.count)
             collects = team.steps is not None
-            dense = run.keeps or run.t_eval is not None
-            n_slopes = number_of_slopes(setup)
+            dense = run.plan.keeps or run.plan.t_eval is not None
+            n_slopes = run.plan.number_of_slopes
 
             def pre_run(self, step: Any, level_number: int) -> None:
                 super().pre_run(step, level_number)
                 run.samples = run.sampling(self.n_slopes) if run.together == 1 else None
 
             def show_progress(self, time: float) -> None:
-                if run.count is None:
+                if run.plan.count is None:
                     bar.reach(time)
                 else:
                     bar.update(1)
@@ -210,34 +204,34 @@ class Execution:
 
     def _controller(self, record: type[StepRecord]) -> Any:
         """The controller with its hooks."""
-        team, setup, hooks = self.team, self.setup, self.given.hooks
-        description = setup.with_step(self.dt)
+        team, setup, hooks = self.team, self.plan.setup, self.plan.request.hooks
+        description = setup.with_step(self.plan.dt)
         if team.nodes is not None:
             description["sweeper_params"]["comm"] = team.nodes
         own_hooks: list[type[Any]] = [record, *hooks]
-        if self.count is None:
+        if self.plan.count is None:
             own_hooks = [CheckInitialValue, *own_hooks]
         elif team.steps is None:
             own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
         else:
             # Checked on all ranks here, because hooks would raise on one rank alone.
-            check_consistent(setup.problem, self.u0, self.t0)
+            check_consistent(setup.problem, self.plan.u0, self.plan.t0)
             description["convergence_controllers"][ShareBlock] = {}
         if self.together > 1:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
         if team.steps is None and setup.problem.index not in (0, 1):
-            own_hooks.append(type("Watch", (WatchAmplification,), {"t_end": self.t_end}))
-        if self.count is not None and current() is not None:
+            own_hooks.append(type("Watch", (WatchAmplification,), {"t_end": self.plan.t_end}))
+        if self.plan.count is not None and current() is not None:
             description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
-        params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
+        params = {**CONTROLLER, **(self.plan.request.controller_params or {}), "hook_class": own_hooks}
         with told_before():  # the setup has made the problem before, and warned of its parameters
-            if self.count is None or self.locates or self.saving is not None:
+            if self.plan.count is None or self.plan.locates or self.plan.saving is not None:
                 controller = SteppingController(params, description)
                 controller.show_stages(len(hooks) > 0)
             elif team.steps is None:
-                controller = controller_nonMPI(self.given.steps or 1, params, description)
+                controller = controller_nonMPI(self.plan.request.steps or 1, params, description)
             else:
                 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 
@@ -250,10 +244,10 @@ class Execution:
         """Run the controller; returns why it failed numerically, or an empty text."""
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
-            adapts = self.setup.adaptive or self.count is None
-            end = self.t_end if adapts else self.t_end - 0.5 * self.dt
+            adapts = self.plan.setup.adaptive or self.plan.count is None
+            end = self.plan.t_end if adapts else self.plan.t_end - 0.5 * self.plan.dt
             with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
-                controller.run(u0=self.u0, t0=self.t0, Tend=end)
+                controller.run(u0=self.plan.u0, t0=self.plan.t0, Tend=end)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
@@ -266,7 +260,7 @@ class Execution:
             if growing is not None:
                 diagnosis += growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
-            low = self.setup.problem.index in (None, 0, 1)
+            low = self.problem.index in (None, 0, 1)
             if unsolved and low and not diagnosis and self.team.size == 1:
                 diagnosis = self._impasse(record)
             return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
@@ -286,16 +280,16 @@ class Execution:
         """Text on a point near the end at which the algebraic unknowns are not determined; empty if none."""
         t, u, du, *_ = self.at_steps(record)
         with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
-            return impasse(self.setup.problem, t, u, du)
+            return impasse(self.problem, t, u, du)
         return ""
 
     def known_index(self) -> str:
         """Text on the index for the message of a run whose steps fail; empty below index 2."""
-        problem, equations = self.setup.problem, self.equations
+        problem, equations = self.problem, self.plan.prepared.equations
         if problem.index is None:
             return "; the index of the equations is not known"
         if problem.index < 2:
-            return f"; {self.started}" if "reduce=False" in self.started else ""
+            return f"; {self.plan.prepared.remark}" if "reduce=False" in self.plan.prepared.remark else ""
         how = "found" if equations or hasattr(problem, "form") else "declared"
         names: dict[int, list[str]] = {}
         for name, index in zip(problem.names, problem.variable_index, strict=True):
@@ -322,11 +316,11 @@ class Execution:
     @property
     def _counting(self) -> Any:
         """The ranks that count work of their own; where they share stages, each counts all of it."""
-        return None if issubclass(self.setup.sweeper_class, DirectMethod) else self.team.comm
+        return None if issubclass(self.plan.setup.sweeper_class, DirectMethod) else self.team.comm
 
     def watching(self) -> list[type[Any]]:
         """The hook class that watches for singular points, in a list; an empty list if none is wanted."""
-        setup, way = self.setup, self.given.singular
+        setup, way = self.plan.setup, self.plan.request.singular
         keeps = hasattr(setup.sweeper_class, "on_manifold")
         if setup.has_coarse_level or not (way or keeps or default_way(setup.problem)):
             return []
@@ -343,7 +337,7 @@ class Execution:
 
     def save_now_and_then(self, record: StepRecord) -> None:
         """Save the finished steps now and then, in at most a twentieth of the time, in case of a kill."""
-        if self.given.out is None or self.out is None:
+        if self.plan.request.out is None or self.out is None:
             return
         began = perf_counter()
         if began - self.saved < self.pause:
@@ -373,7 +367,7 @@ class Execution:
         located: LocateEvents | None = None,
     ) -> Solution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
-        setup, t0 = self.setup, self.t0
+        setup, t0 = self.plan.setup, self.plan.t0
         problem = setup.problem
         between, found = None, None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
@@ -385,7 +379,7 @@ class Execution:
             hidden = self.hidden_constraints(np.abs(u).max(axis=0))
             if hidden is not None:
                 hidden.correct(t[1:], u[1:], du[1:], np.zeros(taken))
-            if self.keeps or self.t_eval is not None:
+            if self.plan.keeps or self.plan.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         sizes = None if between is None else between.largest()
         sizes = sizes if found is None else found.largest
@@ -396,7 +390,7 @@ class Execution:
         corrected = self.hidden_constraints(largest) if self.errors else None
         if corrected is not None and corrected.determines(problem.index or 0):
             self.errors = ""  # values that follow from hidden constraints are exact
-        remarks = (*of_events, self.singular, self.sizes, self.started, self.errors)
+        remarks = (*of_events, self.singular, self.sizes, self.plan.prepared.remark, self.errors)
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -415,14 +409,14 @@ class Execution:
             },
             per_step=per_step,
             parameters={
-                **self.given.told(),
+                **self.plan.request.told(),
                 **setup.label,
-                **({"chosen_for": self.chosen} if self.chosen else {}),
-                **({"equations": self.equations} if self.equations else {}),
+                **({"chosen_for": self.plan.chosen_for} if self.plan.chosen_for else {}),
+                **({"equations": self.plan.prepared.equations} if self.plan.prepared.equations else {}),
                 **({"sharing": self.sharing} if self.sharing else {}),
-                "dt": self.dt,
+                "dt": self.plan.dt,
                 "t0": t0,
-                "t_end": self.t_end,
+                "t_end": self.plan.t_end,
                 **kinds_of(problem),
                 "names": list(problem.names),
                 "units": list(problem.units),
@@ -432,26 +426,33 @@ class Execution:
                 "params": parameters_of(problem),
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
-                **({} if self.saving is None else self.saving.parameters),
+                **({} if self.plan.saving is None else self.plan.saving.parameters),
             },
             log=log or {},
             events=() if located is None else located.records(located.events),
             switches=() if located is None else located.records([*located.switches, *located.timed]),
             dense=between,
-            saves_dense=self.given.dense,
-            unknowns=self.unknowns,
+            saves_dense=self.plan.request.dense,
+            unknowns=self.plan.prepared.unknowns,
         )
         solution = solution.with_corrected_events()
         if found is not None:
             solution = solution.reached(found.done, found.sizes)
-        elif self.t_eval is not None:
-            solution = solution.at(self.t_eval)
-        return _not_empty(solution if self.keeps else replace(solution, dense=None), problem, self.u0, t0)
+        elif self.plan.t_eval is not None:
+            solution = solution.at(self.plan.t_eval)
+        return _not_empty(
+            solution if self.plan.keeps else replace(solution, dense=None), problem, self.plan.u0, t0
+        )
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
-        first = {"t": self.t0, "residual": 0.0, "u": self.u0.view(np.ndarray), **dict.fromkeys(COUNTS, 0)}
-        first["du"] = derivative_at_start(self.setup.problem, self.u0, self.t0)
+        first = {
+            "t": self.plan.t0,
+            "residual": 0.0,
+            "u": self.plan.u0.view(np.ndarray),
+            **dict.fromkeys(COUNTS, 0),
+        }
+        first["du"] = derivative_at_start(self.problem, self.plan.u0, self.plan.t0)
         dense = record.rows.dense
         if not len(record.rows):
             columns = {name: np.array([value]) for name, value in first.items()}
@@ -469,32 +470,34 @@ class Execution:
 
         Events within steps and checkpoints need all steps, and ranks add up each other's work at the end.
         """
-        kept = self.keeps or self.locates or self.saving is not None or self.team.size > 1
-        if self.t_eval is None or kept:
+        kept = self.plan.keeps or self.plan.locates or self.plan.saving is not None or self.team.size > 1
+        if self.plan.t_eval is None or kept:
             return None
-        start = derivative_at_start(self.setup.problem, self.u0, self.t0)
-        return Samples(self.t_eval, self.t0, np.array(self.u0), start, n_slopes)
+        start = derivative_at_start(self.problem, self.plan.u0, self.plan.t0)
+        return Samples(self.plan.t_eval, self.plan.t0, np.array(self.plan.u0), start, n_slopes)
 
     def pointwise(self, sizes: Vector) -> Pointwise:
         """The correction of values between steps by the equations, for given sizes of the unknowns."""
-        problem = self.setup.problem
-        if getattr(self.setup.sweeper_class, "on_manifold", False):
+        problem = self.problem
+        if getattr(self.plan.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
         return self.hidden_constraints(sizes) or PointwiseEquations(problem, sizes)
 
     def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
         """What makes values satisfy hidden constraints, where that is wanted."""
-        wanted, problem = self.given.hidden_constraints, self.setup.problem
+        wanted, problem = self.plan.request.hidden_constraints, self.problem
         sizes = np.maximum(sizes, self.least_sizes)
-        if wanted is False or (wanted is None and (self.count is not None or problem.index in (None, 0, 1))):
+        if wanted is False or (
+            wanted is None and (self.plan.count is not None or problem.index in (None, 0, 1))
+        ):
             return None
         found = None
-        if wanted and not hasattr(problem, "form") and self.given.trace is not False:
-            problem = read(copy.copy(problem), self.u0, True).problem
+        if wanted and not hasattr(problem, "form") and self.plan.request.trace is not False:
+            problem = read(copy.copy(problem), self.plan.u0, True).problem
         if hasattr(problem, "form"):
             from dae_sdc.initial.hidden import hidden_constraints
 
-            found = hidden_constraints(problem, self.t0, sizes, any_size=wanted is True)
+            found = hidden_constraints(problem, self.plan.t0, sizes, any_size=wanted is True)
         if found is None and wanted:
             raise InputError(
                 "the hidden constraints of this problem are not known, or it jumps; give a model, or leave "
@@ -530,11 +533,6 @@ class _RootLogger:
 
 
 _ROOT = _RootLogger()
-
-
-def number_of_slopes(setup: Setup) -> int:
-    """Number of unknowns whose u' is accurate, see :func:`dae_sdc.control.events.accurate_slopes`."""
-    return accurate_slopes(setup.sweeper_class, setup.problem)
 
 
 def _hook(controller: Any, kind: type[Any]) -> Any:

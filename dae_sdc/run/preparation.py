@@ -13,8 +13,8 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.registry import unknown
-from dae_sdc.run.adaptive import DEFAULT_RTOL
 from dae_sdc.run.description import SolveOptions, interval_of
+from dae_sdc.run.method import DEFAULT_RTOL
 from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
 from dae_sdc.run.starting import (
     Known,

@@ -16,7 +16,6 @@ from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain
 from dae_sdc.control.controls import Control, require_single_steps
 from dae_sdc.control.driver import driver_of
 from dae_sdc.control.events import Event
-from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import Saving as SavingOptions
@@ -175,15 +174,13 @@ def plain_settings(given: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(given).items() if name[0] != "_" and is_plain(value)}
 
 
-def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | None) -> None:
-    """Make a run take its steps one at a time, so that its state between them is complete."""
+def require_one_at_a_time(setup: Setup, steps: int | None) -> None:
+    """Refuse a run that does not take its steps one at a time: its state between them is not complete."""
     if not setup.iterates_alone(steps) or setup.adaptive:
         raise InputError(
             "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
             "parallel='steps' and other step size controllers out, or checkpoint"
         )
-    if fixed is not None:
-        setup.description["convergence_controllers"].setdefault(FixedSteps, dict(fixed))
 
 
 def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:

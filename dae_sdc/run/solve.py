@@ -13,75 +13,32 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from pySDC.core.controller import _Pars as ControllerParameters
-from pySDC.core.hooks import Hooks
 
 from dae_sdc.arguments import MOST_SHOWN
-from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.control.events import Event, as_events
-from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular_determinants import require_way
-from dae_sdc.dae.state import MeshDAE
+from dae_sdc.control.events import Event
 from dae_sdc.deadline import limited, limits_call, unchecked
-from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError, require_number
+from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError
 from dae_sdc.launch import launched
 from dae_sdc.options import (
     ConsistentStart,
-    Method,
-    Multistep,
-    Parallel,
     Preparation,
-    Sweeps,
     add_options,
     given_options,
     names_of_options,
     takes,
 )
-from dae_sdc.progress import TimeBar, bar_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.adaptive import (
-    DEFAULT_RTOL,
-    adapt,
-    default_nodes,
-    default_sweeper,
-    explicit_method,
-    locate,
-    stops_of,
-)
-from dae_sdc.run.description import (
-    Setup,
-    SolveOptions,
-    SweeperLike,
-    initial_state,
-    interval_of,
-    number_of_steps,
-    poor_choice,
-    setup_of,
-)
-from dae_sdc.run.event_expressions import events_of
-from dae_sdc.run.execution import CONTROLLER as CONTROLLER, QUIET as QUIET, Execution, number_of_slopes
+from dae_sdc.run.description import SolveOptions
+from dae_sdc.run.execution import carried_out
 from dae_sdc.run.files import partial_name
+from dae_sdc.run.plan import plan_of
 from dae_sdc.run.preparation import Prepared, prepare
-from dae_sdc.run.processes import everyone, join, on_root, ranks
+from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.resume import Saving, one_at_a_time
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, output_times
-from dae_sdc.run.target import resolve
-from dae_sdc.sharing import tell
-from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.run.solution import Solution
 from dae_sdc.sweepers.parallel import raise_everywhere
-from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
-from dae_sdc.sweepers.tolerance import Tolerance
-
-INITIAL_SWEEPS = 20
-"""Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations."""
-
-PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
-"""Methods of hooks that look at iterations."""
-
-MOST_TAGGED = 99
-"""Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
 
 
 @takes(SolveOptions)
@@ -152,50 +109,16 @@ def _solved(given: SolveOptions) -> Solution:
         return _run(replace(made, options=options, remark=remark, otherwise=None), measured)
 
 
-def _run(made: Prepared, measured: bool) -> Solution:
+def _run(prepared: Prepared, measured: bool) -> Solution:
     """The solution of what is prepared."""
-    given = made.options
-    if isinstance(given.sweeper, str) and given.sweeper not in SWEEPERS:
+    sweeper = prepared.options.sweeper
+    if isinstance(sweeper, str) and sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS
 
-        if given.sweeper in SOLVERS:
-            return _by_sundials(given, made)
-        raise InputError(unknown("sweeper", given.sweeper, (*SWEEPERS, *SOLVERS)))
-    for name in ("max_order", "global_error"):
-        if getattr(given, name) is not None:
-            raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
-    unnamed = given.sweeper is None and given.nodes is None
-    given, chosen = _with_method(given, measured)
-    setup = setup_of(given)
-    _share_stages(given, setup, measured, unnamed)
-    poor = poor_choice(setup)
-    if poor:
-        tell(poor)
-    _check(given, setup)
-    problem = setup.problem
-    start, end = interval_of(problem, given.t0, given.t_end)
-    times = output_times(given.t_eval, given.points, start, end)
-    first, count, fixed = _steps(given, setup, start, end)
-    watched = as_events(events_of(given.events, problem, made.unknowns))
-    locates = locate(setup, watched, end - start, number_of_slopes(setup), fixed, given.steps)
-    if given.maxiter is None and given.nsweeps is None and not setup.adaptive and given.steps in (None, 1):
-        sweep_at_once(setup, given.hooks)
-    if given.project is not None:
-        _watch_invariants(setup, given.project, given.steps)
-    saving = _saving(given, setup, watched, fixed, (start, end), first)
-    with ranks(setup.parallel, given.comm, setup.label["nodes"], given.steps) as team:
-        _limit_iterations(given, setup, team)
-        out = given.out
-        if out is not None:
-            on_root(team.comm, lambda: check_target(out))
-        if saving is not None:
-            on_root(team.comm, saving.prepare)
-        progress = given.progress if team.root else False
-        with TimeBar(start, end, progress) if count is None else bar_of(count, "step", progress) as bar:
-            run = Execution(given, setup, first, start, end, count, team, times, locates, saving)
-            run.unknowns, run.started, run.chosen = made.unknowns, made.remark, chosen
-            run.equations, run.automatic = made.equations, measured or given.threads == AUTO
-            return run.carry_out(bar)
+        if sweeper in SOLVERS:
+            return _by_sundials(prepared.options, prepared)
+        raise InputError(unknown("sweeper", sweeper, (*SWEEPERS, *SOLVERS)))
+    return carried_out(plan_of(prepared, measured))
 
 
 def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
@@ -295,171 +218,6 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     if given.out is not None:
         put_down(solution, given.out, solution.success)
     return solution
-
-
-def _with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
-    """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
-    chosen = ""
-    if given.sweeper is None:
-        of_steps = given.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
-        shared = ("threads", *(("parallel", "comm") if measured else ()))
-        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
-            given = replace(given, rtol=DEFAULT_RTOL)
-        sweeper, chosen = _by_type(given)
-        given = given if sweeper is None else replace(given, sweeper=sweeper)
-    if given.rtol is None:
-        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in given.chosen()]
-        if bounds:
-            raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
-        return given, chosen
-    rtol = require_number("rtol", given.rtol)
-    if given.sweeper is None:
-        return replace(given, sweeper=default_sweeper(rtol, given.nodes), nodes=None), chosen
-    if sweeps_nodes(given.sweeper):
-        unused = [name for name in ("restol", "residual_type") if getattr(given, name) is not None]
-        if unused:
-            raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
-        if given.nodes is None:
-            given = replace(given, nodes=default_nodes(rtol))
-    return given, chosen
-
-
-def _by_type(given: SolveOptions) -> tuple[str | None, str]:
-    """The method for the type of the equations, and why; None for equations or options that want another."""
-    target = resolve(given.problem)
-    cls = target.problem if isinstance(target.problem, type) else type(target.problem)
-    asked = given.chosen(Method, Sweeps, Multistep)
-    if not issubclass(cls, QuasilinearProblem) or asked or given.convergence_controllers:
-        return None, ""
-    problem: Any = target.make_problem(given.params or {})
-    sweeper, reason = explicit_method(problem)
-    return sweeper or None, reason
-
-
-def _share_stages(given: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> None:
-    """Let threads or ranks share the stages of a step, or steps have fewer of them, where the method can."""
-    cls, name, threads = setup.sweeper_class, setup.label["sweeper"], given.threads
-    able = issubclass(cls, DirectMethod) and cls.shares_stages() and given.rtol is not None
-    if able:
-        shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
-        setup.description["sweeper_params"].update(
-            {key: value for key, value in shared.items() if value is not None}
-        )
-    elif threads not in (None, 1, AUTO):
-        raise InputError(
-            f"'{name}' has nothing that threads could share; they share the stages of Radau IIA, with rtol"
-        )
-    elif setup.parallel == "nodes" and (measured or issubclass(cls, DirectMethod)):
-        raise InputError(
-            f"ranks share the stages of Radau IIA with rtol, and the nodes of SDC sweepers with "
-            f"parallel='nodes'; got '{name}'{'' if given.rtol is None else ' with rtol'}"
-        )
-    if setup.parallel is not None and threads not in (None, 1, AUTO):
-        raise InputError("ranks share the work already; leave threads out, or start without MPI")
-
-
-def _check(given: SolveOptions, setup: Setup) -> None:
-    """Refuse what does not go together, and names that pySDC's controllers do not look at."""
-    if given.singular is not None:
-        require_way(given.singular, setup.problem)
-        if not setup.iterates_alone(given.steps):
-            raise InputError(
-                "singular points are looked for in runs of one step at a time on one level; leave steps, "
-                "coarse_nodes, parallel='steps' and singular out"
-            )
-    known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
-    known = {name for name in known if name[0] != "_"}
-    for name in given.controller_params or {}:
-        if name not in known:
-            raise InputError(unknown("parameter of the controller", name, known))
-
-
-def _steps(
-    given: SolveOptions, setup: Setup, start: float, end: float
-) -> tuple[MeshDAE, int | None, dict[str, Any] | None]:
-    """The first state; the number of fixed steps and what tells of them, None where errors choose steps."""
-    problem = setup.problem
-    if given.rtol is None:
-        size = problem.dt if given.dt is None else require_number("dt", given.dt)
-        count = number_of_steps(start, end, size)
-        stops = stops_of(problem, start, end)
-        fixed = {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
-        return initial_state(problem, given.u0, start), count, fixed
-    if given.steps not in (None, 1):
-        raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
-    tolerance = Tolerance.checked(problem, given.rtol, given.atol, given.leave_out or ())
-    adapt(setup, tolerance, given, end, stops_of(problem, start, end))
-    first = initial_state(problem, given.u0, start)
-    tolerance.check_start(problem, first)
-    return first, None, None
-
-
-def _watch_invariants(setup: Setup, project: bool, steps: int | None) -> None:
-    """Let a run look at the invariants of its problem, and project on them if that is wanted."""
-    require_invariants(setup.problem)
-    if not setup.iterates_alone(steps):
-        raise InputError(
-            "invariants are looked at in runs of one step at a time on one level; leave steps, coarse_nodes, "
-            "parallel='steps' and project out"
-        )
-    setup.description["convergence_controllers"][Invariants] = {"project": project}
-
-
-def _saving(
-    given: SolveOptions,
-    setup: Setup,
-    events: tuple[Event, ...],
-    fixed: dict[str, Any] | None,
-    interval: tuple[float, float],
-    first: MeshDAE,
-) -> Saving | None:
-    """The checkpoints that are asked for, with what tells the run from others."""
-    saving = Saving.checked(given)
-    if saving is None:
-        return None
-    one_at_a_time(setup, fixed, given.steps)
-    size = setup.problem.dt if given.dt is None else float(given.dt)
-    between = setup.problem.n <= DENSE_LIMIT if given.dense is None else given.dense
-    about = {
-        **{"rtol": given.rtol, "atol": given.atol, "leave_out": tuple(given.leave_out or ())},
-        **{"t0": interval[0], "t_end": interval[1]},
-        **{"dt": given.dt if fixed is None else size, "dt_max": given.dt_max, "u0": np.array(first)},
-        "dense output": between or given.t_eval is not None or given.points is not None,
-        "project": given.project,
-    }
-    saving.describe(setup, about, events)
-    return saving
-
-
-def _limit_iterations(given: SolveOptions, setup: Setup, team: Any) -> None:
-    """Let steps that iterate together do as many iterations as they need, where the user names no limit."""
-    allowed, limited = setup.description["step_params"], given.maxiter is not None
-    if not limited:
-        # A step waits for those before it while it iterates.
-        allowed["maxiter"] *= max(given.steps or 1, team.steps_at_once)
-    if team.steps is not None and setup.has_coarse_level:
-        if limited and allowed["maxiter"] > MOST_TAGGED:
-            raise InputError(
-                f"with a coarse level and steps on ranks of their own, pySDC tells apart the messages of "
-                f"at most {MOST_TAGGED} iterations; got maxiter={allowed['maxiter']}"
-            )
-        allowed["maxiter"] = min(allowed["maxiter"], MOST_TAGGED)
-
-
-def sweeps_nodes(sweeper: SweeperLike) -> bool:
-    """Whether a sweeper, by its name or class, is one of spectral deferred corrections."""
-    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
-    return isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE)
-
-
-def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
-    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller."""
-    watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
-    single = setup.parallel is None and not setup.has_coarse_level
-    sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
-    if single and sweeps and not watched and setup.description["level_params"]["restol"] > 0.0:
-        setup.description["sweeper_params"]["initial_sweeps"] = INITIAL_SWEEPS
-        setup.description["step_params"]["maxiter"] -= INITIAL_SWEEPS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -31,7 +31,6 @@ from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
-from dae_sdc.run.adaptive import first_step, stops_of
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
     SPARSE_FROM,
@@ -43,6 +42,7 @@ from dae_sdc.run.callbacks import (
 )
 from dae_sdc.run.description import EquationOptions, initial_state, interval_of
 from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
+from dae_sdc.run.method import first_step, stops_of
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
     DENSE_LIMIT,

@@ -179,7 +179,7 @@ def problem_name(problem: Any) -> str:
         return model_name
     cls = problem if isinstance(problem, type) else type(problem)
     cls = getattr(cls, "untraced", cls)
-    return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
+    return PROBLEMS.name_of(cls) or cls.__name__
 
 
 def is_problem(value: object) -> bool:

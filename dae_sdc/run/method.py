@@ -1,0 +1,185 @@
+"""The method of a run: which sweeper, why, and its parameters in the description of pySDC's controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pySDC.core.hooks import Hooks
+
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate, stops_of as stops_of
+from dae_sdc.control.stagnation import StopAtRoundOff
+from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps
+from dae_sdc.run.description import Setup, SolveOptions, SweeperLike
+from dae_sdc.run.target import resolve
+from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.teams import AUTO
+from dae_sdc.sweepers.tolerance import Tolerance
+
+NODES_BY_TOLERANCE = ((1e-5, 5),)
+"""Pairs of a smallest rtol and a number of Radau nodes; MOST_NODES below all of them."""
+
+DEFAULT_RTOL = 1e-6
+"""Default of rtol if the method is chosen by the type of the equations."""
+
+LEAST_NODES, MOST_NODES = 2, 7
+"""Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
+
+
+def default_sweeper(rtol: float, nodes: int | None) -> str:
+    """Name of the method for runs to a tolerance without a named sweeper: Radau IIA."""
+    if nodes is None:
+        nodes = default_nodes(rtol)
+    require_count("nodes", nodes)
+    if not LEAST_NODES <= nodes <= MOST_NODES:
+        raise InputError(f"with rtol and no sweeper, give {LEAST_NODES} to {MOST_NODES} nodes; got {nodes}")
+    return f"radau-iia-{2 * nodes - 1}"
+
+
+def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
+    """The method for quasilinear equations that are not stiff, and the reason."""
+    if problem.stiff or problem.formulation != problem.formulations[0]:
+        return "", ""
+    sweeper, what = EXPLICIT_METHODS[problem.kind]
+    return sweeper, f"{what} (type {problem.kind}) that are not marked as stiff"
+
+
+def default_nodes(rtol: float) -> int:
+    """Most efficient number of Radau nodes for a relative tolerance."""
+    return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
+
+
+_SECOND_ORDER = "second-order equations with constraints on "
+EXPLICIT_METHODS = {
+    "eulag": ("projected-dop853", f"{_SECOND_ORDER}positions"),
+    "daeq3": ("projected-dop853", f"{_SECOND_ORDER}positions"),
+    "nohol": ("projected-dop853", f"{_SECOND_ORDER}velocities"),
+    "daeq2": ("projected-dop853", "first-order equations with multipliers"),
+    "daeq1": ("projected-dop853", "first-order equations with constraints"),
+    "daen1": ("chart-dop853", "implicit equations"),
+}
+"""Method for each type of equations, and its description; charts pass singular points of implicit ones."""
+
+
+def first_step(dt: float | None) -> float | None:
+    """The first step size of a run to a tolerance; raises InputError unless it is finite and positive."""
+    if dt is None:
+        return None
+    size = require_number("dt", dt)
+    if not np.isfinite(size):
+        raise InputError(f"dt must be finite; got {dt!r}")
+    if not size > 0.0:
+        raise InputError(f"dt must be positive; got {dt!r}")
+    return size
+
+
+INITIAL_SWEEPS = 20
+"""Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations."""
+
+PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
+"""Methods of hooks that look at iterations."""
+
+
+def with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
+    """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
+    chosen = ""
+    if given.sweeper is None:
+        of_steps = given.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
+        shared = ("threads", *(("parallel", "comm") if measured else ()))
+        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
+            given = replace(given, rtol=DEFAULT_RTOL)
+        sweeper, chosen = _by_type(given)
+        given = given if sweeper is None else replace(given, sweeper=sweeper)
+    if given.rtol is None:
+        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in given.chosen()]
+        if bounds:
+            raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
+        return given, chosen
+    rtol = require_number("rtol", given.rtol)
+    if given.sweeper is None:
+        return replace(given, sweeper=default_sweeper(rtol, given.nodes), nodes=None), chosen
+    if sweeps_nodes(given.sweeper):
+        unused = [name for name in ("restol", "residual_type") if getattr(given, name) is not None]
+        if unused:
+            raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
+        if given.nodes is None:
+            given = replace(given, nodes=default_nodes(rtol))
+    return given, chosen
+
+
+def _by_type(given: SolveOptions) -> tuple[str | None, str]:
+    """The method for the type of the equations, and why; None for equations or options that want another."""
+    target = resolve(given.problem)
+    cls = target.problem if isinstance(target.problem, type) else type(target.problem)
+    asked = given.chosen(Method, Sweeps, Multistep)
+    if not issubclass(cls, QuasilinearProblem) or asked or given.convergence_controllers:
+        return None, ""
+    problem: Any = target.make_problem(given.params or {})
+    sweeper, reason = explicit_method(problem)
+    return sweeper or None, reason
+
+
+def sweeps_nodes(sweeper: SweeperLike) -> bool:
+    """Whether a sweeper, by its name or class, is one of spectral deferred corrections."""
+    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
+    return isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE)
+
+
+def adapted_to(
+    setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops: Sequence[float]
+) -> Setup:
+    """The setup of a run that takes steps of a given accuracy."""
+    cls = setup.sweeper_class
+    if setup.has_coarse_level:
+        raise InputError("rtol needs a run on one level; leave coarse_nodes out, or give dt instead of rtol")
+    if setup.parallel in ("steps", "both"):
+        raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
+    require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
+    first, largest = {"dt_first": first_step(sizes.dt)}, {"dt_max": sizes.dt_max}
+    chosen = {name: value for name, value in (first | largest).items() if value is not None}
+    controller = {"t_end": t_end, "stops": tuple(stops), **chosen}
+    direct = issubclass(cls, DirectMethod)
+    return setup.with_parts(
+        sweeper_params={"tolerance": tolerance},
+        step_params={"maxiter": 0} if direct else {},
+        # The residual of the level is in units of the tolerance.
+        level_params={} if direct else {"restol": 1.0},
+        convergence_controllers={StopAtRoundOff: None, AdaptivityDAE: controller},
+    )
+
+
+def swept_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> Setup:
+    """The setup with the sweeps of a step in its prediction, which costs no iterations of the controller."""
+    watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
+    single = setup.parallel is None and not setup.has_coarse_level
+    sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
+    if not single or not sweeps or watched or not setup.description["level_params"]["restol"] > 0.0:
+        return setup
+    left = setup.description["step_params"]["maxiter"] - INITIAL_SWEEPS
+    return setup.with_parts(sweeper_params={"initial_sweeps": INITIAL_SWEEPS}, step_params={"maxiter": left})
+
+
+def with_shared_stages(given: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> Setup:
+    """The setup whose threads or ranks share the stages of a step, or whose steps may have fewer of them."""
+    cls, name, threads = setup.sweeper_class, setup.label["sweeper"], given.threads
+    able = issubclass(cls, DirectMethod) and cls.shares_stages() and given.rtol is not None
+    if able:
+        shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
+        setup = setup.with_parts(sweeper_params=shared)
+    elif threads not in (None, 1, AUTO):
+        raise InputError(
+            f"'{name}' has nothing that threads could share; they share the stages of Radau IIA, with rtol"
+        )
+    elif setup.parallel == "nodes" and (measured or issubclass(cls, DirectMethod)):
+        raise InputError(
+            f"ranks share the stages of Radau IIA with rtol, and the nodes of SDC sweepers with "
+            f"parallel='nodes'; got '{name}'{'' if given.rtol is None else ' with rtol'}"
+        )
+    if setup.parallel is not None and threads not in (None, 1, AUTO):
+        raise InputError("ranks share the work already; leave threads out, or start without MPI")
+    return setup

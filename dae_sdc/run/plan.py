@@ -1,0 +1,219 @@
+"""A run as it is decided before its first step: one record, made by one function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pySDC.core.controller import _Pars as ControllerParameters
+
+from dae_sdc.control.adaptivity import stops_of
+from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events
+from dae_sdc.control.fixed import FixedSteps
+from dae_sdc.control.invariants import Invariants, require_invariants
+from dae_sdc.control.singular_determinants import require_way
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.registry import unknown
+from dae_sdc.run.description import (
+    Setup,
+    SolveOptions,
+    initial_state,
+    interval_of,
+    number_of_steps,
+    poor_choice,
+    setup_of,
+)
+from dae_sdc.run.event_expressions import events_of
+from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
+from dae_sdc.run.preparation import Prepared
+from dae_sdc.run.processes import Ranks
+from dae_sdc.run.resume import Saving, require_one_at_a_time
+from dae_sdc.run.solution import DENSE_LIMIT, output_times
+from dae_sdc.sharing import tell
+from dae_sdc.sweepers.teams import AUTO
+from dae_sdc.sweepers.tolerance import Tolerance
+
+MOST_TAGGED = 99
+"""Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All that is decided of a run before its first step."""
+
+    request: SolveOptions  # What was asked, with the method in place.
+    prepared: Prepared  # The equations and their start, with what is said of them.
+    chosen_for: str  # What the method was chosen for; empty where it was named.
+    setup: Setup  # Problem, sweeper, and the description of the controller.
+    u0: MeshDAE  # State at the start.
+    # t0, t_end: the interval.
+    t0: float
+    t_end: float
+    count: int | None  # Number of steps of a fixed size; None if the controller chooses them.
+    t_eval: Vector | None  # Output times; None for the ends of the steps.
+    locates: bool  # Whether zeros of event and switching functions are located.
+    saving: Saving | None  # Checkpoints.
+    automatic: bool  # Whether it is measured if threads or ranks pay.
+
+    @property
+    def dt(self) -> float:
+        """The fixed step size, or the length of the interval if it is not fixed."""
+        return (self.t_end - self.t0) / (self.count or 1)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the solution between the steps is kept after the run."""
+        dense = self.request.dense
+        return self.setup.problem.n <= DENSE_LIMIT if dense is None else dense
+
+    @property
+    def number_of_slopes(self) -> int:
+        """Number of unknowns whose u' is accurate, see :func:`dae_sdc.control.events.accurate_slopes`."""
+        return accurate_slopes(self.setup.sweeper_class, self.setup.problem)
+
+    def on(self, team: Ranks) -> Plan:
+        """The plan for ranks: steps that iterate together take more iterations where no limit is named."""
+        most = self.setup.description["step_params"]["maxiter"]
+        unlimited = self.request.maxiter is None
+        if unlimited:
+            # A step waits for those before it while it iterates.
+            most *= max(self.request.steps or 1, team.steps_at_once)
+        if team.steps is not None and self.setup.has_coarse_level:
+            if not unlimited and most > MOST_TAGGED:
+                raise InputError(
+                    f"with a coarse level and steps on ranks of their own, pySDC tells apart the messages of "
+                    f"at most {MOST_TAGGED} iterations; got maxiter={most}"
+                )
+            most = min(most, MOST_TAGGED)
+        return replace(self, setup=self.setup.with_parts(step_params={"maxiter": most}))
+
+
+def plan_of(prepared: Prepared, measured: bool) -> Plan:
+    """The plan of a run of prepared equations; ``measured`` where ranks share work only if that pays."""
+    for name in ("max_order", "global_error"):
+        if getattr(prepared.options, name) is not None:
+            raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
+    unnamed = prepared.options.sweeper is None and prepared.options.nodes is None
+    request, chosen_for = with_method(prepared.options, measured)
+    setup = with_shared_stages(request, setup_of(request), measured, unnamed)
+    poor = poor_choice(setup)
+    if poor:
+        tell(poor)
+    _check(request, setup)
+    start, end = interval_of(setup.problem, request.t0, request.t_end)
+    times = output_times(request.t_eval, request.points, start, end)
+    setup, count = _with_steps(request, setup, start, end)
+    u0 = initial_state(setup.problem, request.u0, start)
+    if count is None:
+        setup.description["sweeper_params"]["tolerance"].check_start(setup.problem, u0)
+    events = as_events(events_of(request.events, setup.problem, prepared.unknowns))
+    setup, locates = _locating(request, setup, events, (start, end), count)
+    alone = setup.iterates_alone(request.steps)
+    if (
+        request.maxiter is None
+        and request.nsweeps is None
+        and not setup.adaptive
+        and request.steps in (None, 1)
+    ):
+        setup = swept_at_once(setup, request.hooks)
+    if request.project is not None:
+        require_invariants(setup.problem)
+        if not alone:
+            raise InputError(
+                "invariants are looked at in runs of one step at a time on one level; leave steps, "
+                "coarse_nodes, parallel='steps' and project out"
+            )
+        setup = setup.with_parts(convergence_controllers={Invariants: {"project": request.project}})
+    automatic = measured or request.threads == AUTO
+    plan = Plan(request, prepared, chosen_for, setup, u0, start, end, count, times, locates, None, automatic)
+    return _with_checkpoints(plan, events)
+
+
+def _check(given: SolveOptions, setup: Setup) -> None:
+    """Refuse what does not go together, and names that pySDC's controllers do not look at."""
+    if given.singular is not None:
+        require_way(given.singular, setup.problem)
+        if not setup.iterates_alone(given.steps):
+            raise InputError(
+                "singular points are looked for in runs of one step at a time on one level; leave steps, "
+                "coarse_nodes, parallel='steps' and singular out"
+            )
+    known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
+    known = {name for name in known if name[0] != "_"}
+    for name in given.controller_params or {}:
+        if name not in known:
+            raise InputError(unknown("parameter of the controller", name, known))
+
+
+def _with_steps(request: SolveOptions, setup: Setup, start: float, end: float) -> tuple[Setup, int | None]:
+    """The setup with its tolerance, and the number of fixed steps; None where errors choose them."""
+    problem = setup.problem
+    if request.rtol is None:
+        size = problem.dt if request.dt is None else require_number("dt", request.dt)
+        return setup, number_of_steps(start, end, size)
+    if request.steps not in (None, 1):
+        raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
+    tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
+    return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end)), None
+
+
+def _fixed_steps(setup: Setup, interval: tuple[float, float], count: int) -> dict[str, Any]:
+    """Parameters of a controller that takes fixed steps one at a time and meets break points."""
+    start, end = interval
+    stops = stops_of(setup.problem, start, end)
+    return {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
+
+
+def _locating(
+    request: SolveOptions,
+    setup: Setup,
+    events: tuple[Event, ...],
+    interval: tuple[float, float],
+    count: int | None,
+) -> tuple[Setup, bool]:
+    """The setup that finds zeros of event functions and switches of its problem; whether there are any."""
+    alone = setup.iterates_alone(request.steps) and not setup.adaptive
+    if events and not alone:
+        raise InputError(
+            "events are located in runs of one step at a time on one level; leave steps, coarse_nodes, "
+            "parallel='steps' and other step size controllers out"
+        )
+    if not alone or not (events or type(setup.problem).switches is not ProblemDAE.switches):
+        return setup, False
+    controllers: dict[Any, Mapping[str, Any]] = {}
+    if count is not None:
+        meets = bool(getattr(setup.problem, "timed_switch_names", ()))
+        controllers[FixedSteps] = {**_fixed_steps(setup, interval, count), "meets": meets}
+    controllers[LocateEvents] = {
+        "events": events,
+        "span": interval[1] - interval[0],
+        "n_slopes": accurate_slopes(setup.sweeper_class, setup.problem),
+        "requires_convergence": count is not None,
+    }
+    return setup.with_parts(convergence_controllers=controllers), True
+
+
+def _with_checkpoints(plan: Plan, events: tuple[Event, ...]) -> Plan:
+    """The plan with the checkpoints that are asked for, and with what tells the run from others."""
+    request, setup, count = plan.request, plan.setup, plan.count
+    saving = Saving.checked(request)
+    if saving is None:
+        return plan
+    require_one_at_a_time(setup, request.steps)
+    if count is not None and FixedSteps not in setup.description["convergence_controllers"]:
+        steps = _fixed_steps(setup, (plan.t0, plan.t_end), count)
+        setup = setup.with_parts(convergence_controllers={FixedSteps: steps})
+    size = setup.problem.dt if request.dt is None else float(request.dt)
+    about = {
+        **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},
+        **{"t0": plan.t0, "t_end": plan.t_end},
+        **{"dt": request.dt if count is None else size, "dt_max": request.dt_max, "u0": np.array(plan.u0)},
+        "dense output": plan.keeps or request.t_eval is not None or request.points is not None,
+        "project": request.project,
+    }
+    saving.describe(setup, about, events)
+    return replace(plan, setup=setup, saving=saving)
