@@ -52,6 +52,7 @@ from dae_sdc.errors import (
 from dae_sdc.initial.consistent import listed
 from dae_sdc.progress import TimeBar, bar_of
 from dae_sdc.run.plan import Plan
+from dae_sdc.run.preparation import Prepared
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.sampling import WINDOW, Samples
@@ -263,7 +264,7 @@ class Execution:
             low = self.problem.index in (None, 0, 1)
             if unsolved and low and not diagnosis and self.team.size == 1:
                 diagnosis = self._impasse(record)
-            return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
+            return f"{error}{diagnosis}{told_index(self.problem, self.plan.prepared) if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
@@ -282,21 +283,6 @@ class Execution:
         with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
             return impasse(self.problem, t, u, du)
         return ""
-
-    def known_index(self) -> str:
-        """Text on the index for the message of a run whose steps fail; empty below index 2."""
-        problem, equations = self.problem, self.plan.prepared.equations
-        if problem.index is None:
-            return "; the index of the equations is not known"
-        if problem.index < 2:
-            return f"; {self.plan.prepared.remark}" if "reduce=False" in self.plan.prepared.remark else ""
-        how = "found" if equations or hasattr(problem, "form") else "declared"
-        names: dict[int, list[str]] = {}
-        for name, index in zip(problem.names, problem.variable_index, strict=True):
-            names.setdefault(index, []).append(name)
-        parts = [f"{listed(names[k])} of index {k}" for k in sorted(names, reverse=True) if k > 1]
-        tried = equations[equations.find(NOT_REDUCED) :] if NOT_REDUCED in equations else ""
-        return "; ".join(filter(None, (f"; index {problem.index} is {how}, with {', '.join(parts)}", tried)))
 
     def _work(self, controller: Any) -> dict[str, int]:
         """Sum of the work counters over all ranks."""
@@ -504,6 +490,22 @@ class Execution:
                 "trace=False or hidden_constraints out"
             )
         return found
+
+
+def told_index(problem: ProblemDAE, prepared: Prepared) -> str:
+    """Text on the index for the message of a run whose steps fail; empty below index 2."""
+    equations, started = prepared.equations, prepared.remark
+    if problem.index is None:
+        return "; the index of the equations is not known"
+    if problem.index < 2:
+        return f"; {started}" if "reduce=False" in started else ""
+    how = "found" if equations or hasattr(problem, "form") else "declared"
+    names: dict[int, list[str]] = {}
+    for name, index in zip(problem.names, problem.variable_index, strict=True):
+        names.setdefault(index, []).append(name)
+    parts = [f"{listed(names[k])} of index {k}" for k in sorted(names, reverse=True) if k > 1]
+    tried = equations[equations.find(NOT_REDUCED) :] if NOT_REDUCED in equations else ""
+    return "; ".join(filter(None, (f"; index {problem.index} is {how}, with {', '.join(parts)}", tried)))
 
 
 class _RootLogger:
