@@ -508,12 +508,7 @@ def kinds_of(problem: ProblemDAE) -> dict[str, Any]:
     Unknowns of a plain function stand in any order; where it was read as equations, those whose derivatives
     do not occur are algebraic.
     """
-    form = getattr(problem, "form", None)
-    if form is None or problem.n_alg > 0:
-        algebraic = list(problem.names[problem.n_diff :])
-    else:
-        moving = {given.index for given in form.residual.inputs if given.kind == "du"}
-        algebraic = [name for i, name in enumerate(problem.names) if i not in moving]
+    algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
     return {"n_diff": problem.n - len(algebraic), "algebraic": algebraic}
 
 
