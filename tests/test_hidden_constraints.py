@@ -30,12 +30,23 @@ def circuit(t: float, u: Any, du: Any) -> list[Any]:
     return [du[1] + x - i, x * y - 1.0 - t, du[2] - y * i + y]
 
 
+def loop(t: float, u: Any, du: Any) -> list[Any]:
+    """A capacitor of 2 across a source sin 3t from b to a, conductances to ground, and what a drives.
+
+    The derivative of b - a stands in two rows, which tell hidden constraints only together.
+    """
+    a, b, i, x = u
+    current = 2.0 * (du[0] - du[1])
+    return [current + a + a**3 + i, b - current - i, a - b - np.sin(3.0 * t), du[3] + x - a]
+
+
 START = {
+    "loop": [0.0, 0.0, -6.0, 0.0],
     "pendulum": [0.6, -0.8, 0.0, 0.0, 9.81 * 0.8],
     "filtered": [-1.0, 1.0, 0.0],
     "circuit": [1.5, 1.0, 1.0],
 }
-FUNCTIONS = {"pendulum": pendulum, "filtered": filtered, "circuit": circuit}
+FUNCTIONS = {"loop": loop, "pendulum": pendulum, "filtered": filtered, "circuit": circuit}
 
 
 def hidden(name: str, t: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -46,6 +57,9 @@ def hidden(name: str, t: np.ndarray, u: np.ndarray) -> np.ndarray:
     if name == "filtered":
         w, y, z = u.T
         return np.array([y - np.cos(t), z + np.sin(t), w + np.sin(t) + np.cos(t)])
+    if name == "loop":
+        a, b, i, _ = u.T
+        return np.array([a - b - np.sin(3.0 * t), a**3 + a + b, 6.0 * np.cos(3.0 * t) + a + a**3 + i])
     i, x, y = u.T  # x' y + x y' = 1 with x' = i - x, y' = y (i - 1)
     return np.array([x * y - 1 - t, (i - x) * y + x * y * (i - 1) - 1])
 

@@ -30,6 +30,10 @@ class Pointwise(Protocol):
         """Make values at several times satisfy the equations, in place."""
         # Shapes: t (K,), u and du (K, n), h (K,) -> (K,).
 
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors, in units of the sizes of the unknowns, of values that were not corrected."""
+        # Shapes: u and du (n,) -> (n,).
+
 
 @dataclass(frozen=True)
 class PointwiseOptions:
@@ -107,6 +111,23 @@ class PointwiseEquations:
         finally:
             problem.hold_sides(held)
         return done
+
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors of values that were not corrected, at most 1, see :meth:`Pointwise.errors`."""
+        problem, held = self.problem, self.problem.held_sides
+        problem.hold_sides(None)
+        change = np.full(len(u), np.inf)
+        try:
+            with suppress(SolveError, np.linalg.LinAlgError, RuntimeError), np.errstate(all="ignore"):
+                here = _Pair(u, du, problem.n_diff)
+                problem.start_step(here.u, t)
+                residual = problem.evaluate(here.u, here.du, t).copy()
+                change, _ = self._factors(linearize(problem, here.u, here.du, t), residual, h).change(
+                    residual
+                )
+        finally:
+            problem.hold_sides(held)
+        return np.where(np.abs(change) < self.sizes, np.abs(change) / self.sizes, 1.0)
 
     def _solved(
         self, t: float, u: Vector, du: Vector, given: _Factors | float
@@ -283,3 +304,7 @@ class ManifoldValues:
                 u[row], du[row] = self.problem.on_manifold(time, u[row], du[row])
                 done[row] = True
         return done
+
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Errors of values that could not be projected, which are not known."""
+        return np.ones(len(u))

@@ -94,6 +94,10 @@ class HiddenConstraints:
             u[rest], du[rest] = values, slopes
         return done
 
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
+        return self.between.errors(t, u, du, h)
+
     def _correct(self, t: Vector, u: Vector, du: Vector) -> NDArray[np.bool_]:
         x = np.zeros((len(self.weights), len(t)))
         x[self.rates] = np.nan_to_num(du.T[self.rated])
