@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -140,3 +141,32 @@ def test_fixed_steps_keep_what_the_method_computes_unless_asked() -> None:
     asked = ds.solve(pendulum, **settings, hidden_constraints=True)
     assert np.abs(hidden("pendulum", raw.t, raw.u)[2]).max() > 1e-8
     assert np.abs(hidden("pendulum", asked.t, asked.u)[2]).max() < 1e-11
+
+
+def pulsed(t: Any, u: Any, du: Any) -> list[Any]:
+    """The circuit of :func:`loop` with a source that has a pulse and is slow elsewhere."""
+    a, b, i, x = u
+    current = 2.0 * (du[0] - du[1])
+    source = np.sin(0.9 * t) + 2.0 * np.exp(-(((t - 1.0) / 0.05) ** 2))
+    return [current + a + a**3 + i, b - current - i, a - b - source, du[3] + x - a]
+
+
+@pytest.mark.parametrize("nodes", [None, 3])
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("trace", [None, False])
+def test_a_current_of_index_2_is_right_or_told_with_its_error(
+    trace: bool | None, rtol: float, nodes: int | None
+) -> None:
+    ways: dict[str, Any] = {} if nodes is None else {"nodes": nodes}
+    start = {"a": 0.0, "b": 0.0, "i": -1.8, "x": 0.0}
+    solution = ds.solve(pulsed, u0=start, t_end=8.0, rtol=rtol, trace=trace, **ways)
+    assert solution.success
+    t = solution.t[1:]
+    pulse = 2.0 * np.exp(-(((t - 1.0) / 0.05) ** 2))
+    # a - b is the source, and the sum of the first two rows a + a^3 + b = 0.
+    a = np.array([np.roots([1.0, 0.0, 2.0, -v])[-1].real for v in np.sin(0.9 * t) + pulse])
+    i = -2.0 * (0.9 * np.cos(0.9 * t) - 2.0 * (t - 1.0) / 0.05**2 * pulse) - a - a**3
+    error = (np.abs(solution.u[1:, 2] - i) / (1.0 + np.abs(i))).max()
+    told = re.search(r"^i of index 2: errors up to (\S+) of their sizes", solution.message)
+    assert error <= (100.0 * rtol if told is None else 4.0 * float(told[1]))
+    assert told is None or (trace is False and float(told[1]) <= 100.0 * error)
