@@ -163,3 +163,41 @@ def test_factors_of_other_equations_are_not_used(jump: float) -> None:
     for error in (1e-3, 1e-8):
         assert corrected(Counted(jump=jump), error) <= 1.5e-13
     assert corrected(Counted(bend=100.0, jump=jump), 1e-2) <= 1.5e-13
+
+
+def dangling(t: Any, u: Any, du: Any) -> list[Any]:
+    """A source, and a resistor and an inductor from it to a node where nothing else is; no current flows."""
+    a, b, i, current = u
+    drop = (a - b) / 570.0
+    return [
+        drop - current + i,
+        current - drop,
+        a - 0.5 + 0.5 * np.cos(2.0 * np.pi * 200.0 * t),
+        du[3] * 0.42 + b - a,
+    ]
+
+
+def test_an_unknown_that_is_nothing_but_rounding_does_not_hide_the_others() -> None:
+    times = np.linspace(0.0, 0.01, 131)
+    solution = ds.solve(
+        dangling, u0=dict(a=0.0, b=0.0, i=0.0, current=0.0), t_end=0.01, rtol=1e-6, t_eval=times
+    )
+    exact = 0.5 - 0.5 * np.cos(2.0 * np.pi * 200.0 * times)
+    assert solution.success and "interpolated" not in solution.message
+    assert np.abs(solution.u[:, :2] - exact[:, None]).max() <= 1e-12
+
+
+def fast(t: Any, u: Any, du: Any) -> list[Any]:
+    return [du[0] - np.cos(t), u[1] - np.sin(60.0 * t)]
+
+
+def test_unknowns_that_are_only_interpolated_are_named_with_their_errors(monkeypatch: Any) -> None:
+    solution = ds.solve(fast, u0=dict(y=0.0, z=0.0), dt=0.05, t_end=1.0)
+    polynomial = solution.dense(TIMES)[:, 1]
+    monkeypatch.setattr(PointwiseEquations, "correct", lambda self, t, u, du, h: np.zeros(len(t), dtype=bool))
+    with pytest.warns(ds.errors.DAEWarning, match="no solution near the interpolated values") as caught:
+        found = solution(TIMES)
+    assert (found[:, 1] == polynomial).all()
+    # The equation is linear in z, so that the first change of Newton's method is the error.
+    error = np.abs(polynomial - np.sin(60.0 * TIMES)).max() / np.abs(solution.u[:, 1]).max()
+    assert f"given instead, z with errors up to {error:.1g} of their sizes" in str(caught[0].message)

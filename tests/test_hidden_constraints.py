@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,23 @@ def circuit(t: float, u: Any, du: Any) -> list[Any]:
     return [du[1] + x - i, x * y - 1.0 - t, du[2] - y * i + y]
 
 
+def loop(t: float, u: Any, du: Any) -> list[Any]:
+    """A capacitor of 2 across a source sin 3t from b to a, conductances to ground, and what a drives.
+
+    The derivative of b - a stands in two rows, which tell hidden constraints only together.
+    """
+    a, b, i, x = u
+    current = 2.0 * (du[0] - du[1])
+    return [current + a + a**3 + i, b - current - i, a - b - np.sin(3.0 * t), du[3] + x - a]
+
+
 START = {
+    "loop": [0.0, 0.0, -6.0, 0.0],
     "pendulum": [0.6, -0.8, 0.0, 0.0, 9.81 * 0.8],
     "filtered": [-1.0, 1.0, 0.0],
     "circuit": [1.5, 1.0, 1.0],
 }
-FUNCTIONS = {"pendulum": pendulum, "filtered": filtered, "circuit": circuit}
+FUNCTIONS = {"loop": loop, "pendulum": pendulum, "filtered": filtered, "circuit": circuit}
 
 
 def hidden(name: str, t: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -46,6 +58,9 @@ def hidden(name: str, t: np.ndarray, u: np.ndarray) -> np.ndarray:
     if name == "filtered":
         w, y, z = u.T
         return np.array([y - np.cos(t), z + np.sin(t), w + np.sin(t) + np.cos(t)])
+    if name == "loop":
+        a, b, i, _ = u.T
+        return np.array([a - b - np.sin(3.0 * t), a**3 + a + b, 6.0 * np.cos(3.0 * t) + a + a**3 + i])
     i, x, y = u.T  # x' y + x y' = 1 with x' = i - x, y' = y (i - 1)
     return np.array([x * y - 1 - t, (i - x) * y + x * y * (i - 1) - 1])
 
@@ -126,3 +141,32 @@ def test_fixed_steps_keep_what_the_method_computes_unless_asked() -> None:
     asked = ds.solve(pendulum, **settings, hidden_constraints=True)
     assert np.abs(hidden("pendulum", raw.t, raw.u)[2]).max() > 1e-8
     assert np.abs(hidden("pendulum", asked.t, asked.u)[2]).max() < 1e-11
+
+
+def pulsed(t: Any, u: Any, du: Any) -> list[Any]:
+    """The circuit of :func:`loop` with a source that has a pulse and is slow elsewhere."""
+    a, b, i, x = u
+    current = 2.0 * (du[0] - du[1])
+    source = np.sin(0.9 * t) + 2.0 * np.exp(-(((t - 1.0) / 0.05) ** 2))
+    return [current + a + a**3 + i, b - current - i, a - b - source, du[3] + x - a]
+
+
+@pytest.mark.parametrize("nodes", [None, 3])
+@pytest.mark.parametrize("rtol", [1e-5, 1e-7, 1e-9])
+@pytest.mark.parametrize("trace", [None, False])
+def test_a_current_of_index_2_is_right_or_told_with_its_error(
+    trace: bool | None, rtol: float, nodes: int | None
+) -> None:
+    ways: dict[str, Any] = {} if nodes is None else {"nodes": nodes}
+    start = {"a": 0.0, "b": 0.0, "i": -1.8, "x": 0.0}
+    solution = ds.solve(pulsed, u0=start, t_end=8.0, rtol=rtol, trace=trace, **ways)
+    assert solution.success
+    t = solution.t[1:]
+    pulse = 2.0 * np.exp(-(((t - 1.0) / 0.05) ** 2))
+    # a - b is the source, and the sum of the first two rows a + a^3 + b = 0.
+    a = np.array([np.roots([1.0, 0.0, 2.0, -v])[-1].real for v in np.sin(0.9 * t) + pulse])
+    i = -2.0 * (0.9 * np.cos(0.9 * t) - 2.0 * (t - 1.0) / 0.05**2 * pulse) - a - a**3
+    error = (np.abs(solution.u[1:, 2] - i) / (1.0 + np.abs(i))).max()
+    told = re.search(r"^i of index 2: errors up to (\S+) of their sizes", solution.message)
+    assert error <= (100.0 * rtol if told is None else 4.0 * float(told[1]))
+    assert told is None or (trace is False and float(told[1]) <= 100.0 * error)

@@ -30,6 +30,10 @@ class Pointwise(Protocol):
         """Make values at several times satisfy the equations, in place."""
         # Shapes: t (K,), u and du (K, n), h (K,) -> (K,).
 
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors, in units of the sizes of the unknowns, of values that were not corrected."""
+        # Shapes: u and du (n,) -> (n,).
+
 
 @dataclass(frozen=True)
 class PointwiseOptions:
@@ -83,6 +87,7 @@ class PointwiseEquations:
     def __init__(self, problem: ProblemDAE, sizes: Vector, options: PointwiseOptions | None = None) -> None:
         self.problem, self.options = problem, options or PointwiseOptions()
         self.sizes = np.where(sizes > 0.0, sizes, float(np.max(sizes, initial=0.0)) or 1.0)
+        self._algebraic = problem.is_algebraic
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
@@ -106,6 +111,23 @@ class PointwiseEquations:
         finally:
             problem.hold_sides(held)
         return done
+
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors of values that were not corrected, at most 1, see :meth:`Pointwise.errors`."""
+        problem, held = self.problem, self.problem.held_sides
+        problem.hold_sides(None)
+        change = np.full(len(u), np.inf)
+        try:
+            with suppress(SolveError, np.linalg.LinAlgError, RuntimeError), np.errstate(all="ignore"):
+                here = _Pair(u, du, problem.n_diff)
+                problem.start_step(here.u, t)
+                residual = problem.evaluate(here.u, here.du, t).copy()
+                change, _ = self._factors(linearize(problem, here.u, here.du, t), residual, h).change(
+                    residual
+                )
+        finally:
+            problem.hold_sides(held)
+        return np.where(np.abs(change) < self.sizes, np.abs(change) / self.sizes, 1.0)
 
     def _solved(
         self, t: float, u: Vector, du: Vector, given: _Factors | float
@@ -165,11 +187,11 @@ class PointwiseEquations:
 
     def _factors(self, parts: Linearization, residual: Vector, h: float) -> _Factors:
         """What gives the changes of u and u' of Newton iterations."""
-        k, problem = self.problem.n_diff, self.problem
+        algebraic = self._algebraic
         # At index 1 the derivatives of all unknowns cannot follow from F.
-        if problem.index == (0 if k == problem.n else 1) and not parts.depends_on_derivative(k):
+        if self.problem.index == int(algebraic.any()) and not largest(parts.mass @ algebraic.astype(float)):
             with suppress(SolveError):
-                square = _Determined(parts, k, h)
+                square = _Determined(parts, algebraic, h)
                 if square.solves(residual, self.options.trusted):
                     return square
         return _Nearest(parts, self.sizes, h, self.options.weight)
@@ -198,9 +220,14 @@ class _Determined:
 
     determined = True
 
-    def __init__(self, parts: Linearization, k: int, h: float) -> None:
-        self.h, self._k = h, k
-        self._matrix: Any = parts.iteration_matrix(0.0, k)
+    def __init__(self, parts: Linearization, algebraic: NDArray[np.bool_], h: float) -> None:
+        self.h, self._algebraic = h, algebraic
+        mass: Any = parts.mass
+        if sparse.issparse(mass):
+            chosen = sparse.diags_array(algebraic.astype(float))
+            self._matrix: Any = sparse.csc_array(mass + parts.stiffness @ chosen)
+        else:
+            self._matrix = np.where(algebraic, parts.stiffness, mass)
         self._factors = factorize(self._matrix)
 
     def solves(self, residual: Vector, trusted: float) -> bool:
@@ -210,11 +237,8 @@ class _Determined:
 
     def change(self, residual: Vector) -> tuple[Vector, Vector]:
         """See :class:`_Factors`."""
-        found, k = self._factors.solve(residual), self._k
-        v, w = np.zeros((2, len(found)))
-        np.negative(found[:k], out=w[:k])
-        np.negative(found[k:], out=v[k:])
-        return v, w
+        found = self._factors.solve(residual)
+        return np.where(self._algebraic, -found, 0.0), np.where(self._algebraic, 0.0, -found)
 
 
 class _Nearest:
@@ -280,3 +304,7 @@ class ManifoldValues:
                 u[row], du[row] = self.problem.on_manifold(time, u[row], du[row])
                 done[row] = True
         return done
+
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Errors of values that could not be projected, which are not known."""
+        return np.ones(len(u))

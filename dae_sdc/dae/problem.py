@@ -268,6 +268,11 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         parts = {"differential": slice(0, self.n_diff), "algebraic": slice(self.n_diff, self.n)}
         return {name: part for name, part in parts.items() if part.stop > part.start}
 
+    @property
+    def is_algebraic(self) -> npt.NDArray[np.bool_]:
+        """Mask of the algebraic unknowns, shape (n,)."""
+        return np.arange(self.n) >= self.n_diff
+
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
         """The residual F(t, u, u').
 

@@ -94,6 +94,10 @@ class HiddenConstraints:
             u[rest], du[rest] = values, slopes
         return done
 
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
+        return self.between.errors(t, u, du, h)
+
     def _correct(self, t: Vector, u: Vector, du: Vector) -> NDArray[np.bool_]:
         x = np.zeros((len(self.weights), len(t)))
         x[self.rates] = np.nan_to_num(du.T[self.rated])
@@ -171,7 +175,7 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 
 
 def hidden_constraints(
-    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool, repaired: bool = False
+    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
 ) -> HiddenConstraints | None:
     """The correction of values of a problem by its hidden constraints; None if these are not known."""
     # Shapes: sizes (n,).
@@ -180,8 +184,11 @@ def hidden_constraints(
     if form is None or model is None or form.jumps is not None:
         return None
     system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
-    if system is None or (system.repairs and not (repaired and len(system.model.names) == system.unknowns)):
-        return None  # there are no start values of unknowns that a repair adds
+    # There are no start values of unknowns that a repair adds, and no place for those that it takes away.
+    if system is None or len(system.model.names) != system.unknowns:
+        return None
+    if any(state not in system.place for state in form.states):
+        return None
     if not any_size and len(system.jets) > HIDDEN.most_values:
         return None
     return HiddenConstraints(problem, system, sizes)

@@ -274,6 +274,7 @@ class FormEquations:
 
     form: Form
     n: int
+    n_diff: int
     sparsity: Any
     packed_parameters: Vector
     kernel_parameters: Callable[[], npt.ArrayLike]
@@ -284,6 +285,14 @@ class FormEquations:
         """Residual and Jacobian as C functions."""
         residual, jacobian = self.form.compiled
         return Kernels(residual.address, jacobian.address, (residual, jacobian))
+
+    @property
+    def is_algebraic(self) -> npt.NDArray[np.bool_]:
+        """Mask of the algebraic unknowns: those so declared, or else those whose derivatives do not occur."""
+        if self.n_diff < self.n:
+            return np.arange(self.n) >= self.n_diff
+        moving = {given.index for given in self.form.residual.inputs if given.kind == "du"}
+        return np.array([i not in moving for i in range(self.n)])
 
     @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:

@@ -467,7 +467,9 @@ class Execution:
         problem = self.problem
         if getattr(self.plan.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
-        return self.hidden_constraints(sizes) or PointwiseEquations(problem, sizes)
+        return self.hidden_constraints(sizes) or PointwiseEquations(
+            problem, np.maximum(sizes, self.least_sizes)
+        )
 
     def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
         """What makes values satisfy hidden constraints, where that is wanted."""

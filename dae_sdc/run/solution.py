@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,6 +41,15 @@ DENSE_FILE_LIMIT = 4_000_000
 
 MOST_PRINTED = 60
 """Rows of the table that ``print`` shows."""
+
+MOST_ESTIMATED = 100
+"""Times at which values do not satisfy the equations, of which errors are estimated for a message."""
+
+MOST_NAMED = 8
+"""Unknowns that such a message names."""
+
+LEAST_NAMED = 1e-12
+"""Estimated errors, relative to the size of an unknown, that are not more than rounding."""
 
 PICTURE_POINTS = 1200
 """Times, at least, at which a picture knows a solution; about the number of its pixels."""
@@ -164,13 +173,13 @@ class Solution:
     def _evaluated(self, t: Any) -> tuple[Vector, Vector]:
         """u and u' at one time or several, with a warning about times at which they are only interpolated."""
         times = self._dense().check(t)
-        u, du, failed = self._corrected(np.atleast_1d(times))
-        if failed.size:
-            warnings.warn(_interpolated(failed), DAEWarning, stacklevel=3)
+        u, du, said = self._corrected(np.atleast_1d(times))
+        if said:
+            warnings.warn(said, DAEWarning, stacklevel=3)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
-    def _corrected(self, times: Vector, at_ends: bool = False) -> tuple[Vector, Vector, Vector]:
-        """u and u' at K times, and the times at which they do not satisfy the equations."""
+    def _corrected(self, times: Vector, at_ends: bool = False) -> tuple[Vector, Vector, str]:
+        """u and u' at K times, and a message about those at which they do not satisfy the equations."""
         dense = self._dense()
         u, du = dense(times), dense.derivative(times)
         rows, sizes = dense.within(times)
@@ -178,14 +187,21 @@ class Solution:
             rows, sizes = np.arange(len(times)), np.zeros(len(times))
         return u, du, self._correct(times, u, du, rows, sizes)
 
-    def _correct(self, times: Vector, u: Vector, du: Vector, rows: Any, sizes: Vector) -> Vector:
-        """Correct some rows by the equations, in place; returns the times at which that failed."""
+    def _correct(self, times: Vector, u: Vector, du: Vector, rows: Any, sizes: Vector) -> str:
+        """Correct some rows by the equations, in place; returns a message about those where that failed."""
         if self.equations is None or not rows.size:
-            return times[:0]
+            return ""
         new_u, new_du = u[rows], du[rows]
         solved = self.equations.correct(times[rows], new_u, new_du, sizes)
         u[rows], du[rows] = new_u, new_du
-        return np.asarray(times[rows[~solved]])
+        failed = np.flatnonzero(~solved)
+        if not failed.size:
+            return ""
+        errors = np.zeros(len(self.names))
+        for at in failed[:MOST_ESTIMATED].tolist():
+            row = rows[at]
+            np.maximum(errors, self.equations.errors(times[row], u[row], du[row], sizes[at]), out=errors)
+        return _interpolated(times[rows[failed]], self.names, errors)
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -317,8 +333,8 @@ class Solution:
             gather = np.maximum if name == "residual" else np.add
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
-        u, du, failed = self._corrected(reached, at_ends=True)
-        return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(failed)
+        u, du, said = self._corrected(reached, at_ends=True)
+        return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(said)
 
     def reached(self, count: int, sizes: Vector) -> Solution:
         """A copy with the first ``count`` rows, corrected by the equations where they lie within steps."""
@@ -326,13 +342,13 @@ class Solution:
         rows = np.flatnonzero(sizes[:count])
         if self.equations is not None and self.equations.at_ends:
             rows, sizes = np.arange(count), np.zeros(count)
-        failed = self._correct(t, u, du, rows, sizes[rows])
+        said = self._correct(t, u, du, rows, sizes[rows])
         per_step = {name: values[:count] for name, values in self.per_step.items()}
-        return replace(self, t=t, u=u, du=du, per_step=per_step)._told(failed)
+        return replace(self, t=t, u=u, du=du, per_step=per_step)._told(said)
 
-    def _told(self, failed: Vector) -> Solution:
-        """A copy with a message about times at which values are only interpolated."""
-        parts = (self.message, _interpolated(failed) if failed.size else "")
+    def _told(self, said: str) -> Solution:
+        """A copy with another remark in its message, if there is one."""
+        parts = (self.message, said)
         return replace(self, message="; ".join(part for part in parts if part))
 
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
@@ -487,12 +503,17 @@ def output_times(t_eval: Any, points: int | None, start: float, end: float) -> V
     return times
 
 
-def _interpolated(times: Vector) -> str:
+def _interpolated(times: Vector, names: Sequence[str], errors: Vector) -> str:
     """A message about times at which values between the steps do not satisfy the equations."""
+    # Shapes: times (K,), errors (n,).
     count = "1 time" if len(times) == 1 else f"{len(times)} times"
+    off = [names[j] for j in np.argsort(-errors, kind="stable").tolist() if errors[j] > LEAST_NAMED]
+    more = f" and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
+    shown = ", ".join(off[:MOST_NAMED]) + more
+    said = f", {shown} with errors up to {errors.max():.1g} of their sizes" if off else ""
     return (
         f"at {count} between the steps, the first t={times[0]:.10g}, the equations have no solution near the "
-        f"interpolated values, which are given instead; take shorter steps there (dt_max)"
+        f"interpolated values, which are given instead{said}; take shorter steps there (dt_max)"
     )
 
 
@@ -508,12 +529,7 @@ def kinds_of(problem: ProblemDAE) -> dict[str, Any]:
     Unknowns of a plain function stand in any order; where it was read as equations, those whose derivatives
     do not occur are algebraic.
     """
-    form = getattr(problem, "form", None)
-    if form is None or problem.n_alg > 0:
-        algebraic = list(problem.names[problem.n_diff :])
-    else:
-        moving = {given.index for given in form.residual.inputs if given.kind == "du"}
-        algebraic = [name for i, name in enumerate(problem.names) if i not in moving]
+    algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
     return {"n_diff": problem.n - len(algebraic), "algebraic": algebraic}
 
 

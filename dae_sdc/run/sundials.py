@@ -458,7 +458,7 @@ class _Record:
             return None
         from dae_sdc.initial.hidden import hidden_constraints
 
-        return hidden_constraints(problem, self.task.t0, self.sizes(), any_size=False, repaired=True)
+        return hidden_constraints(problem, self.task.t0, self.sizes(), any_size=False)
 
     def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool | None) -> Solution:
         """The solution up to the last step."""

@@ -126,10 +126,12 @@ class StagesTogether:
             error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and self.weights.fill_within(stages.u, h, stages.weights):
                 error = stages.estimate_error(t0, h, first, False)
+            estimated = stages.error
             if error >= 1.0 and (first or repeated):
+                estimated = estimated.copy()  # of index 2 nothing is left the second time
                 error = stages.estimate_error(t0, h, first, True)
-        if error <= 1.0 and not first:
-            self.weights.see(stages.error)
+            if error <= 1.0 and not first:
+                self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
         if error <= SETTINGS.small_error or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
             defect = stages.defect(t0, h) / SETTINGS.largest_defect

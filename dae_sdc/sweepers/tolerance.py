@@ -49,8 +49,11 @@ class ToleranceSettings:
     share_at_index_2: float = 0.25
     # Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
     finest_at_index_2: float = 1e-9
-    # Errors of unknowns of a higher index, in units of rtol, from which on a run tells of them.
+    # told_from, told_from_at_index_2: errors of unknowns of a higher index, in units of rtol, from which on a
+    # run tells of them, and those of index 2 where that is held.
     told_from: float = 30.0
+    told_from_at_index_2: float = 50.0
+    largest_growth: float = 10.0  # Ratio of step sizes from which on an error is the one of the longer step.
     time_part_at_index_4: float = 0.5
 
 
@@ -225,12 +228,13 @@ class Tolerance:
 def less_accurate(problem: ProblemDAE, rtol: float) -> str:
     """Which unknowns a run has held to less than ``rtol``, and to what by its error estimates; empty if none.
 
-    Those of index 3 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`, and those of
-    index 2 below the smallest tolerance that rounding allows these.
+    Those of index 2 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`.
     """
-    scales, indices = problem.run_scales, np.array(problem.variable_index)
-    parts = np.where(indices > 1, scales.errors / np.maximum(1.0, scales.unknowns), 0.0)
-    loose = np.flatnonzero(parts > SETTINGS.told_from * rtol)
+    indices = np.array(problem.variable_index)
+    held = indices.max() == 2 and rtol >= SETTINGS.finest_at_index_2
+    parts = np.where(indices > 1, problem.run_scales.errors, 0.0)
+    least = SETTINGS.told_from_at_index_2 if held else SETTINGS.told_from
+    loose = np.flatnonzero(parts > least * rtol)
     if not loose.size:
         return ""
     names = [problem.names[j] for j in loose[np.argsort(-parts[loose], kind="stable")].tolist()]
@@ -297,11 +301,22 @@ class Weights:
             scales.see_rate(sqrt(changes @ changes / len(changes)))
         self._write(self._sizes, h, out)
 
-    def see(self, error: Vector) -> None:
-        """Keep the estimated errors of an accepted step if unknowns are held to less than the tolerance."""
-        if self._lets_go:
-            seen = self.scales.errors[: len(error)]
-            np.maximum(seen, np.abs(error), out=seen)
+    def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: float = 1.0) -> None:
+        """Keep the estimated errors of an accepted step, relative to the unknowns from size 1 on.
+
+        At index 2 those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last.
+        The estimate is the jump of u' between both, to which the start of the step contributes r = growth^M
+        parts and the end of the last one M, as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M). The
+        error of u' at the end is M r of these parts.
+        """
+        if not self._scaled or (u is None and not self._lets_go):
+            return
+        sizes, factor = self._sizes, 1.0
+        if u is not None and not self._lets_go:
+            r = min(growth, SETTINGS.largest_growth) ** nodes
+            sizes, factor = np.abs(u), nodes * max(1.0, r) / (nodes + r)
+        seen = self.scales.errors[: len(error)]
+        np.maximum(seen, factor * np.abs(error) / np.maximum(1.0, sizes), out=seen)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
