@@ -199,10 +199,11 @@ class AccuracyGoal:
         L, P, errors = self.iterate.level, self.iterate.problem, self.errors
         made = self.iterate.solver.operators(last)
         scale = self._gamma * L.dt
-        error = made.mass(scale * (errors.du0 - self._at_start @ self.iterate.stages.du))
+        slope = self._at_start @ self.iterate.stages.du
         if errors.first:
-            start, slope = L.u[0], attach(errors.du0, P.n_diff)
-            error = error - scale * P.evaluate(start, slope, L.time)
+            error = -scale * P.evaluate(L.u[0], attach(slope, P.n_diff), L.time)
+        else:
+            error = made.mass(scale * (errors.du0 - slope))
         return errors.filtered(error, made, L.time)
 
     def _unsolved(self, rate: float) -> Outcome:

@@ -274,7 +274,7 @@ class Weights:
         self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = _places(exponents == exponents.min())
         self.exponents, self.counted = exponents, counted
-        self._lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
+        self.lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
         self._all_count = bool(counted.all())
         self.least_factor = 0.0
 
@@ -299,7 +299,7 @@ class Weights:
 
     def see(self, error: Vector) -> None:
         """Keep the estimated errors of an accepted step if unknowns are held to less than the tolerance."""
-        if self._lets_go:
+        if self.lets_go:
             seen = self.scales.errors[: len(error)]
             np.maximum(seen, np.abs(error), out=seen)
 
