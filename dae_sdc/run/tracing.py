@@ -415,7 +415,9 @@ def _known_of(model: Model, form: Form) -> _Known:
     if index is None and found.regular:
         index = found.index
     rounded = regular_by_rounding(model, found)
-    turns = (rounded or not found.regular) and _mixes(model)
+    # Offsets above the index come from derivatives that cancel.
+    cancels = rounded or not found.regular or (index is not None and found.index > max(1, index))
+    turns = cancels and _mixes(model)
     if index is None or rounded:
         return _Known(form, turns=turns)
     if not found.regular:
@@ -423,7 +425,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         if max(repaired, default=0) != index:  # the repair has differentiated constraints away
             repaired = ()
         return _Known(form, index, repaired, turns=turns)
-    return _Known(form, index, index_of_unknowns(found))
+    return _Known(form, index, index_of_unknowns(found), turns=turns)
 
 
 def _of_repaired(model: Model) -> tuple[int, ...]:
