@@ -65,6 +65,8 @@ def _follow_stage(
 ) -> Followed:
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
+    typical = getattr(system, "typical", None)
+    typical = None if typical is None else typical[jets]
     scale: Vector | None = None
     units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
@@ -84,7 +86,7 @@ def _follow_stage(
         if not np.isfinite(own.data if sparse.issparse(own) else own).all():
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
-        units = _units(own) if units is None else units
+        units = _units(own, typical) if units is None else units
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -102,10 +104,17 @@ def _dense(matrix: Any) -> Vector:
     return found
 
 
-def _units(matrix: Any) -> tuple[Vector, Vector]:
-    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes."""
+def _units(matrix: Any, typical: Vector | None) -> tuple[Vector, Vector]:
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
+
+    Where sizes of the values are known, columns are in these: a matrix can have largest entries of 1 and
+    still be far from the units in which it is well conditioned.
+    """
     if not _is_large(matrix):
-        return balanced(_dense(matrix))
+        if typical is None or not (np.isfinite(typical) & (typical > 0.0)).all():
+            return balanced(_dense(matrix))
+        rows = np.abs(_dense(matrix) * typical).max(axis=1)
+        return np.where(rows > 0.0, rows, 1.0), 1.0 / typical
     columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
     return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
 
