@@ -156,8 +156,9 @@ class Execution:
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
             if self.count is None and self.given.rtol is not None:
-                problem = _sweepers(controller)[0].level.prob
-                self.errors = less_accurate(problem, float(self.given.rtol))
+                sweeper = _sweepers(controller)[0]
+                problem = sweeper.level.prob
+                self.errors = less_accurate(problem, sweeper.tolerance)
                 self.least_sizes = problem.run_scales.hidden
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):

@@ -222,14 +222,17 @@ class Tolerance:
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, part, high)
 
 
-def less_accurate(problem: ProblemDAE, rtol: float) -> str:
-    """Which unknowns a run has held to less than ``rtol``, and to what by its error estimates; empty if none.
+def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
+    """Which unknowns a run has held to less than its tolerance, and to what by its error estimates, if any.
 
     Those of index 3 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`, and those of
     index 2 below the smallest tolerance that rounding allows these.
     """
-    scales, indices = problem.run_scales, np.array(problem.variable_index)
-    parts = np.where(indices > 1, scales.errors / np.maximum(1.0, scales.unknowns), 0.0)
+    scales, indices, rtol = problem.run_scales, np.array(problem.variable_index), tolerance.rtol
+    sizes = np.maximum(scales.unknowns, scales.expected)
+    if tolerance.atol is not None:
+        sizes = np.maximum(sizes, np.asarray(tolerance.atol) / rtol)
+    parts = np.where(indices > 1, scales.errors / np.maximum(sizes, TINY), 0.0)
     loose = np.flatnonzero(parts > SETTINGS.told_from * rtol)
     if not loose.size:
         return ""
