@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.linalg import lstsq
+from scipy.linalg import lstsq, qr
 
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
@@ -86,7 +86,8 @@ def _follow_stage(
         if not np.isfinite(own.data if sparse.issparse(own) else own).all():
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
-        units = _units(own, typical) if units is None else units
+        if units is None:
+            units = _units(own) if typical is None else _fuller(own, typical, system.accuracy.dependent)
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -104,19 +105,36 @@ def _dense(matrix: Any) -> Vector:
     return found
 
 
-def _units(matrix: Any, typical: Vector | None) -> tuple[Vector, Vector]:
-    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
-
-    Where sizes of the values are known, columns are in these: a matrix can have largest entries of 1 and
-    still be far from the units in which it is well conditioned.
-    """
+def _units(matrix: Any) -> tuple[Vector, Vector]:
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes."""
     if not _is_large(matrix):
-        if typical is None or not (np.isfinite(typical) & (typical > 0.0)).all():
-            return balanced(_dense(matrix))
-        rows = np.abs(_dense(matrix) * typical).max(axis=1)
-        return np.where(rows > 0.0, rows, 1.0), 1.0 / typical
+        return balanced(_dense(matrix))
     columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
     return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
+
+
+def _fuller(matrix: Any, typical: Vector, dependent: float) -> tuple[Vector, Vector]:
+    """The factors of :func:`_units`, or those by typical values in which fewer columns seem dependent.
+
+    A matrix can have largest entries of 1 and still be far from the units in which it is well conditioned.
+    """
+    units = _units(matrix)
+    if _is_large(matrix) or not (np.isfinite(typical) & (typical > 0.0)).all():
+        return units
+    matrix = _dense(matrix)
+    balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
+    if balanced_rank == matrix.shape[1]:
+        return units
+    rows = np.abs(matrix * typical).max(axis=1, initial=0.0)
+    rows[rows == 0.0] = 1.0
+    fuller = _rank(matrix * typical / rows[:, None], dependent) > balanced_rank
+    return (rows, 1.0 / typical) if fuller else units
+
+
+def _rank(matrix: Vector, dependent: float) -> int:
+    """The number of columns that are independent by a QR factorisation with pivots."""
+    pivots = np.abs(np.diagonal(qr(matrix, mode="r", pivoting=True, check_finite=False)[0]))
+    return int((pivots > dependent * pivots[:1]).sum())
 
 
 def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: float) -> Vector | None:
