@@ -70,7 +70,7 @@ def test_an_index_of_an_unknown_that_is_declared_too_low_is_refused(trace):
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
             return [du[0] - u[2], du[1] + u[1], u[0] - np.sin(t)]
 
-    with pytest.raises(InputError, match="declares index 1 of 'z', but its .* give it index 2"):
+    with pytest.raises(InputError, match=r"declares index 1 of 'z', but its .* give it index 2"):
         ds.solve(Driven(3, 0), u0=[0.0, 1.0, 1.0], t_end=1.0, rtol=1e-6, trace=trace)
 
 

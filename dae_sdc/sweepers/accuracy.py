@@ -143,7 +143,8 @@ class AccuracyGoal:
             e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
 
         Here p is the collocation polynomial, and M = dF/du', J = dF/du and c belong to the iteration matrix
-        kept at the last node. See :mod:`dae_sdc.sweepers.simultaneous`.
+        kept at the last node. A first step takes the residual with p'(t_0), see
+        :func:`dae_sdc.sweepers.simultaneous.estimate`.
         """
         iterate, numbers = self.iterate, self.goal.numbers
         rate = float(numbers.contraction)
