@@ -60,6 +60,20 @@ def test_a_declared_index_that_is_wrong_is_refused_with_both(with_jacobian, trac
         ds.solve(problem, u0=solution(0.0), t_end=1.0, rtol=1e-6, trace=trace)
 
 
+@pytest.mark.parametrize("trace", [None, False])
+def test_an_index_of_an_unknown_that_is_declared_too_low_is_refused(trace):
+    """x = sin t and x' = z, which is known after x has been differentiated twice."""
+
+    class Driven(ds.ProblemDAE):
+        names, variable_index = ("x", "y", "z"), (2, 1, 1)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [du[0] - u[2], du[1] + u[1], u[0] - np.sin(t)]
+
+    with pytest.raises(InputError, match=r"declares index 1 of 'z', but its .* give it index 2"):
+        ds.solve(Driven(3, 0), u0=[0.0, 1.0, 1.0], t_end=1.0, rtol=1e-6, trace=trace)
+
+
 @pytest.mark.parametrize("index", [None, 2])
 def test_a_jacobian_does_not_switch_reduction_off(index):
     rng = np.random.default_rng(1)
@@ -167,6 +181,48 @@ def test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol(rtol
     ).y[0]
     exact = np.array([(x, *rest(t, x)) for t, x in zip(run.t, x, strict=True)])
     assert (np.abs(run.u - exact) / (1.0 + np.abs(exact))).max() < 30.0 * rtol
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("rtol", [1e-6, 1e-8])
+def test_a_first_step_of_mixed_rows_is_measured_at_its_start(rtol, trace):
+    """dF/du' of another point makes an error of the size of z out of the constraint, whatever the step."""
+
+    def exact(t: Any) -> Any:
+        return np.array([3.0 + 0.5 * np.sin(t), 2.0 + 0.5 * np.cos(t), np.sin(2.0 * t) + 0.5])
+
+    def mixed(t: float, u: Any, du: Any) -> Any:
+        x, y, z = u
+        e, f, g = 3.0 + 0.5 * np.sin(t), 2.0 + 0.5 * np.cos(t), np.sin(2.0 * t) + 0.5
+        rows = [du[0] - 0.5 * np.cos(t) - z + g, du[1] + 0.5 * np.sin(t) + z * y - g * f, x * y - e * f]
+        a = rows[0] + 0.4 * np.cos(y) * rows[1] - 0.7 * np.cos(z) * rows[2]
+        b = rows[1] + 0.6 * np.cos(z) * rows[2]
+        return [a, 0.7 * np.sin(x) * a + b, 0.6 * np.sin(x) * a - 0.5 * np.sin(y) * b + rows[2]]
+
+    run = ds.solve(mixed, u0=exact(0.0), t_end=2.0, rtol=rtol, trace=trace, reduce=False)
+    assert run.success and run.t[1] > 1e-5, run.message
+    error = np.abs(run.u - exact(run.t).T) / (1.0 + np.abs(exact(run.t).T))
+    assert error.max() < 100.0 * rtol
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-9])
+def test_turning_equations_whose_offsets_are_above_their_index_are_reduced(rtol):
+    """v = x0 c - x1 s and w = x0 s + x1 c turn, and so do the rows of v' and x2: offsets tell index 4."""
+
+    def turning(t: float, u: Any, du: Any) -> Any:
+        c, s, p, q = np.cos(1.6 * t), np.sin(1.6 * t), np.cos(0.8 * t), np.sin(0.8 * t)
+        v, w = c * u[0] - s * u[1], s * u[0] + c * u[1]
+        moves = c * du[0] - s * du[1] - 1.6 * w + v - np.cos(t) - np.sin(t)
+        held = u[2] - np.sin(2.0 * t)
+        rows = [p * held - q * moves, du[2] + u[4] - 3.0 * np.cos(2.0 * t), q * held + p * moves]
+        return [*rows, u[3] - np.sin(1.2 * t), du[3] + w - 1.2 * np.cos(1.2 * t) - np.cos(t)]
+
+    run = ds.solve(turning, u0=[0.0, 1.0, 0.0, 0.0, 1.0], t_end=2.0, rtol=rtol)
+    assert run.success and "index 2 reduced to 1 first" in run.message, run.message
+    t = run.t
+    c, s, v, w = np.cos(1.6 * t), np.sin(1.6 * t), np.sin(t), np.cos(t)
+    exact = np.array([c * v + s * w, c * w - s * v, np.sin(2.0 * t), np.sin(1.2 * t), np.cos(2.0 * t)]).T
+    assert (np.abs(run.u - exact) / (1.0 + np.abs(exact))).max() < 100.0 * rtol
 
 
 def pencil(seed: int) -> tuple[Any, Any]:

@@ -251,3 +251,23 @@ def test_a_start_that_violates_an_equation_of_small_terms_is_refused() -> None:
     check_consistent(problem, problem.state([1.0, 1e-12]), 0.0)
     with pytest.raises(ds.InconsistentStateError, match="equation 1"):
         check_consistent(problem, problem.state([1.0, 1.1e-12]), 0.0)
+
+
+@pytest.mark.parametrize("sizes", [(1e5, 1e-4, 1e12), (1.0, 1.0, 1.0)])
+def test_a_consistent_start_of_a_function_is_kept_in_any_units(sizes: tuple[float, ...]) -> None:
+    """At u' = 0 a difference for dF/du' is lost in rounding if its step knows nothing of sizes and time."""
+    own, unit = Clock(), 1e-12
+    scaled = InOtherUnits(own, unknowns=sizes, time=unit)
+    start = np.array(own.u_exact(0.0)) * sizes
+    run = ds.solve(
+        lambda t, u, du: scaled.eval_f(u, du, t), u0=start, t_end=unit, rtol=1e-6, trace=False, reduce=False
+    )
+    assert run.success and run.message == "", run.message
+    assert (run.u[0] == start).all()
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-12])
+def test_what_an_unknown_of_index_3_is_held_to_is_told_in_any_units(size: float) -> None:
+    own: Any = ds.PROBLEMS["hessenberg-3"]()
+    run = ds.solve(InOtherUnits(own, unknowns=size), u0=size * np.array(own.u_exact(0.0)), rtol=1e-9)
+    assert run.success and "w of index 3: errors up to" in run.message

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-from scipy.linalg import lstsq
+from scipy.linalg import lstsq, qr
 
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
@@ -65,6 +65,8 @@ def _follow_stage(
 ) -> Followed:
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
+    typical = getattr(system, "typical", None)
+    typical = None if typical is None else typical[jets]
     scale: Vector | None = None
     units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
@@ -84,7 +86,8 @@ def _follow_stage(
         if not np.isfinite(own.data if sparse.issparse(own) else own).all():
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
-        units = _units(own) if units is None else units
+        if units is None:
+            units = _units(own) if typical is None else _fuller(own, typical, system.accuracy.dependent)
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -108,6 +111,30 @@ def _units(matrix: Any) -> tuple[Vector, Vector]:
         return balanced(_dense(matrix))
     columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
     return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
+
+
+def _fuller(matrix: Any, typical: Vector, dependent: float) -> tuple[Vector, Vector]:
+    """The factors of :func:`_units`, or those by typical values in which fewer columns seem dependent.
+
+    A matrix can have largest entries of 1 and still be far from the units in which it is well conditioned.
+    """
+    units = _units(matrix)
+    if _is_large(matrix) or not (np.isfinite(typical) & (typical > 0.0)).all():
+        return units
+    matrix = _dense(matrix)
+    balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
+    if balanced_rank == matrix.shape[1]:
+        return units
+    rows = np.abs(matrix * typical).max(axis=1, initial=0.0)
+    rows[rows == 0.0] = 1.0
+    fuller = _rank(matrix * typical / rows[:, None], dependent) > balanced_rank
+    return (rows, 1.0 / typical) if fuller else units
+
+
+def _rank(matrix: Vector, dependent: float) -> int:
+    """The number of columns that are independent by a QR factorisation with pivots."""
+    pivots = np.abs(np.diagonal(qr(matrix, mode="r", pivoting=True, check_finite=False)[0]))
+    return int((pivots > dependent * pivots[:1]).sum())
 
 
 def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: float) -> Vector | None:

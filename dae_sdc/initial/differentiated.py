@@ -52,6 +52,9 @@ POINTS_OF_PATTERN = 3
 NEGLIGIBLE_ENTRY = 1e-13
 """Entry, relative to the largest of its equation, up to which it counts as 0."""
 
+LEAST_TIME = 0.01
+"""Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little."""
+
 
 def _places(order: int, forward: bool) -> Vector:
     """Points of a difference, shape (2 p + 1,): -p, ..., p, or 0, ..., 2 p of a forward one."""
@@ -115,16 +118,21 @@ class ProblemJets:
         \frac{s^k}{k!}\Big)\Big|_{s=0}
     """
 
-    # Shapes: u (n,), algebraic (n,).
+    # Shapes: u (n,), algebraic (n,), typical (jets,): the size of each value.
 
     tolerance = 1e-8
 
     def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
         self._forward, self._shortened = forward, 1.0
-        self.problem, self.t, self.title = problem, t, type(problem).__name__
+        self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
         near = Neighbourhood(problem, t, u)
-        self._sizes = near.sizes
+        # With scales, by which differences for dF/du' at u' = 0 have steps that are not lost in rounding.
+        self.problem, self._sizes = near.problem, near.sizes
+        # The step size of a problem may be a default that knows nothing of its unit of time.
+        span = problem.interval[1] - problem.interval[0]
+        wanted = max(10.0 * float(problem.dt), LEAST_TIME * near.time)
+        self._longest = min(wanted, 0.5 * span) if span > 0.0 else wanted
         mass, stiffness, here = patterns_near(near)
         self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
         found = offsets_of(problem, mass, stiffness, here)
@@ -145,6 +153,7 @@ class ProblemJets:
             everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
             stages = [everything]
         self._rows, self.jets = rows, tuple(jets)
+        self.typical = np.array([near.sizes[j] / near.time**k for j, k in jets])
         self.differentiated = bool(c.max() > 0)
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
@@ -214,7 +223,7 @@ class ProblemJets:
     def _time(self, curve: Vector) -> float:
         """A time over which the curve changes little, the unit of differences."""
         size = self._sizes + np.abs(curve[0])
-        least = 10.0 * float(self.problem.dt)
+        least = self._longest
         for k in range(1, len(curve)):
             moving = curve[k] != 0.0
             if moving.any():

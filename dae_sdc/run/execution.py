@@ -151,8 +151,9 @@ class Execution:
         if isinstance(controller, SteppingController):
             self.sizes = controller.adaptivity.remark
             if self.plan.count is None and self.plan.request.rtol is not None:
-                problem = _sweepers(controller)[0].level.prob
-                self.errors = less_accurate(problem, float(self.plan.request.rtol))
+                sweeper = _sweepers(controller)[0]
+                problem = sweeper.level.prob
+                self.errors = less_accurate(problem, sweeper.tolerance)
                 self.least_sizes = problem.run_scales.hidden
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):

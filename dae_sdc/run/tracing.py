@@ -123,6 +123,8 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
             raise
         # The structure that is analysed has the entries of all branches, of which a run may take a few.
         return Reading(problem, f"function: {error}")
+    if known.variable_index and not traced.branches:
+        _check_unknowns(problem, known.variable_index, "its equations")
     use_trace(problem, traced, known.form)
     if known.index is not None and not _declares_variables(problem):
         problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
@@ -246,6 +248,7 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
             f"{type(problem).__name__} declares index {declared}, but its Jacobians near the start have "
             f"index {found.index}; correct or drop it"
         )
+    _check_unknowns(problem, found.of_unknowns, "its Jacobians near the start")
     if not _declares_variables(problem):
         problem.variable_index = found.of_unknowns
     turns = reading.turns or found.turns
@@ -337,6 +340,18 @@ def _declares_variables(problem: ProblemDAE) -> bool:
     return "variable_index" in vars(type(problem)) or "_variable_index" in vars(problem)
 
 
+def _check_unknowns(problem: ProblemDAE, indices: tuple[int, ...], seen: str) -> None:
+    """Raise InputError where a user declares a lower index of an unknown than is found."""
+    if not (_declares_variables(problem) and is_of_user(problem)):
+        return
+    for name, declared, index in zip(problem.names, problem.variable_index, indices, strict=True):
+        if declared < index:  # errors of one declared too high are let go, which the run tells
+            raise InputError(
+                f"{type(problem).__name__}.variable_index declares index {declared} of '{name}', but "
+                f"{seen} give it index {index}; correct or drop variable_index"
+            )
+
+
 def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
     try:
         return None if u0 is None else np.array(problem.state(u0))
@@ -415,7 +430,9 @@ def _known_of(model: Model, form: Form) -> _Known:
     if index is None and found.regular:
         index = found.index
     rounded = regular_by_rounding(model, found)
-    turns = (rounded or not found.regular) and _mixes(model)
+    # Offsets above the index come from derivatives that cancel.
+    cancels = rounded or not found.regular or (index is not None and found.index > max(1, index))
+    turns = cancels and _mixes(model)
     if index is None or rounded:
         return _Known(form, turns=turns)
     if not found.regular:
@@ -423,7 +440,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         if max(repaired, default=0) != index:  # the repair has differentiated constraints away
             repaired = ()
         return _Known(form, index, repaired, turns=turns)
-    return _Known(form, index, index_of_unknowns(found))
+    return _Known(form, index, index_of_unknowns(found), turns=turns)
 
 
 def _of_repaired(model: Model) -> tuple[int, ...]:

@@ -577,9 +577,13 @@ def _start_defect(a: Any, h: Any) -> Any:
 
 
 @_view.method()
-def _add_start_residual(a: Any, t0: Any, factor: Any) -> Any:
+def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
     a.counts.rhs += 1
-    call_residual(a.residual, t0, a.u0, a.du0, a.p, a.work)
+    slope = a.du0
+    if solved:
+        slope = a.work + 8 * a.n
+        combined_row(a.m, a.n, a.at_start, a.du, slope)
+    call_residual(a.residual, t0, a.u0, slope, a.p, a.work)
     error, value = doubles(a.error), doubles(a.work)
     for j in range(a.n):
         error[j] += factor * value[j]

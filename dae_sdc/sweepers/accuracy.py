@@ -143,7 +143,8 @@ class AccuracyGoal:
             e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
 
         Here p is the collocation polynomial, and M = dF/du', J = dF/du and c belong to the iteration matrix
-        kept at the last node. See :mod:`dae_sdc.sweepers.simultaneous`.
+        kept at the last node. A first step takes the residual with p'(t_0), see
+        :func:`dae_sdc.sweepers.simultaneous.estimate`.
         """
         iterate, numbers = self.iterate, self.goal.numbers
         rate = float(numbers.contraction)
@@ -199,10 +200,11 @@ class AccuracyGoal:
         L, P, errors = self.iterate.level, self.iterate.problem, self.errors
         made = self.iterate.solver.operators(last)
         scale = self._gamma * L.dt
-        error = made.mass(scale * (errors.du0 - self._at_start @ self.iterate.stages.du))
+        slope = self._at_start @ self.iterate.stages.du
         if errors.first:
-            start, slope = L.u[0], attach(errors.du0, P.n_diff)
-            error = error - scale * P.evaluate(start, slope, L.time)
+            error = -scale * P.evaluate(L.u[0], attach(slope, P.n_diff), L.time)
+        else:
+            error = made.mass(scale * (errors.du0 - slope))
         return errors.filtered(error, made, L.time)
 
     def _unsolved(self, rate: float) -> Outcome:

@@ -260,14 +260,15 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     .. math::
         e = (M + h \gamma J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
 
-    with the collocation polynomial p, M = dF/du' and J = dF/du. In a ``first`` step the residual F(t_0, u_0,
-    u'(t_0)) of the known derivative enters too, because that may not satisfy the equations. With ``again``
-    the estimate is multiplied by (M + h gamma J)^{-1} M once more, so that stiff components do not reject a
-    step without need.
+    with the collocation polynomial p, M = dF/du' and J = dF/du. In a ``first`` step u'(t_0) is not known, and
+    -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
+    stands in it, which would mix constraints with other rows where the equations do so by a matrix that
+    depends on u. With ``again`` the estimate is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
+    components do not reject a step without need.
     """
     x = w.numbers
-    w.start_defect(h)
-    if first and not w.add_start_residual(t0, -h * x.gamma):
+    w.start_defect(0.0 if first else h)
+    if first and not w.add_start_residual(t0, -h * x.gamma, True):
         return np.inf
     x.error = w.filtered()
     if again:
@@ -307,7 +308,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
     w.start_defect(0.0)
-    if not w.add_start_residual(t0, 1.0) or not w.linearize_step(t0, h):
+    if not w.add_start_residual(t0, 1.0, False) or not w.linearize_step(t0, h):
         return np.inf
     x.linearized = h * x.gamma
     return w.filtered() if w.factorize_real(h) else np.inf
@@ -724,9 +725,13 @@ class Simultaneous:
         """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)); to 0 where h is 0."""
         self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
 
-    def add_start_residual(self, t0: float, factor: float) -> bool:
-        """Add ``factor`` times F at the start of the step to the error; False where it is not finite."""
-        at = attach(self.u0, self.problem.n_diff), attach(self.du0, self.problem.n_diff)
+    def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
+        """Add ``factor`` times F at the start of the step to the error; False where it is not finite.
+
+        With u' of the polynomial where the step is ``solved``.
+        """
+        slope = self.at_start @ self.du if solved else self.du0
+        at = attach(self.u0, self.problem.n_diff), attach(slope, self.problem.n_diff)
         value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
         self.error += factor * value
         return bool(np.isfinite(value).all())

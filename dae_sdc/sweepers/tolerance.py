@@ -225,14 +225,18 @@ class Tolerance:
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales, part, high)
 
 
-def less_accurate(problem: ProblemDAE, rtol: float) -> str:
-    """Which unknowns a run has held to less than ``rtol``, and to what by its error estimates; empty if none.
+def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
+    """Which unknowns a run has held to less than its tolerance, and to what by its error estimates, if any.
 
     Those of index 2 and higher, whose weights go with (h / tau)^(k - 1), see :class:`Tolerance`.
     """
-    indices = np.array(problem.variable_index)
+    scales, indices, rtol = problem.run_scales, np.array(problem.variable_index), tolerance.rtol
+    sizes = np.maximum(scales.unknowns, scales.expected)
+    if tolerance.atol is not None:
+        sizes = np.maximum(sizes, np.asarray(tolerance.atol) / rtol)
+    # They are kept relative to values from 1 on, which are many where all of an unknown's are smaller.
+    parts = np.where(indices > 1, scales.errors / np.clip(sizes, TINY, 1.0), 0.0)
     held = indices.max() == 2 and rtol >= SETTINGS.finest_at_index_2
-    parts = np.where(indices > 1, problem.run_scales.errors, 0.0)
     least = SETTINGS.told_from_at_index_2 if held else SETTINGS.told_from
     loose = np.flatnonzero(parts > least * rtol)
     if not loose.size:
@@ -280,6 +284,7 @@ class Weights:
         self.exponents, self.counted = exponents, counted
         self._lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
         self._all_count = bool(counted.all())
+        self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
         self.least_factor = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
@@ -316,7 +321,7 @@ class Weights:
             r = min(growth, SETTINGS.largest_growth) ** nodes
             sizes, factor = np.abs(u), nodes * max(1.0, r) / (nodes + r)
         seen = self.scales.errors[: len(error)]
-        np.maximum(seen, factor * np.abs(error) / np.maximum(1.0, sizes), out=seen)
+        np.maximum(seen, factor * np.abs(error) / np.maximum(self._least, sizes), out=seen)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.

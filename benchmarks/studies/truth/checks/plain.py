@@ -170,6 +170,7 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
     found_index, mistaken = "", False
     if form.partition("+")[0] in UNDECLARED:
         plain = FunctionProblem(function, given.n, given.names) if called else cls(told)
+        plain.interval = start, end  # as a run has it
         looked = read(plain, values, trace)
         known = looked.problem.index
         if known is None:
