@@ -67,7 +67,7 @@ class AccuracyOptions(Ranks, Sharing, Output, Methods):
 
 
 @takes(AccuracyOptions)
-def accuracy(given: AccuracyOptions) -> Result:
+def accuracy(options: AccuracyOptions) -> Result:
     """Orders of the converged solution at index 1, 2 and 3, measured with the nodes on the ranks of MPI.
 
     {options}
@@ -87,12 +87,12 @@ def accuracy(given: AccuracyOptions) -> Result:
     >>> study = ds.accuracy(nodes=3)  # doctest: +SKIP
     >>> print(study.data["slope"])  # doctest: +SKIP
     """
-    size = (world() if given.comm is None else given.comm).Get_size()
-    number = max(size, 2) if given.nodes is None else given.nodes
+    size = (world() if options.comm is None else options.comm).Get_size()
+    number = max(size, 2) if options.nodes is None else options.nodes
     require_count("nodes", number, MOST_NODES)
     units = {"dt": "s", "error": "1"}
     study = Study(
-        "convergence", COLUMNS["convergence"], units, given.out, everyone(given.parallel, given.comm)
+        "convergence", COLUMNS["convergence"], units, options.out, everyone(options.parallel, options.comm)
     )
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
@@ -100,14 +100,14 @@ def accuracy(given: AccuracyOptions) -> Result:
             dts, end = step_sizes(index, best)
             part = convergence(
                 problem,
-                sweeper=given.sweeper,
+                sweeper=options.sweeper,
                 nodes=number,
-                qdelta=given.qdelta,
+                qdelta=options.qdelta,
                 dt=dts,
                 t_end=end,
-                parallel=given.parallel,
-                comm=given.comm,
-                progress=given.progress,
+                parallel=options.parallel,
+                comm=options.comm,
+                progress=options.progress,
                 restol=RESIDUAL_TOLERANCE_OF_STUDY,
                 maxiter=ITERATIONS_OF_STUDY,
             )

@@ -81,7 +81,7 @@ class ConvergenceOptions(Multistep, Sweeps, StudyOptions):
 
 
 @takes(ConvergenceOptions)
-def convergence(given: ConvergenceOptions) -> Result:
+def convergence(options: ConvergenceOptions) -> Result:
     """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
 
     The error is the largest over the ends of the steps in the second half of the run and over the components
@@ -110,19 +110,19 @@ def convergence(given: ConvergenceOptions) -> Result:
     >>> round(float(rows["slope"][0])), float(rows["expected"][0])
     (5, 5.0)
     """
-    comm_of_all = everyone(given.parallel, given.comm)
-    settings = {"newton_tol": NEWTON_TOL, **given.chosen(Multistep, Sweeps, Solves, Parameters)}
-    runs, setups = combinations(given, settings, {"restol": RESIDUAL_BELOW_ERRORS, **settings})
-    t_end = given.t_end
-    sizes_of = [step_sizes(setup.problem, given.dt, t_end) for setup in setups]
+    comm_of_all = everyone(options.parallel, options.comm)
+    settings = {"newton_tol": NEWTON_TOL, **options.chosen(Multistep, Sweeps, Solves, Parameters)}
+    runs, setups = combinations(options, settings, {"restol": RESIDUAL_BELOW_ERRORS, **settings})
+    t_end = options.t_end
+    sizes_of = [step_sizes(setup.problem, options.dt, t_end) for setup in setups]
     units = {"dt": setups[0].problem.time_unit, "error": "1"}
-    study = Study("convergence", COLUMNS["convergence"], units, given.out, comm_of_all)
-    team = given.of(Parallel)
+    study = Study("convergence", COLUMNS["convergence"], units, options.out, comm_of_all)
+    team = options.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
-    with study.running(total, "run", given.progress) as bar:
-        references = References(given, study.parameters)
+    with study.running(total, "run", options.progress) as bar:
+        references = References(options, study.parameters)
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             reference = references.of(problem)
             solutions: list[Solution] = []
@@ -148,22 +148,22 @@ Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]
 
 
 def combinations(
-    given: StudyOptions, direct: Mapping[str, Any], sweeps: Mapping[str, Any]
+    options: StudyOptions, direct: Mapping[str, Any], sweeps: Mapping[str, Any]
 ) -> tuple[list[Run], list[Setup]]:
     """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
 
     Invalid combinations are refused here, before the first run.
     """
     runs: list[Run] = []
-    for problem, sweeper in product(several(given.problem), several(given.sweeper)):
+    for problem, sweeper in product(several(options.problem), several(options.sweeper)):
         if is_direct(sweeper):
             runs.append((problem, sweeper, dict(direct)))
             continue
-        for number, qdelta in product(several(given.nodes), several(given.qdelta)):
+        for number, qdelta in product(several(options.nodes), several(options.qdelta)):
             runs.append((problem, sweeper, {**sweeps, "nodes": number, "qdelta": qdelta}))
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
-    parallel = given.parallel
+    parallel = options.parallel
     return runs, [describe(problem, sweeper=cls, parallel=parallel, **own) for problem, cls, own in runs]
 
 
@@ -196,8 +196,8 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
 class References:
     """The computed references of a study, one for each problem."""
 
-    def __init__(self, given: StudyOptions, parameters: dict[str, Any]) -> None:
-        self._given, self._parameters = given, parameters
+    def __init__(self, options: StudyOptions, parameters: dict[str, Any]) -> None:
+        self._given, self._parameters = options, parameters
         self._known: dict[Any, Reference | None] = {}
 
     def of(self, problem: ProblemLike) -> Reference | None:

@@ -174,7 +174,7 @@ class SolveOptions(RunOptions, SetupOptions):
 
 
 @takes(SetupOptions)
-def describe(given: SetupOptions) -> Setup:
+def describe(options: SetupOptions) -> Setup:
     """The setup of a run: problem, sweeper, and the description for pySDC's controllers.
 
     {options}
@@ -189,28 +189,28 @@ def describe(given: SetupOptions) -> Setup:
     InputError
         For unknown names, and for options that have no effect on the chosen sweeper.
     """
-    return setup_of(given)
+    return setup_of(options)
 
 
-def setup_of(given: SetupOptions) -> Setup:
+def setup_of(options: SetupOptions) -> Setup:
     """The setup of a run from options that were checked, see :func:`describe`."""
-    for controller, own in (given.convergence_controllers or {}).items():
+    for controller, own in (options.convergence_controllers or {}).items():
         if not (isinstance(controller, type) and isinstance(own, Mapping)):
             raise InputError(
                 f"convergence_controllers maps classes to mappings of parameters; got {controller!r}: {own!r}"
             )
-    own_params = {**(given.params or {}), **given.chosen(Solves, without=("convergence_controllers",))}
-    target = resolve(given.problem)
+    own_params = {**(options.params or {}), **options.chosen(Solves, without=("convergence_controllers",))}
+    target = resolve(options.problem)
     problem = target.problem
     if problem is None:
         problem, own_params = target.make_problem(own_params), {}
     instance = instance_of(problem, own_params)
-    sweeper = "fully-implicit" if given.sweeper is None else given.sweeper
+    sweeper = "fully-implicit" if options.sweeper is None else options.sweeper
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not (isinstance(cls, type) and issubclass(cls, DirectMethod | SpectralDeferredCorrectionDAE)):
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
-    parallel = given.parallel
+    parallel = options.parallel
     if parallel is not None and parallel not in WAYS:
         raise InputError(unknown("way to run in parallel", parallel, WAYS))
     if issubclass(cls, SweeperDAEMPI):
@@ -218,45 +218,45 @@ def setup_of(given: SetupOptions) -> Setup:
     if parallel in ("nodes", "both") and not issubclass(cls, DirectMethod):
         cls = across_nodes(cls)
     direct = issubclass(cls, DirectMethod)
-    _check_effect(given, cls, name, parallel)
+    _check_effect(options, cls, name, parallel)
     if direct:
         cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
         parts: dict[str, Any] = {
-            "sweeper_params": given.chosen(Multistep),
+            "sweeper_params": options.chosen(Multistep),
             "level_params": {"restol": -1.0},
             "step_params": {"maxiter": 1},
         }
     else:
-        label, parts = _of_sweeps(given, DIAGONAL if parallel in ("nodes", "both") else "LU")
+        label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
     made = isinstance(problem, ProblemDAE)
     description: dict[str, Any] = {
         "problem_class": functools.partial(instance_of, problem) if made else type(instance),
         "problem_params": {"params": own_params} if made else own_params,
         "sweeper_class": cls,
         **parts,
-        "convergence_controllers": {k: dict(v) for k, v in (given.convergence_controllers or {}).items()},
+        "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
     }
-    if given.coarse_nodes is not None:
-        _add_coarse_level(description, instance, given, label["quad"])
-    elif given.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
+    if options.coarse_nodes is not None:
+        _add_coarse_level(description, instance, options, label["quad"])
+    elif options.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
     label = {"problem": problem_name(problem), "sweeper": name, **label}
-    return Setup(instance, label, description, bool(given.convergence_controllers), parallel)
+    return Setup(instance, label, description, bool(options.convergence_controllers), parallel)
 
 
-def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
+def _check_effect(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
     """Refuse options that have no effect on a sweeper."""
     direct = issubclass(cls, DirectMethod)
     taken: tuple[str, ...] = cls.options if direct else ()
-    strange = [option for option in given.chosen(Multistep) if option not in taken]
+    strange = [option for option in options.chosen(Multistep) if option not in taken]
     if strange:
         raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
     if not direct:
         return
-    idle = given.chosen(Method, Sweeps, without=("sweeper",))
+    idle = options.chosen(Method, Sweeps, without=("sweeper",))
     if idle:
         raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
     if parallel is not None and not (parallel == "nodes" and cls.shares_stages()):
@@ -266,37 +266,37 @@ def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str 
         )
 
 
-def _of_sweeps(given: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _of_sweeps(options: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Label and description entries of an SDC sweeper."""
     label = {
-        "quad": "RADAU-RIGHT" if given.quad is None else given.quad,
-        "nodes": 3 if given.nodes is None else given.nodes,
-        "qdelta": preconditioner if given.qdelta is None else given.qdelta,
+        "quad": "RADAU-RIGHT" if options.quad is None else options.quad,
+        "nodes": 3 if options.nodes is None else options.nodes,
+        "qdelta": preconditioner if options.qdelta is None else options.qdelta,
     }
     check_quadrature(label["quad"], label["nodes"])
     for name, known in (("backend", BACKENDS), ("residual_type", RESIDUAL_TYPES)):
-        value = getattr(given, name)
+        value = getattr(options, name)
         if value is not None and value not in known:
             raise InputError(unknown(name, value, known))
     sweeper = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
-    own = {"initial_guess": given.initial_guess, "random_seed": given.seed, "backend": given.backend}
+    own = {"initial_guess": options.initial_guess, "random_seed": options.seed, "backend": options.backend}
     sweeper |= {name: value for name, value in own.items() if value is not None}
     level = {
-        "restol": RESTOL if given.restol is None else float(given.restol),
-        "nsweeps": 1 if given.nsweeps is None else given.nsweeps,
-        "residual_type": "full_abs" if given.residual_type is None else given.residual_type,
+        "restol": RESTOL if options.restol is None else float(options.restol),
+        "nsweeps": 1 if options.nsweeps is None else options.nsweeps,
+        "residual_type": "full_abs" if options.residual_type is None else options.residual_type,
     }
-    most = MAXITER if given.maxiter is None else given.maxiter
+    most = MAXITER if options.maxiter is None else options.maxiter
     return label, {"sweeper_params": sweeper, "level_params": level, "step_params": {"maxiter": most}}
 
 
 def _add_coarse_level(
-    description: dict[str, Any], problem: ProblemDAE, given: SetupOptions, quad: str
+    description: dict[str, Any], problem: ProblemDAE, options: SetupOptions, quad: str
 ) -> None:
     """Turn the entries of a description into lists for a fine and a coarse level."""
-    nodes, qdelta = given.coarse_nodes, "LU" if given.coarse_qdelta is None else given.coarse_qdelta
+    nodes, qdelta = options.coarse_nodes, "LU" if options.coarse_qdelta is None else options.coarse_qdelta
     fine = description["sweeper_class"]
-    match_sweep = given.match_sweep
+    match_sweep = options.match_sweep
     if match_sweep is None:
         high = problem.index is None or problem.index >= 2
         match_sweep = high and not fine.integrates_algebraic and quad == "RADAU-RIGHT"
@@ -310,7 +310,7 @@ def _add_coarse_level(
     description["base_transfer_class"] = TransferDAE
     description["base_transfer_params"] = {"match_sweep": match_sweep}
     description["space_transfer_class"] = SameUnknowns
-    if given.coarsen:
+    if options.coarsen:
         transfer = getattr(problem, "space_transfer", None)
         if transfer is None or not hasattr(problem, "coarse_params"):
             raise InputError(

@@ -108,7 +108,7 @@ class DriftOptions(Output, Parameters, End):
 
 
 @takes(DriftOptions)
-def drift(given: DriftOptions) -> Result:
+def drift(options: DriftOptions) -> Result:
     """Errors of constraint, velocity constraint and energy over time, for several methods.
 
     {options}
@@ -132,19 +132,19 @@ def drift(given: DriftOptions) -> Result:
     >>> study = ds.drift("rigid-pendulum", case=["projected-dop853"], t_end=2.0)  # doctest: +SKIP
     >>> print(study.data["constraint"].max())  # doctest: +SKIP
     """
-    params = dict(given.params or {})
+    params = dict(options.params or {})
     if "formulation" in params:
         raise InputError("the cases say in which formulation the problem is solved; leave it out")
-    problem, cases, points = given.problem, given.case, given.points
+    problem, cases, points = options.problem, options.case, options.points
     own = _quasilinear(problem, params)
     name = problem_name(problem)
     start = float(own.interval[0])
     usual = LONG.get(name, float(own.interval[1]))
-    end = usual if given.t_end is None else require_number("t_end", given.t_end)
+    end = usual if options.t_end is None else require_number("t_end", options.t_end)
     check_interval(start, end)
-    chosen, left_out = _cases(given, params, start, end)
-    rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, given.out)
-    rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": given.rtol, "points": points}
+    chosen, left_out = _cases(options, params, start, end)
+    rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, options.out)
+    rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": options.rtol, "points": points}
     rows.parameters |= {
         "params": params,
         "left_out": left_out,
@@ -152,7 +152,7 @@ def drift(given: DriftOptions) -> Result:
         "time_unit": own.time_unit,
     }
     edges = np.linspace(start, end, points + 1)
-    with rows.running(len(chosen), "run", given.progress) as bar:
+    with rows.running(len(chosen), "run", options.progress) as bar:
         for case in chosen:
             mine = case.params(params)
             settings = {**case.settings, "t_end": end, "dense": False, "params": mine}
@@ -186,11 +186,15 @@ def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> Quasilinear
 
 
 def _cases(
-    given: DriftOptions, params: Mapping[str, Any], start: float, end: float
+    options: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
     """The cases to run, and a line for each one left out; invalid options are refused here."""
-    problem, rtol, dt = given.problem, require_number("rtol", given.rtol), require_number("dt", given.dt)
-    names = None if given.case is None else several(given.case)
+    problem, rtol, dt = (
+        options.problem,
+        require_number("rtol", options.rtol),
+        require_number("dt", options.dt),
+    )
+    names = None if options.case is None else several(options.case)
     if names == []:
         raise InputError("nothing to run: name at least one case")
     found: list[Case] = []

@@ -106,7 +106,7 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
 @takes(InitialOptions)
 @limits_call
 @one_at_a_time
-def initial(given: InitialOptions) -> Initial:
+def initial(options: InitialOptions) -> Initial:
     r"""Values at which the equations of a DAE hold, and all that follows from them by differentiation.
 
     .. math::
@@ -152,13 +152,13 @@ def initial(given: InitialOptions) -> Initial:
     >>> round(start.values["y"], 12), [one.name for one in start.changed], len(start.solutions)
     (-0.8, ['y', 'lambda'], 2)
     """
-    if given.out is not None:
-        check_target(given.out)
-    several = given.comm is not None and given.comm.Get_size() > 1  # which share paths, and end together
-    with unchecked(several), metering(lambda total, unit: bar_of(total, unit, given.progress)):
-        found = _found(given)
-    if given.out is not None:
-        start_result(found).save(given.out)
+    if options.out is not None:
+        check_target(options.out)
+    several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
+    with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
+        found = _found(options)
+    if options.out is not None:
+        start_result(found).save(options.out)
     return found
 
 
@@ -178,30 +178,30 @@ def start_result(start: Initial) -> Result:
     return Result("start", np.array(rows, dtype=columns), {}, parameters, command_line())
 
 
-def _found(given: InitialOptions) -> Initial:
+def _found(options: InitialOptions) -> Initial:
     settings: dict[str, Any] = {
-        "fixed": given.fixed,
-        "guesses": given.guesses,
-        "t0": given.t0,
-        "seed": given.seed,
-        "restarts": given.restarts,
+        "fixed": options.fixed,
+        "guesses": options.guesses,
+        "t0": options.t0,
+        "seed": options.seed,
+        "restarts": options.restarts,
     }
-    target = _target(given)
-    if target.problem is not None and not given.all_solutions:
-        problem = target.make_problem(given.params or {})
+    target = _target(options)
+    if target.problem is not None and not options.all_solutions:
+        problem = target.make_problem(options.params or {})
         model = None if problem.kernels is not None else _read(problem)
-        return Equations(problem, model).initial(u0=given.u0, **settings)
-    if given.u0 is not None:
+        return Equations(problem, model).initial(u0=options.u0, **settings)
+    if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
-    model = target.make_model(given.params or {})
-    processes: dict[str, Any] = {"workers": given.workers, "comm": given.comm}
-    return initial_of_model(model, **settings, every=given.all_solutions, **processes)
+    model = target.make_model(options.params or {})
+    processes: dict[str, Any] = {"workers": options.workers, "comm": options.comm}
+    return initial_of_model(model, **settings, every=options.all_solutions, **processes)
 
 
 @takes(SetsOptions)
 @limits_call
 @one_at_a_time
-def solution_sets(given: SetsOptions) -> tuple[SolutionSet, ...]:
+def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     r"""The curves and surfaces that the equations of a model allow at one time, and their singular points.
 
     Each block :math:`B_k` of the structural analysis that is not linear has one, with its free values left
@@ -232,8 +232,8 @@ def solution_sets(given: SetsOptions) -> tuple[SolutionSet, ...]:
     >>> [part.degree for part in found[0].decomposition.components]
     [2, 2]
     """
-    own = {name: getattr(given, name) for name in ("fixed", "t0", "seed", "workers")}
-    return sets_of_model(make_model(given.model, given.params), **own)
+    own = {name: getattr(options, name) for name in ("fixed", "t0", "seed", "workers")}
+    return sets_of_model(make_model(options.model, options.params), **own)
 
 
 def _read(problem: ProblemDAE) -> Model | None:
@@ -246,19 +246,19 @@ def _read(problem: ProblemDAE) -> Model | None:
         return None
 
 
-def _target(given: InitialOptions) -> Target:
+def _target(options: InitialOptions) -> Target:
     """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
     from dae_sdc.model.functions import problem_of_function, takes_equations
 
-    equations: Any = given.equations
+    equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
     target = resolve(equations, as_model=True)
     if not takes_equations(target.thing):
         return target
-    start = given.u0
+    start = options.u0
     if start is None:
-        start = names_of_function(target.thing, given.fixed, given.guesses)
+        start = names_of_function(target.thing, options.fixed, options.guesses)
     return resolve(problem_of_function(target.thing, start))
 
 

@@ -51,7 +51,7 @@ class IterationsOptions(StudyOptions):
 
 
 @takes(IterationsOptions)
-def iterations(given: IterationsOptions) -> Result:
+def iterations(options: IterationsOptions) -> Result:
     """Error and residual of runs with 1, 2, ..., ``maxiter`` sweeps in every step.
 
     {options}
@@ -74,27 +74,30 @@ def iterations(given: IterationsOptions) -> Result:
     >>> bool(errors[-1] < errors[0])
     True
     """
-    maxiter = given.maxiter
-    direct = [str(sweeper) for sweeper in several(given.sweeper) if is_direct(sweeper)]
+    maxiter = options.maxiter
+    direct = [str(sweeper) for sweeper in several(options.sweeper) if is_direct(sweeper)]
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
-    comm_of_all = everyone(given.parallel, given.comm)
-    settings = {"newton_tol": NEWTON_TOL, **given.chosen(Sweeping, Solves, Parameters, without=("maxiter",))}
-    settings |= {"restol": -1.0, "initial_guess": given.initial_guess}
-    runs, setups = combinations(given, settings, settings)
+    comm_of_all = everyone(options.parallel, options.comm)
+    settings = {
+        "newton_tol": NEWTON_TOL,
+        **options.chosen(Sweeping, Solves, Parameters, without=("maxiter",)),
+    }
+    settings |= {"restol": -1.0, "initial_guess": options.initial_guess}
+    runs, setups = combinations(options, settings, settings)
     units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
-    study = Study("iterations", COLUMNS["iterations"], units, given.out, comm_of_all)
-    team = given.of(Parallel)
-    study.parameters.update(maxiter=maxiter, initial_guess=given.initial_guess)
+    study = Study("iterations", COLUMNS["iterations"], units, options.out, comm_of_all)
+    team = options.of(Parallel)
+    study.parameters.update(maxiter=maxiter, initial_guess=options.initial_guess)
     total = maxiter * len(runs)
-    with study.running(total, "run", given.progress) as bar:
-        references = References(given, study.parameters)
+    with study.running(total, "run", options.progress) as bar:
+        references = References(options, study.parameters)
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
             reference = references.of(problem)
-            size = setup.problem.dt if given.dt is None else given.dt
+            size = setup.problem.dt if options.dt is None else options.dt
             for sweep in range(1, maxiter + 1):
                 solution = solve(
-                    problem, sweeper=sweeper, dt=size, t_end=given.t_end, **own, **team, maxiter=sweep
+                    problem, sweeper=sweeper, dt=size, t_end=options.t_end, **own, **team, maxiter=sweep
                 )
                 what = f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps"
                 study.note(what, solution)

@@ -120,7 +120,7 @@ class Eigenvalues(NamedTuple):
 
 @takes(LinearizeOptions)
 @one_at_a_time
-def linearize(given: LinearizeOptions) -> LinearSystem:
+def linearize(options: LinearizeOptions) -> LinearSystem:
     r"""The linear system of a DAE of any index near a state.
 
     .. math::
@@ -160,21 +160,23 @@ def linearize(given: LinearizeOptions) -> LinearSystem:
     >>> system.index, np.sort(np.abs(system.poles)).round(9)
     (0, array([2., 2.]))
     """
-    if given.out is not None:
-        check_target(given.out)
-    by_number = given.at if isinstance(given.at, list | tuple | np.ndarray) else None
-    guess = given.at if isinstance(given.at, Mapping) else by_number
-    target = target_of(given.problem, given.params, guess)
-    linearizer = _linearizer(target, given.inputs)
-    found = linearizer.linearize(_state(target, linearizer, given), given.outputs, tuple(given.coordinates))
-    if given.out is not None:
-        put_down(_table(found, given), given.out, True)
+    if options.out is not None:
+        check_target(options.out)
+    by_number = options.at if isinstance(options.at, list | tuple | np.ndarray) else None
+    guess = options.at if isinstance(options.at, Mapping) else by_number
+    target = target_of(options.problem, options.params, guess)
+    linearizer = _linearizer(target, options.inputs)
+    found = linearizer.linearize(
+        _state(target, linearizer, options), options.outputs, tuple(options.coordinates)
+    )
+    if options.out is not None:
+        put_down(_table(found, options), options.out, True)
     return found
 
 
 @takes(EigenvaluesOptions)
 @one_at_a_time
-def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
+def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     """Finite poles of a DAE along a solution.
 
     The coordinates are orthonormal along the constraints at each time, and do not turn with them; or those
@@ -199,18 +201,18 @@ def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
     >>> len(along.values)
     3
     """
-    if given.out is not None:
-        check_target(given.out)
-    solution = given.along
+    if options.out is not None:
+        check_target(options.out)
+    solution = options.along
     if isinstance(solution, str | Path):
         solution = Solution.load(solution)
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
-    target = target_of(given.problem, given.params, solution.u[0])
+    target = target_of(options.problem, options.params, solution.u[0])
     linearizer = _linearizer(target, ())
-    times = np.linspace(solution.t[0], solution.t[-1], given.points)
+    times = np.linspace(solution.t[0], solution.t[-1], options.points)
     rows = solution.at(times) if solution.dense is not None else solution
-    preferred, changes = tuple(given.coordinates), []
+    preferred, changes = tuple(options.coordinates), []
     tangent = not preferred
     values: list[npt.NDArray[np.complex128]] = []
     for row, t in enumerate(rows.t.tolist()):
@@ -224,9 +226,9 @@ def eigenvalues(given: EigenvaluesOptions) -> Eigenvalues:
     table = np.full((len(values), wide), np.nan + 0j)
     for at, one in enumerate(values):
         table[at, : len(one)] = one
-    found = Eigenvalues(rows.t.copy(), table, tuple(given.coordinates), tuple(changes))
-    if given.out is not None:
-        put_down(_table_along(found, linearizer.title, given), given.out, True)
+    found = Eigenvalues(rows.t.copy(), table, tuple(options.coordinates), tuple(changes))
+    if options.out is not None:
+        put_down(_table_along(found, linearizer.title, options), options.out, True)
     return found
 
 
@@ -246,16 +248,16 @@ def _linearizer(target: Target, inputs: Any) -> Linearizer:
     return LinearProblem(target.problem, own)
 
 
-def _state(target: Target, linearizer: Linearizer, given: LinearizeOptions) -> State:
+def _state(target: Target, linearizer: Linearizer, options: LinearizeOptions) -> State:
     """The state that was given, consistent, in the order of the linear system."""
-    at, t = given.at, given.t
+    at, t = options.at, options.t
     if isinstance(at, Solution):
         row = -1
         if t is not None:
             at, row = at.at(np.array([at.t[0], require_number("t", t)])), 1
         return linearizer.near(_of_solution(linearizer, at, row))
     if at is None:
-        at = rest_of(target, SteadyOptions(problem=given.problem, t0=t))
+        at = rest_of(target, SteadyOptions(problem=options.problem, t0=t))
     if isinstance(at, Steady | Initial):
         found = _by_names(linearizer, at.t if t is None else require_number("t", t), at.names, at.u, at.du)
         return found if isinstance(at, Steady) else linearizer.near(found)
@@ -311,12 +313,12 @@ COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("
 """Rows of a linear system in a file: poles, zeros of a channel, frequency responses and step responses."""
 
 
-def _table(system: LinearSystem, given: LinearizeOptions) -> Result:
+def _table(system: LinearSystem, options: LinearizeOptions) -> Result:
     """The linear system as a result of kind "linear-system"."""
     rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, one.real, one.imag) for one in system.poles]
-    omega = _frequencies(system, given.omega)
+    omega = _frequencies(system, options.omega)
     values = system.frequency_response(omega)
-    end = _step_end(system) if given.t_step is None else require_number("t_step", given.t_step)
+    end = _step_end(system) if options.t_step is None else require_number("t_step", options.t_step)
     times = np.linspace(0.0, end, STEPS)
     steps = system.step(times)
     for i, output in enumerate(system.outputs):
@@ -358,7 +360,7 @@ def _step_end(system: LinearSystem) -> float:
     return float(min(by_decay, 20.0 * np.pi / np.abs(poles).min()))
 
 
-def _table_along(found: Eigenvalues, title: str, given: EigenvaluesOptions) -> Result:
+def _table_along(found: Eigenvalues, title: str, options: EigenvaluesOptions) -> Result:
     """Eigenvalues as a result of kind "eigenvalues"."""
     rows = [
         (t, number, value.real, value.imag)
@@ -370,7 +372,7 @@ def _table_along(found: Eigenvalues, title: str, given: EigenvaluesOptions) -> R
         "problem": title,
         "coordinates": list(found.coordinates),
         "changes": list(found.changes),
-        "points": given.points,
+        "points": options.points,
     }
     return Result("eigenvalues", np.array(rows, dtype=kinds), {"t": "s"}, about, command_line())
 

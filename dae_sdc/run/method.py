@@ -85,41 +85,41 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 """Methods of hooks that look at iterations."""
 
 
-def with_method(given: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
+def with_method(request: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
     """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
     chosen = ""
-    if given.sweeper is None:
-        of_steps = given.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
+    if request.sweeper is None:
+        of_steps = request.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
         shared = ("threads", *(("parallel", "comm") if measured else ()))
-        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
-            given = replace(given, rtol=DEFAULT_RTOL)
-        sweeper, chosen = _by_type(given)
-        given = given if sweeper is None else replace(given, sweeper=sweeper)
-    if given.rtol is None:
-        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in given.chosen()]
+        if not of_steps and not request.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
+            request = replace(request, rtol=DEFAULT_RTOL)
+        sweeper, chosen = _by_type(request)
+        request = request if sweeper is None else replace(request, sweeper=sweeper)
+    if request.rtol is None:
+        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]
         if bounds:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
-        return given, chosen
-    rtol = require_number("rtol", given.rtol)
-    if given.sweeper is None:
-        return replace(given, sweeper=default_sweeper(rtol, given.nodes), nodes=None), chosen
-    if sweeps_nodes(given.sweeper):
-        unused = [name for name in ("restol", "residual_type") if getattr(given, name) is not None]
+        return request, chosen
+    rtol = require_number("rtol", request.rtol)
+    if request.sweeper is None:
+        return replace(request, sweeper=default_sweeper(rtol, request.nodes), nodes=None), chosen
+    if sweeps_nodes(request.sweeper):
+        unused = [name for name in ("restol", "residual_type") if getattr(request, name) is not None]
         if unused:
             raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
-        if given.nodes is None:
-            given = replace(given, nodes=default_nodes(rtol))
-    return given, chosen
+        if request.nodes is None:
+            request = replace(request, nodes=default_nodes(rtol))
+    return request, chosen
 
 
-def _by_type(given: SolveOptions) -> tuple[str | None, str]:
+def _by_type(request: SolveOptions) -> tuple[str | None, str]:
     """The method for the type of the equations, and why; None for equations or options that want another."""
-    target = resolve(given.problem)
+    target = resolve(request.problem)
     cls = target.problem if isinstance(target.problem, type) else type(target.problem)
-    asked = given.chosen(Method, Sweeps, Multistep)
-    if not issubclass(cls, QuasilinearProblem) or asked or given.convergence_controllers:
+    asked = request.chosen(Method, Sweeps, Multistep)
+    if not issubclass(cls, QuasilinearProblem) or asked or request.convergence_controllers:
         return None, ""
-    problem: Any = target.make_problem(given.params or {})
+    problem: Any = target.make_problem(request.params or {})
     sweeper, reason = explicit_method(problem)
     return sweeper or None, reason
 
@@ -164,10 +164,10 @@ def swept_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> Setup:
     return setup.with_parts(sweeper_params={"initial_sweeps": INITIAL_SWEEPS}, step_params={"maxiter": left})
 
 
-def with_shared_stages(given: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> Setup:
+def with_shared_stages(request: SolveOptions, setup: Setup, measured: bool, unnamed: bool) -> Setup:
     """The setup whose threads or ranks share the stages of a step, or whose steps may have fewer of them."""
-    cls, name, threads = setup.sweeper_class, setup.label["sweeper"], given.threads
-    able = issubclass(cls, DirectMethod) and cls.shares_stages() and given.rtol is not None
+    cls, name, threads = setup.sweeper_class, setup.label["sweeper"], request.threads
+    able = issubclass(cls, DirectMethod) and cls.shares_stages() and request.rtol is not None
     if able:
         shared = {"threads": threads, "measured": measured or None, "fewer_nodes": unnamed or None}
         setup = setup.with_parts(sweeper_params=shared)
@@ -178,7 +178,7 @@ def with_shared_stages(given: SolveOptions, setup: Setup, measured: bool, unname
     elif setup.parallel == "nodes" and (measured or issubclass(cls, DirectMethod)):
         raise InputError(
             f"ranks share the stages of Radau IIA with rtol, and the nodes of SDC sweepers with "
-            f"parallel='nodes'; got '{name}'{'' if given.rtol is None else ' with rtol'}"
+            f"parallel='nodes'; got '{name}'{'' if request.rtol is None else ' with rtol'}"
         )
     if setup.parallel is not None and threads not in (None, 1, AUTO):
         raise InputError("ranks share the work already; leave threads out, or start without MPI")

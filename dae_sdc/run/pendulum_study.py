@@ -122,7 +122,7 @@ class PendulumOptions(Output):
 
 
 @takes(PendulumOptions)
-def pendulum_study(given: PendulumOptions) -> Result:
+def pendulum_study(options: PendulumOptions) -> Result:
     """Growth or decay of the bounce of an elastic pendulum with each method, over spring constants.
 
     The bounce is the motion of r = sqrt(y1^2 + y2^2), of frequency near sqrt(k). Its amplitude in a window is
@@ -150,10 +150,10 @@ def pendulum_study(given: PendulumOptions) -> Result:
     >>> study = ds.pendulum_study(sweeper=["bdf2"], k=[100.0], t_end=1.0)  # doctest: +SKIP
     >>> ds.plot("pendulum", study)  # doctest: +SKIP
     """
-    ks, dt, start = several(given.k), given.dt, given.starting_procedure
+    ks, dt, start = several(options.k), options.dt, options.starting_procedure
     if not ks or not all(require_number("k", k) > 0.0 for k in ks):
         raise InputError(f"the spring constants must be positive, one at least; got {ks!r}")
-    methods, left_out = _methods(given)
+    methods, left_out = _methods(options)
     first, last = (float(t) for t in PROBLEMS[PROBLEM].interval)
     steps = number_of_steps(first, last, require_number("dt", dt))
     times = np.linspace(first, last, steps + 1)
@@ -171,11 +171,11 @@ def pendulum_study(given: PendulumOptions) -> Result:
         *(("steps", "i8"), ("rejected", "i8"), ("rhs", "i8"), ("newton", "i8"), ("jacobian", "i8")),
         *(("y1", "f8", (steps + 1,)), ("y2", "f8", (steps + 1,))),
     ]
-    rows = Study("pendulum", columns, UNITS, given.out)
+    rows = Study("pendulum", columns, UNITS, options.out)
     rows.parameters |= {"k": ks, "dt": dt, "starting_procedure": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
     total = len(methods) * len(ks)
-    with rows.running(total, "run", given.progress) as bar:
+    with rows.running(total, "run", options.progress) as bar:
         for method, k in product(methods, ks):
             settings = method.settings(dt, start, times)
             tic = perf_counter()
@@ -187,11 +187,11 @@ def pendulum_study(given: PendulumOptions) -> Result:
     return rows.result()
 
 
-def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
+def _methods(options: PendulumOptions) -> tuple[list[Method], list[str]]:
     """The methods to compare, and a line for each one left out."""
     left_out = []
-    names = METHODS if given.sweeper is None else several(given.sweeper)
-    if given.sweeper is None and not installed():
+    names = METHODS if options.sweeper is None else several(options.sweeper)
+    if options.sweeper is None and not installed():
         names = [name for name in METHODS if name not in SOLVERS]
         left_out = ["cvode: scikit-sundae is not installed"]
     if not names:
@@ -206,7 +206,7 @@ def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
         if sweeper in SOLVERS:
             found += [
                 Method(sweeper, "", rtol, order)
-                for rtol, order in product(several(given.rtol), several(given.max_order))
+                for rtol, order in product(several(options.rtol), several(options.max_order))
             ]
         else:
             found.append(Method(sweeper, corrector))

@@ -133,18 +133,18 @@ def plan_of(prepared: Prepared, measured: bool) -> Plan:
     return _with_checkpoints(plan, events)
 
 
-def _check(given: SolveOptions, setup: Setup) -> None:
+def _check(request: SolveOptions, setup: Setup) -> None:
     """Refuse what does not go together, and names that pySDC's controllers do not look at."""
-    if given.singular is not None:
-        require_way(given.singular, setup.problem)
-        if not setup.iterates_alone(given.steps):
+    if request.singular is not None:
+        require_way(request.singular, setup.problem)
+        if not setup.iterates_alone(request.steps):
             raise InputError(
                 "singular points are looked for in runs of one step at a time on one level; leave steps, "
                 "coarse_nodes, parallel='steps' and singular out"
             )
     known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
     known = {name for name in known if name[0] != "_"}
-    for name in given.controller_params or {}:
+    for name in request.controller_params or {}:
         if name not in known:
             raise InputError(unknown("parameter of the controller", name, known))
 

@@ -53,7 +53,7 @@ class PlaygroundOptions(RunOptions):
 
 
 @takes(PlaygroundOptions)
-def playground(given: PlaygroundOptions) -> Solution:
+def playground(options: PlaygroundOptions) -> Solution:
     """Run a playground and return its solution.
 
     {options}
@@ -73,9 +73,9 @@ def playground(given: PlaygroundOptions) -> Solution:
     >>> solution = ds.playground("fully-implicit")  # doctest: +SKIP
     >>> print(solution.stats["sweeps"])  # doctest: +SKIP
     """
-    if given.name not in PLAYGROUNDS:
-        raise InputError(unknown("playground", given.name, PLAYGROUNDS))
-    return solve(**{**PLAYGROUNDS[given.name], **given.chosen(without=("name",))})
+    if options.name not in PLAYGROUNDS:
+        raise InputError(unknown("playground", options.name, PLAYGROUNDS))
+    return solve(**{**PLAYGROUNDS[options.name], **options.chosen(without=("name",))})
 
 
 add_arguments = partial(add_options, record=PlaygroundOptions)

@@ -70,7 +70,7 @@ class ReduceOptions(ModelOptions):
 
 @takes(ReduceOptions)
 @one_at_a_time
-def reduce(given: ReduceOptions) -> Reduction:
+def reduce(options: ReduceOptions) -> Reduction:
     """Reduce the index of a DAE that is given by its equations to 1 or 0.
 
     {options}
@@ -92,9 +92,9 @@ def reduce(given: ReduceOptions) -> Reduction:
     >>> found.index, found.differentiations, found.method
     (1, 2, 'separation')
     """
-    model = make_model(given.model, given.params)
+    model = make_model(options.model, options.params)
     return reduce_index(
-        model, given.method, given.form, limit=given.limit, invariants=given.invariants, at=given.at
+        model, options.method, options.form, limit=options.limit, invariants=options.invariants, at=options.at
     )
 
 

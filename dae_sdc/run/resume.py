@@ -43,9 +43,9 @@ class Saving:
     start: dict[str, Any] | None = None
 
     @classmethod
-    def checked(cls, given: SavingOptions) -> Saving | None:
+    def checked(cls, options: SavingOptions) -> Saving | None:
         """The record for the options of a user; None if no checkpoints are wanted."""
-        checkpoint, every, resume = given.checkpoint, given.every, given.resume
+        checkpoint, every, resume = options.checkpoint, options.every, options.resume
         if checkpoint is None:
             if every is not None or resume:
                 raise InputError("every and resume need the file of the checkpoints; give checkpoint")

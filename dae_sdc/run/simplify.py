@@ -46,7 +46,7 @@ class SimplifyOptions(ModelOptions):
 
 @takes(SimplifyOptions)
 @one_at_a_time
-def simplify(given: SimplifyOptions) -> Simplified:
+def simplify(options: SimplifyOptions) -> Simplified:
     """Remove trivial equations from a model, and linear ones that determine an unknown.
 
     Degrees of freedom do not change, and the index does not rise: if the removal of linear equations would do
@@ -72,8 +72,8 @@ def simplify(given: SimplifyOptions) -> Simplified:
     """
     from dae_sdc.model import aliases
 
-    whole, fold = make_model(given.model, given.params), given.fold
-    found = aliases.simplify(whole, level=given.level, fold=fold)
+    whole, fold = make_model(options.model, options.params), options.fold
+    found = aliases.simplify(whole, level=options.level, fold=fold)
     if found.level == "trivial" or not found.map:
         return found
     trivial = aliases.simplify(whole, level="trivial", fold=fold)

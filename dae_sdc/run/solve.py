@@ -43,7 +43,7 @@ from dae_sdc.sweepers.teams import AUTO
 
 @takes(SolveOptions)
 @limits_call
-def solve(given: SolveOptions) -> Solution:
+def solve(request: SolveOptions) -> Solution:
     """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
     {options}
@@ -69,35 +69,35 @@ def solve(given: SolveOptions) -> Solution:
     >>> ds.solve(decay, u0={"x": 1.0, "y": 2.0}, t_end=1.0).u[-1].round(5)
     array([0.36788, 0.73576])
     """
-    return _with_other_ways(given)
+    return _with_other_ways(request)
 
 
-def _with_other_ways(given: SolveOptions) -> Solution:
+def _with_other_ways(request: SolveOptions) -> Solution:
     """The solution; in another way where a run shows that its equations were read or reduced wrongly."""
     try:
-        return _solved(given)
+        return _solved(request)
     except MisreadError as error:
-        if given.trace is not None:
+        if request.trace is not None:
             raise
-        other, how, why = replace(given, trace=False), "with the function called", str(error)
+        other, how, why = replace(request, trace=False), "with the function called", str(error)
     except NotReducibleError as error:
-        if given.reduce is not None:
+        if request.reduce is not None:
             raise
-        other, how, why = replace(given, reduce=False), "without reduction of the index", str(error)
+        other, how, why = replace(request, reduce=False), "without reduction of the index", str(error)
     solution = _with_other_ways(other)
     said = f"solved {how}: {why.partition(';')[0]}"
     return replace(solution, message="; ".join(filter(None, (solution.message, said))))
 
 
-def _solved(given: SolveOptions) -> Solution:
+def _solved(request: SolveOptions) -> Solution:
     """The solution by one run."""
-    measured = given.parallel == AUTO
+    measured = request.parallel == AUTO
     if measured:
-        several = given.comm is not None or launched() > 1
-        given = replace(given, parallel="nodes" if several else None)
+        several = request.comm is not None or launched() > 1
+        request = replace(request, parallel="nodes" if several else None)
     # What is wrong on one rank alone must end the others too.
-    comm = everyone(given.parallel, given.comm)
-    made = _prepare_everywhere(given, comm)
+    comm = everyone(request.parallel, request.comm)
+    made = _prepare_everywhere(request, comm)
     several_ranks = comm is not None and comm.Get_size() > 1
     with unchecked(several_ranks):  # from here on ranks end together
         solution = _run(made, measured)
@@ -121,20 +121,20 @@ def _run(prepared: Prepared, measured: bool) -> Solution:
     return carried_out(plan_of(prepared, measured))
 
 
-def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
+def _prepare_everywhere(request: SolveOptions, comm: Any) -> Prepared:
     """What is solved, the same on all ranks; where they read different equations, they use the functions."""
     if comm is None or comm.Get_size() == 1:
-        return prepare(given)
+        return prepare(request)
     join(comm)
     made, failure, digest = None, None, ""
     try:
         with limited():
-            made = prepare(given)
+            made = prepare(request)
         digest = made.digest()
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
-    found = comm.allgather((failure is not None, digest, ends, _asked(given)))
+    found = comm.allgather((failure is not None, digest, ends, _asked(request)))
     failed = [one for one, *_ in found]
     # Where the time ran out on all, each was at something else, of which one is told.
     if all(failed) and failure is not None and not any(ends for *_, ends, _ in found):
@@ -142,8 +142,8 @@ def _prepare_everywhere(given: SolveOptions, comm: Any) -> Prepared:
     _require_same_options([asked for *_, asked in found])
     if made is not None and len({one[:2] for one in found}) == 1:
         return made
-    if given.trace is None and not any(ends for *_, ends, _ in found):
-        return _prepare_everywhere(replace(given, trace=False), comm)
+    if request.trace is None and not any(ends for *_, ends, _ in found):
+        return _prepare_everywhere(replace(request, trace=False), comm)
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
@@ -153,7 +153,7 @@ _OF_PROBLEM = ("problem", "u0", "guesses", "fixed")
 """Options that ranks compare by the problem and the start that are made of them."""
 
 
-def _asked(given: SolveOptions) -> dict[str, str]:
+def _asked(request: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
     silent = (
         "comm",
@@ -168,7 +168,7 @@ def _asked(given: SolveOptions) -> dict[str, str]:
         "guesses",
         "fixed",
     )
-    return {name: _text(value) for name, value in given.chosen(without=silent).items()}
+    return {name: _text(value) for name, value in request.chosen(without=silent).items()}
 
 
 def _text(value: Any) -> str:
@@ -199,24 +199,24 @@ def _require_same_options(asked: Sequence[dict[str, str]]) -> None:
                 )
 
 
-def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
+def _by_sundials(request: SolveOptions, made: Prepared) -> Solution:
     """The solution by a solver of SUNDIALS, which knows fewer options."""
     from dae_sdc.run.sundials import SundialsOptions, integrate
 
     used = ("sweeper", *names_of_options(Preparation), *names_of_options(ConsistentStart))
-    useless = given.chosen(without=(*used, *names_of_options(SundialsOptions)))
+    useless = request.chosen(without=(*used, *names_of_options(SundialsOptions)))
     if useless:
-        raise InputError(f"these options have no effect on '{given.sweeper}': {', '.join(useless)}")
-    if given.rtol is None:
-        raise InputError(f"'{given.sweeper}' chooses its steps by a tolerance; give rtol")
-    own = {name: getattr(given, name) for name in names_of_options(SundialsOptions) if name != "solver"}
-    solution = integrate(SundialsOptions(solver=str(given.sweeper), **own))
+        raise InputError(f"these options have no effect on '{request.sweeper}': {', '.join(useless)}")
+    if request.rtol is None:
+        raise InputError(f"'{request.sweeper}' chooses its steps by a tolerance; give rtol")
+    own = {name: getattr(request, name) for name in names_of_options(SundialsOptions) if name != "solver"}
+    solution = integrate(SundialsOptions(solver=str(request.sweeper), **own))
     if made.unknowns is None and not made.remark:
         return solution
     remarks = (solution.message, made.remark if solution.success else "")
     solution = replace(solution, unknowns=made.unknowns, message="; ".join(filter(None, remarks)))
-    if given.out is not None:
-        put_down(solution, given.out, solution.success)
+    if request.out is not None:
+        put_down(solution, request.out, solution.success)
     return solution
 
 

@@ -88,7 +88,7 @@ class BranchOptions(Output, SteadyOptions):
 @takes(SteadyOptions)
 @limits_call
 @one_at_a_time
-def steady_state(given: SteadyOptions) -> Steady:
+def steady_state(options: SteadyOptions) -> Steady:
     r"""A state at which a DAE rests: its equations and hidden constraints hold with derivatives of 0.
 
     .. math:: F(t_0, u, v) = 0
@@ -124,21 +124,21 @@ def steady_state(given: SteadyOptions) -> Steady:
     >>> round(rest["y"], 9), round(rest["lambda"], 9)
     (-1.0, 9.8)
     """
-    return rest_of(target_of(given.problem, given.params, given.guess), given)
+    return rest_of(target_of(options.problem, options.params, options.guess), options)
 
 
-def rest_of(target: Target, given: SteadyOptions) -> Steady:
+def rest_of(target: Target, options: SteadyOptions) -> Steady:
     """The steady state of equations that are made already, see :func:`steady_state`."""
     problem = target.problem
-    t = target.time(given.t0)
-    u0, du = target.guess(given.guess, t), np.zeros(problem.n)
-    values, rates = split_fixed(target, given.fixed)
+    t = target.time(options.t0)
+    u0, du = target.guess(options.guess, t), np.zeros(problem.n)
+    values, rates = split_fixed(target, options.fixed)
     fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
     for j, value in values.items():
         u0[j], fixed[j] = value, True
     for j, value in rates.items():
         du[j] = value
-    for name in [given.turning] if isinstance(given.turning, str) else given.turning or ():
+    for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
         if name not in problem.names:
             raise InputError(unknown(f"unknown of {title_of(problem)}", name, problem.names))
         turning[problem.names.index(name)] = True
@@ -151,7 +151,7 @@ def rest_of(target: Target, given: SteadyOptions) -> Steady:
 @takes(BranchOptions)
 @limits_call
 @one_at_a_time
-def steady_branch(given: BranchOptions) -> Branch:
+def steady_branch(options: BranchOptions) -> Branch:
     """Steady states over a parameter, followed around folds, with their stability.
 
     The branch begins at the steady state near the guess for the first value of the parameter, is followed by
@@ -184,20 +184,20 @@ def steady_branch(given: BranchOptions) -> Branch:
     >>> len(branch.special)
     2
     """
-    if given.out is not None:
-        check_target(given.out)
-    name, first, last = _range(given.vary)
-    if given.turning or any(str(one).startswith("der(") for one in given.fixed or ()):
+    if options.out is not None:
+        check_target(options.out)
+    name, first, last = _range(options.vary)
+    if options.turning or any(str(one).startswith("der(") for one in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
-    target = target_of(given.problem, given.params, given.guess)
+    target = target_of(options.problem, options.params, options.guess)
     handle = ParameterOfProblem(target.problem, name)
     handle.value = first
-    with metering(lambda total, unit: bar_of(total, unit, given.progress)):
+    with metering(lambda total, unit: bar_of(total, unit, options.progress)):
         found = branch_of(
-            target.problem, rest_of(target, given), name, (first, last), target.parameter_unit(name)
+            target.problem, rest_of(target, options), name, (first, last), target.parameter_unit(name)
         )
-    if given.out is not None:
-        put_down(_table(found, given), given.out, True)
+    if options.out is not None:
+        put_down(_table(found, options), options.out, True)
     return found
 
 
@@ -215,7 +215,7 @@ def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
     return str(name), first, last
 
 
-def _table(branch: Branch, given: BranchOptions) -> Result:
+def _table(branch: Branch, options: BranchOptions) -> Result:
     """The branch as a result of kind "branch"."""
     n = branch.u.shape[1]
     kinds = [("value", "f8"), ("u", "f8", (n,)), ("unstable", "i8"), ("special", "U8"), ("frequency", "f8")]
@@ -230,7 +230,7 @@ def _table(branch: Branch, given: BranchOptions) -> Result:
         "names": list(branch.names),
         "unknown_units": list(branch.units),
         "complete": branch.complete,
-        **{key: value for key, value in given.told().items() if key not in ("problem",)},
+        **{key: value for key, value in options.told().items() if key not in ("problem",)},
     }
     units = {"value": branch.parameter_unit}
     return Result("branch", np.array(rows, dtype=kinds), units, about, command_line())

@@ -50,7 +50,7 @@ class StructureOptions(Limit, Parameters):
 @takes(StructureOptions)
 @limits_call
 @one_at_a_time
-def structure(given: StructureOptions) -> Structure:
+def structure(options: StructureOptions) -> Structure:
     """Index, degrees of freedom, blocks, stages and ranks of a DAE, see :class:`Structure`.
 
     {options}
@@ -73,10 +73,10 @@ def structure(given: StructureOptions) -> Structure:
     >>> found.index, found.dof
     (3, 2)
     """
-    if isinstance(given.model, Signature | np.ndarray | list):
-        return analyse(given.model)
-    model = make_model(given.model, given.params)
-    return analyse(model, point=given.point, differentiation=given.differentiation)
+    if isinstance(options.model, Signature | np.ndarray | list):
+        return analyse(options.model)
+    model = make_model(options.model, options.params)
+    return analyse(model, point=options.point, differentiation=options.differentiation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class RepairOptions(ModelOptions):
 
 @takes(RepairOptions)
 @one_at_a_time
-def repair(given: RepairOptions) -> Repair:
+def repair(options: RepairOptions) -> Repair:
     """Change equations with a singular system Jacobian until it is regular.
 
     {options}
@@ -114,4 +114,4 @@ def repair(given: RepairOptions) -> Repair:
     >>> mended.structure.regular
     True
     """
-    return mend(make_model(given.model, given.params), method=given.method)
+    return mend(make_model(options.model, options.params), method=options.method)

@@ -103,7 +103,7 @@ class SundialsOptions(Output, Times, Start, Steps, EquationOptions):
 
 @takes(SundialsOptions)
 @limits_call
-def sundials(given: SundialsOptions) -> Solution:
+def sundials(request: SundialsOptions) -> Solution:
     """Solve a problem with IDA or CVODE of SUNDIALS.
 
     The solver gets the compiled equations and the exact Jacobian if the problem has them, finite differences
@@ -135,20 +135,20 @@ def sundials(given: SundialsOptions) -> Solution:
     >>> solution = ds.sundials("robertson", sweeper="ida", rtol=1e-6)  # doctest: +SKIP
     >>> print(solution.stats["steps"])  # doctest: +SKIP
     """
-    return integrate(given)
+    return integrate(request)
 
 
-def integrate(given: SundialsOptions) -> Solution:
+def integrate(request: SundialsOptions) -> Solution:
     """The solution for options that were checked, see :func:`sundials`."""
-    solver, out = given.solver, given.out
+    solver, out = request.solver, request.out
     if solver not in SOLVERS:
         raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-    target = resolve(given.problem)
-    own = target.make_problem(given.params or {})
-    start, end = interval_of(own, given.t0, given.t_end)
-    leave_out = given.leave_out
+    target = resolve(request.problem)
+    own = target.make_problem(request.params or {})
+    start, end = interval_of(own, request.t0, request.t_end)
+    leave_out = request.leave_out
     if leave_out is None:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
         if own.n_diff and set(own.names[: own.n_diff]) <= set(leave_out):
@@ -156,30 +156,30 @@ def integrate(given: SundialsOptions) -> Solution:
                 f"the error test of '{solver}' leaves out unknowns of index 2 and more, and so all "
                 f"differential ones of {type(own).__name__}; use another sweeper, or name them in leave_out"
             )
-    tolerance = Tolerance.checked(own, given.rtol, given.atol, leave_out)
+    tolerance = Tolerance.checked(own, request.rtol, request.atol, leave_out)
     sized = tolerance.atol is None
     if sized:
         # Solvers of SUNDIALS do not know the sizes of the unknowns in the run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
-    times = output_times(given.t_eval, given.points, start, end)
-    first = initial_state(own, given.u0, start)
+    times = output_times(request.t_eval, request.points, start, end)
+    first = initial_state(own, request.u0, start)
     tolerance.check_start(own, first)
     if out is not None:
         check_target(out)
     own.start_step(first, start)
     check_consistent(own, first, start)
-    task = Task(own, solver, start, end, np.array(first), tolerance, given)
-    kept = own.n <= DENSE_LIMIT if given.dense is None else given.dense
+    task = Task(own, solver, start, end, np.array(first), tolerance, request)
+    kept = own.n <= DENSE_LIMIT if request.dense is None else request.dense
     label: dict[str, Any] = {"problem": target.text or problem_name(own), "sweeper": solver, "quad": ""}
     label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}
     label["leave_out"] = list(tolerance.left_out)
     label["max_order"] = task.max_order
-    runs = _Runs(task, given, label, kept, times, sized)
+    runs = _Runs(task, request, label, kept, times, sized)
     with unchecked():
         record, message, remark = runs.carry_out()
         found = runs.solution(record, message)
         check_at_states(own, found.t, found.u, found.du)
-    if found.success and given.global_error is False and given.leave_out is None and leave_out:
+    if found.success and request.global_error is False and request.leave_out is None and leave_out:
         untested = f"{listed(leave_out)} of index 2 and more: not in the error test of '{solver}'"
         remark = f"{untested}, errors up to any size; reduce the index, or use another sweeper"
     if found.success and remark:

@@ -306,9 +306,9 @@ def _plain(name: str, value: Any) -> float:
     return int(value) if isinstance(value, int | np.integer) else number
 
 
-def _identity(given: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
+def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
     """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
-    problem = given.problem
+    problem = options.problem
     name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
     own = problem.name if isinstance(problem, Model) else ""
     found = {"problem": problem if isinstance(problem, str) else own or name or problem_name(problem)}
@@ -321,7 +321,7 @@ def _identity(given: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]:
         found |= {"code of the problem": digest} if digest else {}
     found |= {f"params {key}": str(value) for key, value in fixed.items()}
     left = ("problem", "params", "combine", "workers", "resume", "out", "progress")
-    for key, value in given.chosen(without=left).items():
+    for key, value in options.chosen(without=left).items():
         plain = value.tolist() if isinstance(value, np.ndarray) else value
         found[key] = str(getattr(plain, "__name__", plain))
     return found
