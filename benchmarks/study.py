@@ -19,6 +19,7 @@ from dae_sdc.run.study import Study
 PROGRAM = "python -m benchmarks"
 
 
+# What reads the text of an option, by what stands in the annotation of the parameter
 READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
     ("Sequence[str]", listed(str, "names")),
     ("Sequence[int]", listed(int, "integers")),
@@ -27,31 +28,18 @@ READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
     ("int", int),
     ("str", str),
 )
-"""What reads the text of an option, by what stands in the annotation of the parameter."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line for a parameter of a study, which gives its type and default.
+    """An option of the command line for a parameter of a study, which gives its type and default."""
 
-    Parameters
-    ----------
-    help : str
-        What it is.
-    flag : str
-        Its name; that of the parameter with hyphens if empty.
-    metavar : str or None
-        What stands for its value in the help.
-    repeated : bool
-        Whether it is given once for each value, instead of all values separated by commas.
-    read : callable, optional
-        What reads its text, where the annotation of the parameter does not say it.
-    """
-
-    help: str
-    flag: str = ""
-    metavar: str | None = None
+    help: str  # What it is
+    flag: str = ""  # Its name; that of the parameter with hyphens if empty
+    metavar: str | None = None  # What stands for its value in the help
+    # Whether it is given once for each value, instead of all values separated by commas
     repeated: bool = False
+    # What reads its text, where the annotation of the parameter does not say it
     read: Callable[[str], Any] | None = None
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
@@ -75,6 +63,7 @@ def _shown(default: Any) -> str:
     return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in few)
 
 
+# Options by the name of the parameter that they stand for; every study has those of its own parameters
 OPTIONS: Mapping[str, Option] = {
     "problems": Option("names of problems, separated by commas"),
     "repetitions": Option("runs of each kind in turn"),
@@ -97,7 +86,6 @@ OPTIONS: Mapping[str, Option] = {
     "workers": Option("processes; 0: this one"),
     "out": Option("file for the result; a .json of the same name says how it was made", metavar="FILE.npy"),
 }
-"""Options by the name of the parameter that they stand for; every study has those of its own parameters."""
 
 
 def _nothing_bad(result: Result) -> bool:
@@ -106,34 +94,20 @@ def _nothing_bad(result: Result) -> bool:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A study.
+    """A study."""
 
-    Parameters
-    ----------
-    run : callable
-        Measures; its arguments are by name, and those in :data:`OPTIONS` are options. The first line of its
-        docstring says what the study is.
-    report : callable
-        The table of a result as text.
-    example : str
-        Options that make a short run.
-    picture : Picture, optional
-        What draws a result, under the name of the study.
-    options : mapping of str to Option
-        Options that other studies do not have, or explain otherwise.
-    plan : callable, optional
-        Takes the arguments of ``run`` that say what is run, and not how, and gives a line for each run;
-        ``--list`` prints them.
-    bad : callable
-        Whether a result shows what must not be, for which the exit code is 1.
-    """
-
+    # Measures; its arguments are by name, and those in OPTIONS are options. The first line of its docstring
+    # says what the study is.
     run: Callable[..., Result]
-    report: Callable[[Result], str]
-    example: str = ""
-    picture: Picture | None = None
+    report: Callable[[Result], str]  # The table of a result as text
+    example: str = ""  # Options that make a short run
+    picture: Picture | None = None  # What draws a result, under the name of the study
+    # Options that other studies do not have, or explain otherwise
     options: Mapping[str, Option] = field(default_factory=dict)
+    # Takes the arguments of run that say what is run, and not how, and gives a line for each run; --list
+    # prints them
     plan: Callable[..., Iterable[str]] | None = None
+    # Whether a result shows what must not be, for which the exit code is 1
     bad: Callable[[Result], bool] = _nothing_bad
 
     @property
@@ -173,8 +147,7 @@ class Benchmark:
         return int(self.bad(result))
 
 
-STUDIES: Registry[Benchmark] = Registry("study", "benchmarks.studies")
-"""Every study by its name."""
+STUDIES: Registry[Benchmark] = Registry("study", "benchmarks.studies")  # Every study by its name
 
 
 def register(name: str, study: Benchmark) -> None:

@@ -6,13 +6,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-CALIBRATION = 2000
-"""Calls of nothing by which the cost of a timer is measured."""
-
+CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
-
-OUTSIDE = ""
-"""What calls a timed method that no other has called."""
+OUTSIDE = ""  # What calls a timed method that no other has called
 
 
 class Clock:
@@ -20,11 +16,6 @@ class Clock:
 
     A timed call adds its time to its part, without the time of timed calls inside it. What the timers
     themselves cost, a part of a microsecond a call, is taken off in :meth:`times`.
-
-    Attributes
-    ----------
-    calls : dict of str to int
-        Number of calls of each part.
     """
 
     def __init__(self) -> None:
@@ -74,13 +65,7 @@ class Clock:
         return sum(self.calls.values())
 
     def times(self, a_call: float | None = None) -> dict[str, float]:
-        """Seconds of each part without the parts inside it and without what the timers cost.
-
-        Parameters
-        ----------
-        a_call : float, optional
-            What a timer costs a call, where that has been measured; that of a call of nothing if not given.
-        """
+        """Seconds of each part without the parts inside it and without what the timers cost."""
         inside, outside = cost()
         if a_call is not None:
             outside = a_call - inside

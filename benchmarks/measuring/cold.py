@@ -48,26 +48,7 @@ def carry_out(
     warm: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Solve once and say what it took.
-
-    Parameters
-    ----------
-    problem, params : str, mapping
-        Name and parameters of the problem.
-    t_end : float
-        End time.
-    warm : mapping, optional
-        Parameters of a run before the one that is measured.
-    **settings
-        See :func:`dae_sdc.run.solve.solve`.
-
-    Returns
-    -------
-    dict
-        ``time`` and ``processor``, seconds by the clock and on a processor, ``memory`` and ``memory_before``
-        (bytes, largest so far), ``error`` at the end against the exact solution in units of nominal values,
-        ``steps``, ``sweeps`` and work counters of the whole run.
-    """
+    """Solve once and say what it took."""
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
@@ -91,15 +72,7 @@ def carry_out(
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
-    """What :func:`carry_out` finds in a new process.
-
-    Raises
-    ------
-    InputError
-        If something asked for cannot be used.
-    RemoteError
-        If the process fails, or takes too long.
-    """
+    """What :func:`carry_out` finds in a new process."""
     module = ("-m", "benchmarks.measuring.cold")
     found: dict[str, Any] = ask(module, asked, "a solve in a process of its own", patience, environment())
     if "error_text" in found:

@@ -8,37 +8,22 @@ from typing import Any
 
 from benchmarks.measuring.timing import Work
 
-WARM = 3
-"""Steps before those that are measured."""
-
-LEFT_OUT = 0.6
-"""Share of the streets outside of its tree that the network of pipes has none in."""
+WARM = 3  # Steps before those that are measured
+LEFT_OUT = 0.6  # Share of the streets outside of its tree that the network of pipes has none in
 
 
 @dataclass(frozen=True)
 class Family:
-    """A problem of any size.
+    """A problem of any size."""
 
-    Parameters
-    ----------
-    sweeper : str
-        Sweeper to measure.
-    dt, restol : float
-        Step size, in which the flow in a square passes about one cell of the finest grid, and residual
-        tolerance.
-    params : callable
-        Parameters of the problem with about n unknowns.
-    unknowns : float
-        Steps times unknowns of a run; small problems do ``most`` steps.
-    least, most : int
-        Bounds of the number of steps.
-    """
-
-    sweeper: str
+    sweeper: str  # Sweeper to measure
+    # dt, restol: step size, in which the flow in a square passes about one cell of the finest grid, and
+    # residual tolerance
     dt: float
     restol: float
-    params: Callable[[int], dict[str, Any]]
-    unknowns: float
+    params: Callable[[int], dict[str, Any]]  # Parameters of the problem with about n unknowns
+    unknowns: float  # Steps times unknowns of a run; small problems do most steps
+    # least, most: bounds of the number of steps
     least: int
     most: int
 
@@ -70,10 +55,10 @@ def _streets(n: int) -> dict[str, Any]:
     }
 
 
+# The problems that can be measured: chain of index 1, grid and irregular network of index 2
 FAMILIES: Mapping[str, Family] = {
     "transmission-line": Family("semi-implicit", 0.1, 1e-9, _sections, 2e5, 4, 40),
     "navier-stokes": Family("semi-implicit", 0.02, 1e-9, _cells, 8e4, 4, 40),
     # Residuals are those of pressures of 5e5 Pa, whose rounding errors are 1e-10 Pa each.
     "pipe-network": Family("semi-implicit", 900.0, 1e-6, _streets, 2e5, 4, 40),
 }
-"""The problems that can be measured: chain of index 1, grid and irregular network of index 2."""

@@ -32,85 +32,45 @@ from dae_sdc.run.solve import CONTROLLER, solve
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.tolerance import Tolerance
 
+# Ways to run: the default method by one, threads or ranks; SDC with shared nodes, or shared steps of a fixed
+# size on one level or two; IDA
 SERIAL, THREADS, RANKS, SWEEPS, STEPS, LEVELS, IDA = (
     *("serial", "threads", "ranks", "sdc", "mssdc", "pfasst", "ida"),
 )
-"""Ways to run: the default method by one, threads or ranks; SDC with shared nodes, or shared steps of a fixed
-size on one level or two; IDA."""
 
-REFERENCE_FACTOR = 1e-2
-"""Tolerance of the run that the errors of others are measured by, in units of theirs."""
-
+REFERENCE_FACTOR = 1e-2  # Tolerance of the run that the errors of others are measured by, in units of theirs
+# Tolerances of IDA that are tried, in units of that of the default method, until its error is as small
 IDA_FACTORS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
-"""Tolerances of IDA that are tried, in units of that of the default method, until its error is as small."""
-
-LONGEST_OF_IDA = 60.0
-"""Seconds that one run of IDA may take."""
-
-STEPS_OF_BLOCKS = 16
-"""Number of steps of a fixed size where ranks share steps."""
+LONGEST_OF_IDA = 60.0  # Seconds that one run of IDA may take
+STEPS_OF_BLOCKS = 16  # Number of steps of a fixed size where ranks share steps
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run that is measured.
+    """A run that is measured."""
 
-    Parameters
-    ----------
-    problem : str
-        Name of the problem.
-    params : dict
-        Its parameters.
-    rtol : float
-        Relative tolerance.
-    t_end : float or None
-        End, if it is not that of the problem.
-    """
-
-    problem: str
-    params: dict[str, Any]
-    rtol: float
-    t_end: float | None = None
+    problem: str  # Name of the problem
+    params: dict[str, Any]  # Its parameters
+    rtol: float  # Relative tolerance
+    t_end: float | None = None  # End, if it is not that of the problem
 
 
 @dataclass
 class Timing:
-    """What a run took.
+    """What a run took."""
 
-    Parameters
-    ----------
-    wall, computing : float
-        Seconds, and seconds of the busiest thread or of this rank on its core, outside MPI.
-    communication : list of float
-        Seconds of computing time in every call of MPI.
-    end : ndarray, shape (n,)
-        Value at the end.
-    steps, factorizations : int
-        Numbers of accepted steps and of factorised matrices.
-    """
-
+    # wall, computing: seconds, and seconds of the busiest thread or of this rank on its core, outside MPI
     wall: float
     computing: float
-    communication: list[float]
-    end: NDArray[np.float64]
+    communication: list[float]  # Seconds of computing time in every call of MPI
+    end: NDArray[np.float64]  # shape (n,): Value at the end
+    # steps, factorizations: numbers of accepted steps and of factorised matrices
     steps: int
     factorizations: int
 
 
 class Run:
-    """The run of a case from its start, each time with a new controller, whose making is not timed.
-
-    Parameters
-    ----------
-    case : Case
-        What is solved.
-    way : str
-        :data:`SERIAL`, :data:`THREADS`, :data:`RANKS` or :data:`SWEEPS`.
-    threads : int, optional
-        Number of threads.
-    comm : TimedComm, optional
-        The ranks.
-    """
+    """The run of a case from its start, each time with a new controller, whose making is not timed."""
 
     def __init__(
         self, case: Case, way: str, threads: int | None = None, comm: TimedComm | None = None
@@ -164,17 +124,7 @@ class Run:
 
 
 class BlockRun:
-    """A run of steps of a fixed size that ranks share, on one level or two; for ``comm`` None, in serial.
-
-    Parameters
-    ----------
-    case : Case
-        What is solved; its tolerance is that of the residuals.
-    way : str
-        :data:`STEPS` or :data:`LEVELS`.
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-    """
+    """A run of steps of a fixed size that ranks share, on one level or two; for ``comm`` None, in serial."""
 
     def __init__(self, case: Case, way: str, comm: Any) -> None:
         problem = make_problem(case.problem, case.params)
@@ -210,8 +160,8 @@ def reference(case: Case) -> NDArray[np.float64]:
 class Row:
     """What becomes of repeated runs beside the serial ones that they took turns with."""
 
+    # References of cases, and the sizes that errors are measured in
     known: ClassVar[dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
-    """References of cases, and the sizes that errors are measured in."""
 
     @classmethod
     def error(cls, case: Case, end: NDArray[np.float64]) -> float:

@@ -26,46 +26,25 @@ from dae_sdc.run.description import describe
 from dae_sdc.run.processes import world
 from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 
+# What a message carries: the solution at nodes, two numbers a node, or anything else
 VALUES, NOTES, OTHERS = "values", "notes", "others"
-"""What a message carries: the solution at nodes, two numbers a node, or anything else."""
-
-BEST_SERIAL = "LU"
-"""Q_Delta of the serial sweeps that parallel ones compete with: it needs the fewest."""
-
-PAUSE = 1e-3
-"""Seconds between two looks of a rank that waits without taking time from the others."""
-
-
-EXCHANGES = 20
-"""Messages in a burst, when they are timed by themselves."""
-
-BURSTS, BURST_PAUSE = 10, 0.02
-"""Number of bursts, and the pause before each in seconds."""
+BEST_SERIAL = "LU"  # Q_Delta of the serial sweeps that parallel ones compete with: it needs the fewest
+PAUSE = 1e-3  # Seconds between two looks of a rank that waits without taking time from the others
+EXCHANGES = 20  # Messages in a burst, when they are timed by themselves
+BURSTS, BURST_PAUSE = 10, 0.02  # Number of bursts, and the pause before each in seconds
 
 
 @dataclass(frozen=True)
 class Work:
-    """One problem of one size, and the time steps to be measured.
+    """One problem of one size, and the time steps to be measured."""
 
-    Parameters
-    ----------
-    problem : str
-        Name of the problem.
-    params : dict
-        Its parameters.
-    sweeper : str
-        Name of the serial sweeper.
-    dt, restol : float
-        Step size and residual tolerance.
-    warm, steps : int
-        Number of steps that are not counted, and of those after them that are.
-    """
-
-    problem: str
-    params: dict[str, Any]
-    sweeper: str
+    problem: str  # Name of the problem
+    params: dict[str, Any]  # Its parameters
+    sweeper: str  # Name of the serial sweeper
+    # dt, restol: step size and residual tolerance
     dt: float
     restol: float
+    # warm, steps: number of steps that are not counted, and of those after them that are
     warm: int
     steps: int
 
@@ -82,18 +61,10 @@ class Call:
 
 @dataclass
 class TimedComm:
-    """A communicator that notes what its messages cost.
+    """A communicator that notes what its messages cost."""
 
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        Does the work.
-    calls : list of Call
-        Every call so far.
-    """
-
-    comm: Any
-    calls: list[Call] = field(default_factory=list)
+    comm: Any  # Does the work
+    calls: list[Call] = field(default_factory=list)  # Every call so far
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.comm, name)
@@ -130,27 +101,7 @@ class TimedComm:
 
 
 class Run:
-    """Time steps that can be repeated from the same state with everything warm.
-
-    Parameters
-    ----------
-    work : Work
-        What to do.
-    nodes : int
-        M.
-    qdelta : str
-        Q_Delta.
-    comm : TimedComm, optional
-        Its ranks share the nodes; a serial run if not given.
-    settings : mapping, optional
-        Further arguments of :func:`dae_sdc.run.description.describe`.
-    hooks : sequence of type
-        pySDC hooks besides its own.
-    by_node : bool
-        Whether to measure what the solves at each node of a serial run take.
-    at_once : bool
-        Whether the sweeps of a step belong to its prediction, as those of ``solve`` do.
-    """
+    """Time steps that can be repeated from the same state with everything warm."""
 
     def __init__(
         self,
@@ -261,28 +212,15 @@ class Run:
 
 @dataclass
 class Timing:
-    """What one run took on one rank.
+    """What one run took on one rank."""
 
-    Parameters
-    ----------
-    wall, cpu : float
-        Seconds, and seconds of process time.
-    calls : list of Call
-        Calls of MPI.
-    sweeps : list of int
-        Sweeps of the step before the run and of its steps.
-    at_node : list of float
-        Process time of the solves at each node, seen in a run of its own.
-    end : ndarray, shape (n,)
-        Value at the end.
-    """
-
+    # wall, cpu: seconds, and seconds of process time
     wall: float
     cpu: float
-    calls: list[Call]
-    sweeps: list[int]
-    at_node: list[float]
-    end: Any
+    calls: list[Call]  # Calls of MPI
+    sweeps: list[int]  # Sweeps of the step before the run and of its steps
+    at_node: list[float]  # Process time of the solves at each node, seen in a run of its own
+    end: Any  # shape (n,): Value at the end
 
     @property
     def computing(self) -> float:
@@ -296,11 +234,6 @@ def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
     A step measures its residual before its first sweep and after each. Until it has had as many sweeps as
     the step before, the next sweep is computed at once and takes the residual along; after that, residuals
     travel alone and the sweeps by themselves.
-
-    Parameters
-    ----------
-    sweeps : sequence of int
-        Sweeps of the step before the run and of every step of it.
     """
     values = notes = 0
     for before, now in pairwise(sweeps):
@@ -313,26 +246,7 @@ def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
 def measure(
     work: Work, nodes: int, qdelta: str, repetitions: int, cores: Sequence[int | None], comm: Any
 ) -> Iterator[dict[str, Any]]:
-    """Medians of all times of one problem and size, on one process and on all.
-
-    Parameters
-    ----------
-    work : Work
-        Problem and steps.
-    nodes, qdelta : int, str
-        M and a diagonal Q_Delta.
-    repetitions : int
-        Runs of each kind, in turn.
-    cores : sequence of int or None
-        Core to which all ranks are tied, None where they run free; one measurement each.
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-
-    Yields
-    ------
-    dict
-        On rank 0 alone: the values of a row, for every core and kind of run.
-    """
+    """Medians of all times of one problem and size, on one process and on all."""
     root, size = comm.Get_rank() == 0, comm.Get_size()
     # Made in turn: a rank that waits inside MPI takes the time of the others.
     kinds = [qdelta, *([BEST_SERIAL] if qdelta != BEST_SERIAL else [])]
@@ -437,13 +351,7 @@ def _shared(ranks: list[Timing]) -> list[_Shared]:
 
 
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
-    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all.
-
-    Parameters
-    ----------
-    rows : callable
-        Gives the rows of a rank for what is asked and the communicator.
-    """
+    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all."""
     rank = 0
     try:
         comm = world()

@@ -16,49 +16,17 @@ from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "index", "rtol", "success", "time", "error")
 TEXTS = ("problem", "solver", "weights")
-
 _OURS, _LIKE, _UNLIKE = "-", (0, (5, 1.5)), (0, (1.2, 1.2))
 
 
 def problems(result: Result) -> list[str]:
-    """Names of the problems in a result of the study "peers", each of which has a picture.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "peers".
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Names of the problems in a result of the study "peers", each of which has a picture."""
     require_columns(result, NUMBERS, TEXTS, "a comparison with peers; run the study again")
     return list(dict.fromkeys(result.data["problem"].tolist()))
 
 
 def peers(result: Result, problem: str | None = None) -> Figure:
-    """Draw what the study "peers" found for one problem.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "peers".
-    problem : str, optional
-        Name; the first in the result if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Time over the error at the end, which falls to the right. A line a solver joins its runs that none of
-        its own beats in both; smaller, paler markers are the others. Lines are solid for this package, dashed
-        for peers, dotted for a peer with equations of its own.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "peers" found for one problem."""
     known = problems(result)
     chosen = known[0] if problem is None else problem
     rows, about = result.data[result.data["problem"] == chosen], result.parameters

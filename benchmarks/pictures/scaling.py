@@ -29,31 +29,12 @@ NUMBERS = (
     *("speedup", "efficiency"),
 )
 TEXTS = ("source", "problem", "qdelta")
-
 _POINTS = 60
 _MODEL = {"marker": "", "linewidth": 1.3}
 
 
 def scaling(result: Result) -> Figure:
-    """Draw what the study "scaling" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "scaling".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row of panels for each problem: times of a sweep against n, then speed-up and efficiency of sweeps
-        against ranks and speed-up of PFASST against steps, a colour for each n. Points are measured, lines
-        modelled.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "scaling" found."""
     require_columns(result, NUMBERS, TEXTS, "a study of scaling; run the study again", ["pinned"])
     for name in ("n", "nodes", "ranks", "steps"):
         require_range(result, name, 1.0)

@@ -15,30 +15,11 @@ from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "nodes", "time", "memory", "memory_before", "time_run", "accuracy")
 TEXTS = ("source", "solver")
-
 _NAMES = {"superlu": "SuperLU", "klu": "KLU", "gmres": "GMRES", "dense": "dense", "auto": "automatic"}
 
 
 def size(result: Result) -> Figure:
-    """Draw what the study "size" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "size".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Three panels over the number of unknowns: time of a step and memory of a process by linear solver,
-        with lines of slope 1 and, for the time with dense matrices, 3; and the time to each accuracy here
-        and with IDA.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "size" found."""
     require_columns(result, NUMBERS, TEXTS, "a study of sizes; run the study again")
     require_range(result, "n", 1.0)
     data, about = result.data, result.parameters

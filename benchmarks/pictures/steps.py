@@ -19,11 +19,8 @@ WORK_NUMBERS = ("n", "time", "ratio")
 WORK_TEXTS = ("problem", "sweeper", "qdelta", "backend")
 PROFILE_NUMBERS = ("n", "time")
 PROFILE_TEXTS = ("problem", "backend", "part", "inside")
-
 BACKENDS = ("compiled", "numpy")
-
-_LINE = 0.19
-"""Height of a line of text in inches."""
+_LINE = 0.19  # Height of a line of text in inches
 
 # Blue for what pySDC does, orange for the sweeper, green for the equations and their algebra.
 _COLOURS = {
@@ -42,24 +39,7 @@ _COLOURS = {
 
 
 def work(result: Result) -> Figure:
-    """Draw what the study "work" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "work".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each Q_Delta; a line for each problem and sweeper with the time of a step of every
-        backend, joined, and the ratio beside.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "work" found."""
     _require(result, WORK_NUMBERS, WORK_TEXTS, "work")
     data, about = result.data, result.parameters
     lines = list(dict.fromkeys((str(row["problem"]), int(row["n"]), str(row["sweeper"])) for row in data))
@@ -137,24 +117,7 @@ def _point(backend: str) -> Line2D:
 
 
 def profile(result: Result) -> Figure:
-    """Draw what the study "profile" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "profile".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each problem with a bar for each backend: the parts of a step one after another.
-        What a compiled sweep has inside is a thinner bar below it.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "profile" found."""
     _require(result, PROFILE_NUMBERS, PROFILE_TEXTS, "profile")
     data, about = result.data, result.parameters
     problems = list(dict.fromkeys((str(row["problem"]), int(row["n"])) for row in data))

@@ -30,7 +30,6 @@ SIZES = (4000,)
 REPETITIONS = 20
 SECONDS = 2.0
 TIME_LIMIT = 4.0
-
 QUICK_SECONDS, QUICK_REPETITIONS, QUICK_TIME_LIMIT = 0.4, 8, 1.0
 
 COLUMNS = [
@@ -44,33 +43,16 @@ UNITS = {"serial": "s", **dict.fromkeys(("part", *(name for name, kind in COLUMN
 
 @dataclass(frozen=True)
 class AutoOptions:
-    """How runs are timed, and when one counts as slower.
+    """How runs are timed, and when one counts as slower."""
 
-    Parameters
-    ----------
-    allowed : float
-        Largest ratio of the time with "auto" to the serial one.
-    least_time : float
-        Seconds that one time takes at least; shorter runs are repeated within it.
-    fewest : int
-        Smallest number of pairs in a round, if they do not take too long.
-    longest : float
-        Longest time of a round in units of the usual one.
-    rounds : int
-        How often a problem that seems slower is measured, each time with as many more pairs.
-    shorter : float
-        Part of the way that a run came within the time limit which is measured, if it did not end.
-    chance : float
-        Probability with which the lower bound of a median is above it by chance.
-    """
-
-    allowed: float = 1.05
-    least_time: float = 0.02
-    fewest: int = 5
-    longest: float = 4.0
-    rounds: int = 3
+    allowed: float = 1.05  # Largest ratio of the time with "auto" to the serial one
+    least_time: float = 0.02  # Seconds that one time takes at least; shorter runs are repeated within it
+    fewest: int = 5  # Smallest number of pairs in a round, if they do not take too long
+    longest: float = 4.0  # Longest time of a round in units of the usual one
+    rounds: int = 3  # How often a problem that seems slower is measured, each time with as many more pairs
+    # Part of the way that a run came within the time limit which is measured, if it did not end
     shorter: float = 0.25
-    chance: float = 0.01
+    chance: float = 0.01  # Probability with which the lower bound of a median is above it by chance
 
 
 AUTO_OPTIONS = AutoOptions()
@@ -85,19 +67,12 @@ class Times(NamedTuple):
 
 @dataclass
 class Pairs:
-    """Times of two runs in turn, in pairs of which each second one begins with the other run.
+    """Times of two runs in turn, in pairs of which each second one begins with the other run."""
 
-    Parameters
-    ----------
-    first, second : callable
-        The runs.
-    times : list of pair of Times
-        What they took.
-    """
-
+    # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
-    times: list[tuple[Times, Times]] = field(default_factory=list)
+    times: list[tuple[Times, Times]] = field(default_factory=list)  # What they took
 
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
@@ -147,22 +122,7 @@ def timed(run: Callable[[], object], repeats: int) -> Times:
 
 
 class _Case:
-    """A problem, and the part of its interval that is integrated.
-
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    params : mapping
-        Its parameters.
-    time_limit : float
-        Seconds after which a run is shortened.
-
-    Raises
-    ------
-    DAEError
-        If ``solve`` cannot run it by itself.
-    """
+    """A problem, and the part of its interval that is integrated."""
 
     def __init__(self, problem: str, params: Mapping[str, Any], time_limit: float) -> None:
         self.problem, self.params, self.part = problem, dict(params), 1.0
@@ -209,41 +169,6 @@ def auto(
     and with "auto": pairs of runs, of which every second one begins with "auto", short runs repeated until
     they take 20 ms. A problem whose runs with "auto" seem to take more than 1.05 of the time is measured
     again.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of problems and models; all if not given.
-    sizes : sequence of int
-        Numbers of unknowns besides the usual one, for the problems that can have any.
-    repetitions : int, optional
-        Largest number of pairs in a round; 20, or 8 with ``quick``.
-    seconds : float, optional
-        Time of a round in which there are fewer pairs; 2, or 0.4 with ``quick``.
-    time_limit : float, optional
-        Seconds after which a run is shortened to a quarter of what it came to; 4, or 1 with ``quick``.
-    quick : bool
-        Whether to take less time for each.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "auto". ``serial`` is the time of the clock of a serial
-        run (s), ``wall`` and ``computing`` the ratios of "auto" to serial, medians over pairs, and
-        ``wall_low`` and ``computing_low`` lower bounds of them, with a chance of 1 % to be too high;
-        ``computing`` counts all threads. ``part`` is the part of the interval, ``equal`` whether both have
-        the same values to the last bit, ``choice`` what was chosen, and ``slower`` whether ``wall_low`` is
-        above 1.05, and ``computing_low`` too if nothing was shared. The parameter ``left_out`` says what
-        ``solve`` could not run by itself, and why.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and numbers that cannot be used.
     """
     known = list(dict.fromkeys([*PROBLEMS, *MODELS]))
     names = known if problems is None else list(problems)
@@ -277,17 +202,7 @@ def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, di
 
 
 def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
-    """The row of a problem.
-
-    Parameters
-    ----------
-    case : object
-        With ``problem``, ``part``, and methods ``serial`` and ``auto`` that return a solution.
-    count : int
-        Largest number of pairs in a round.
-    seconds : float
-        Time in which there are fewer.
-    """
+    """The row of a problem."""
     alone, chosen = case.serial(), case.auto()
     choice = chosen.parameters.get("sharing", "")
     shared = not choice.startswith("serial")

@@ -24,17 +24,10 @@ from dae_sdc.run.results import Result
 SIZES = (10_000, 100_000)
 RTOLS = (1e-4, 1e-6, 1e-9)
 REPETITIONS = 3
-WARM = 100
-"""Unknowns of a solve before the one that is measured, which loads compiled code."""
-
-LONGEST = 3600.0
-"""Seconds that one process may take."""
-
-LONGEST_OF_IDA = 60.0
-"""Seconds that one run of IDA may take, unless the command says another number."""
-
-TIGHTER = math.sqrt(0.1)
-"""Factor between tolerances that IDA is given until its error is as small."""
+WARM = 100  # Unknowns of a solve before the one that is measured, which loads compiled code
+LONGEST = 3600.0  # Seconds that one process may take
+LONGEST_OF_IDA = 60.0  # Seconds that one run of IDA may take, unless the command says another number
+TIGHTER = math.sqrt(0.1)  # Factor between tolerances that IDA is given until its error is as small
 
 COLUMNS = [
     *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("time", "f8"), ("memory", "f8")),
@@ -45,21 +38,11 @@ UNITS = {"time": "s", "ida_time": "s", "memory": "B", "exponent": "1", "exponent
 
 
 class Cost(NamedTuple):
-    """What a run took.
+    """What a run took."""
 
-    Parameters
-    ----------
-    n : int
-        Number of unknowns.
-    time : float
-        Seconds.
-    steps : int
-        Number of steps.
-    """
-
-    n: int
-    time: float
-    steps: int
+    n: int  # Number of unknowns
+    time: float  # Seconds
+    steps: int  # Number of steps
 
     def exponents_from(self, before: Cost | None) -> tuple[float, float]:
         """Powers of n by which times of the run and of one step grow since another; NaN without one."""
@@ -89,38 +72,6 @@ def large(
     of the problem. IDA gets the tolerance of this package, and tighter ones until its error at the end is as
     small; errors and absolute tolerances are in units of the ``nominal`` values of a problem. Times are those
     of processors; runs take turns.
-
-    Parameters
-    ----------
-    problems : sequence of str
-        Of :data:`benchmarks.measuring.families.FAMILIES`.
-    sizes : sequence of int
-        Numbers of unknowns, ascending; near ones are met.
-    rtols : sequence of float
-        Relative tolerances.
-    compared : int
-        Largest number of unknowns for the comparison with IDA.
-    repetitions : int
-        Runs of each kind.
-    time_limit : float
-        Longest time of a run of IDA in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "large": ``time`` (s, median), ``memory`` (B),
-        ``exponent`` of the time from the size before, ``exponent_step`` of the time divided by the number of
-        steps, ``error`` at the end, and those of IDA with the ``ratio`` ours / IDA, median of neighbouring
-        runs.
-
-    Raises
-    ------
-    InputError
-        For unknown names and for numbers that cannot be used.
     """
     check_names("problem", problems, list(FAMILIES))
     for what, numbers in (("number of unknowns", sizes), ("rtol", rtols)):

@@ -20,22 +20,19 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.run.results import Result
 
+# Problems, their relative tolerance, and the part of their interval that is integrated
 SPANS: Mapping[str, tuple[float, float]] = {
     "transmission-line": (1e-6, 1.0),
     "navier-stokes": (1e-5, 0.1),
     "pipe-network": (1e-6, 0.2),
     "two-bit-adder": (1e-6, 0.1),
 }
-"""Problems, their relative tolerance, and the part of their interval that is integrated."""
 
 SIZES = (10_000,)
 WORKERS = (2, 4)
 REPETITIONS = 5
-PATIENCE = 550.0
-"""Seconds without a line from the measuring processes after which they are ended."""
-
+PATIENCE = 550.0  # Seconds without a line from the measuring processes after which they are ended
 WAYS = (RANKS, SWEEPS)
-
 TIMES = ("computing", "ratio", "ratio_least", "communication", "wall", "wall_low", "wall_ratio", "wall_high")
 
 COLUMNS = [
@@ -64,40 +61,6 @@ def parallel(
     ranks tied to one core, where computing time is disturbed least. Each begins with a new controller, whose
     making is not timed; compiled code is loaded. Runs with ranks that share steps of a fixed size ("mssdc",
     "pfasst") are timed with what sets them up.
-
-    Parameters
-    ----------
-    problems : sequence of str
-        Of :data:`SPANS`.
-    sizes : sequence of int
-        Numbers of unknowns, for the problems that can have any.
-    workers : sequence of int
-        Numbers of threads and of ranks.
-    ways : sequence of str
-        What ranks do: "ranks" (Radau IIA), "sdc", "mssdc" and "pfasst".
-    repetitions : int
-        Runs of each kind.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "parallel". ``computing`` is the time of the busiest
-        thread or rank outside MPI (s, median), ``ratio`` its median relation to the serial run before it and
-        ``ratio_least`` that of the least times; ``communication`` is the time of all messages, each the least
-        that it took on any rank, in the run where it is least, in units of the least ``computing``;
-        ``wall_low``, ``wall_ratio`` and ``wall_high`` are quartiles of the relation of wall times; ``error``
-        is relative to the largest unknown, all in units of nominal values, against a run of a hundredth of
-        the tolerance; ``equal`` says whether values at the end are those of the serial run to the last bit.
-        IDA has NaN where a run of it takes more than a minute.
-
-    Raises
-    ------
-    InputError
-        If something given cannot be used, or there is no ``mpirun``.
     """
     check_names("problem of this study", list(problems), list(SPANS))
     check_names("way to run", list(ways), [*WAYS, STEPS, LEVELS])

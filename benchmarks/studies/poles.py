@@ -28,17 +28,13 @@ from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.tableaux import METHODS
 
 NODES = (3, 4, 5, 7)
-MEASURED_NODES = 5
-"""Nodes of the runs."""
-
-MOST_ITERATIONS = 40
-"""Largest number of Newton iterations of a step in the runs."""
-
+MEASURED_NODES = 5  # Nodes of the runs
+MOST_ITERATIONS = 40  # Largest number of Newton iterations of a step in the runs
+# Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early
 TIGHTER = 1e-3
-"""Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early."""
-
 TIME_LIMIT = 60.0
 
+# Problems of index 1, 2 and 3, a chain and a grid, and how they are run
 CASES: Mapping[str, dict[str, Any]] = {
     "hessenberg-1": {"rtol": 1e-6},
     "hessenberg-2": {"rtol": 1e-6},
@@ -46,10 +42,8 @@ CASES: Mapping[str, dict[str, Any]] = {
     "transmission-line": {"rtol": 1e-6, "params": {"sections": 500}},
     "navier-stokes": {"rtol": 1e-5, "params": {"cells": 20}, "t_end": 0.05},
 }
-"""Problems of index 1, 2 and 3, a chain and a grid, and how they are run."""
 
-SAMPLES = np.logspace(-2.0, 3.0, 101)
-"""Sizes of h lambda for which iterations are judged."""
+SAMPLES = np.logspace(-2.0, 3.0, 101)  # Sizes of h lambda for which iterations are judged
 
 COLUMNS = [
     *(("problem", "U32"), ("n", "i8"), ("way", "U8"), ("nodes", "i8"), ("imaginary", "f8"), ("real", "f8")),
@@ -73,17 +67,8 @@ def radii(A: Vector, T: Vector) -> tuple[float, float]:
     """The largest spectral radii of the iteration with T for u' = lambda u, on two axes.
 
     The errors of the stages are multiplied by h lambda (I - h lambda T)^-1 (A - T).
-
-    Parameters
-    ----------
-    A, T : ndarray, shape (M, M)
-        The coefficients of the stages, and what stands for them in Newton's matrix.
-
-    Returns
-    -------
-    tuple of float
-        For imaginary and for negative real lambda.
     """
+    # Shapes: A and T (M, M).
     identity = np.eye(len(A))
 
     def largest(z: npt.NDArray[np.complexfloating[Any, Any]]) -> float:
@@ -134,13 +119,13 @@ def equal(nodes: int) -> Vector:
     return found
 
 
+# What stands for A in Newton's matrix, by name
 WAYS: Mapping[str, Callable[[int], Vector]] = {
     "A": lambda nodes: collocation(nodes)[0],
     "distinct": distinct,
     "diagonal": diagonal,
     "equal": equal,
 }
-"""What stands for A in Newton's matrix, by name."""
 
 
 class CountedStages(Simultaneous):
@@ -219,32 +204,6 @@ def poles(
     runs under the step size control of the default method, in Python, with at most 40 iterations a step that
     are continued to a thousandth of the usual tolerance.
 
-    Parameters
-    ----------
-    problems : sequence of str
-        Of :data:`CASES`.
-    ways : sequence of str
-        What stands for the coefficients A in Newton's matrix: "A", "distinct", "diagonal", "equal".
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "poles": ``imaginary`` and ``real`` are the spectral
-        radii on both axes; ``error`` is relative to the largest unknown at the end.
-
-    Raises
-    ------
-    InputError
-        For unknown names.
-
-    References
-    ----------
     P. J. van der Houwen, J. J. B. de Swart, Triangularly implicit iteration methods for ODE-IVP solvers, SIAM
     J. Sci. Comput. 18 (1997) 41, for distinct poles.
     """

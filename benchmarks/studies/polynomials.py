@@ -30,24 +30,12 @@ UNITS = {"time": "s", "time_longest": "s"}
 
 @dataclass(frozen=True)
 class Case:
-    """A system, what is looked for, and what is known.
+    """A system, what is looked for, and what is known."""
 
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    what : {"solutions", "components", "singular points"}
-        What is looked for.
-    system : callable
-        Makes the polynomials.
-    known : str
-        What must be found, as :data:`WAYS` tell it.
-    """
-
-    name: str
-    what: str
-    system: Callable[[], PolynomialSystem]
-    known: str
+    name: str  # Name in tables
+    what: str  # What is looked for
+    system: Callable[[], PolynomialSystem]  # Makes the polynomials
+    known: str  # What must be found, as WAYS tell it
 
 
 # --- systems --------------------------------------------------------------------------------------
@@ -178,13 +166,14 @@ def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}", -1
 
 
+# What is found, and the number of solutions that are proved, -1 if none can be
 WAYS: dict[str, Callable[[PolynomialSystem, int], tuple[str, int]]] = {
     "solutions": _solutions,
     "components": _components,
     "singular points": _singular_points,
 }
-"""What is found, and the number of solutions that are proved, -1 if none can be."""
 
+# Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler
 CASES: tuple[Case, ...] = (
     Case("katsura-5", "solutions", lambda: katsura(5), "32 solutions, 16 real"),
     Case("cyclic-5", "solutions", lambda: cyclic(5), "70 solutions, 10 real"),
@@ -223,7 +212,6 @@ CASES: tuple[Case, ...] = (
         "equal-bars-points", "singular points", lambda: slider_crank(1), "2 points of ranks 2 2, elsewhere 3"
     ),
 )
-"""Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler."""
 
 
 # --- the study ------------------------------------------------------------------------------------
@@ -237,32 +225,7 @@ def polynomials(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Solve and decompose polynomial systems whose solutions are known, with many seeds.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of the systems, see :data:`CASES`; all if not given.
-    repetitions : int
-        Number of seeds, 0, 1, ...
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "polynomials": how many ``seeds`` there were and with how
-        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified``
-        with every seed, -1 where none can be; median and longest ``time`` of the
-        processor (s); and what was ``found`` where it was another.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for what cannot be used.
-    """
+    """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
     require_count("repetitions", repetitions)
     known = [case.name for case in CASES]
     check_names("polynomial system", known if problems is None else list(problems), known)

@@ -41,7 +41,6 @@ REPETITIONS = 25
 PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
 SIZES = (1000,)
 RESTOL = 1e-9
-
 CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
 SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
 EQUATIONS, JACOBIANS, FACTORING, SOLVING = (
@@ -53,21 +52,21 @@ EQUATIONS, JACOBIANS, FACTORING, SOLVING = (
 LEFT = "left over"
 STEP = "step"
 
+# Parts of a step that add up to it
 PARTS = (
     *(CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART, CALLS),
     *(EQUATIONS, JACOBIANS, FACTORING, SOLVING, LEFT),
 )
-"""Parts of a step that add up to it."""
 
+# Parts that are inside of a compiled sweep, where there is one
 INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING)
-"""Parts that are inside of a compiled sweep, where there is one."""
 
+# By which pySDC's controllers use convergence controllers
 CONVERGENCE_METHODS = (
     *("reset_buffers_nonMPI", "reset_status_variables", "post_spread_processing", "pre_iteration_processing"),
     *("post_iteration_processing", "post_iteration_processing_block", "convergence_control"),
     *("communicate_convergence", "post_step_processing", "prepare_next_block", "post_run_processing"),
 )
-"""By which pySDC's controllers use convergence controllers."""
 
 HOOK_METHODS = (
     *("post_setup", "pre_run", "post_run", "pre_step", "post_step", "pre_iteration", "post_iteration"),
@@ -75,9 +74,7 @@ HOOK_METHODS = (
 )
 
 SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
-
-LONG = 1e-3
-"""Seconds that a call is repeated for when it is timed by itself."""
+LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
 COLUMNS = [
     *(("problem", "U32"), ("backend", "U16"), ("n", "i8"), ("dt", "f8"), ("steps", "i8")),
@@ -106,35 +103,6 @@ def profile(
     taken off. Of all repetitions the least counts, for the step and for each part. What is inside a compiled
     sweep cannot be timed there: its kernels and solves are timed alone, at the numbers of calls that were
     counted.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; a few of different sizes if not given.
-    sizes : sequence of int, optional
-        Numbers of unknowns of the problems that can have any; 1000 if not given.
-    sweeper, nodes, qdelta : str, int, str
-        Sweeper, M and Q_Delta.
-    repetitions : int
-        Runs with and without timers.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "profile": for every problem and backend a row with the
-        ``time`` of the whole step (``part`` "step", the least without timers), rows of :data:`PARTS` that add
-        up to it, the last of which is what the timers did not find, and rows with the name of a part in
-        ``inside``, which say what that part has in it and do not add to the sum; ``share`` of the step and
-        ``calls`` a step.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PROBLEM_NAMES if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))

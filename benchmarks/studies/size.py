@@ -39,28 +39,20 @@ NODES = 3
 SIZES = (100, 1000, 10_000, 100_000)
 REPETITIONS = 5
 ACCURACIES = (1e-6, 1e-9)
-
+# Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders
 NODES_COMPARED = 5
-"""Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders."""
-
 RESTOL = 1e-9
-
 LINEAR_SOLVERS = ("superlu", "klu", "gmres", "dense")
 AUTOMATIC = "auto"
+# Module that a linear solver needs, and the extra of this package that brings it
 NEEDS = {"klu": ("kvxopt", "klu")}
-"""Module that a linear solver needs, and the extra of this package that brings it."""
-
 DENSE_MOST = 2000
 """Largest number of unknowns for dense matrices, which take less than two minutes up to there.
 
 With n = 1e4 one factorisation takes 13 s on one core and 0.8 GB, and ten steps do thirty of them."""
 
-COMPARED_MOST = 10_000
-"""Largest number of unknowns for the comparison with IDA."""
-
-MOST_STEPS = 4096
-"""Largest number of steps that is tried for an accuracy."""
-
+COMPARED_MOST = 10_000  # Largest number of unknowns for the comparison with IDA
+MOST_STEPS = 4096  # Largest number of steps that is tried for an accuracy
 OURS, IDA = "dae_sdc", "ida"
 STEP, ACCURACY = "step", "accuracy"
 
@@ -101,39 +93,6 @@ def size(
     residual tolerance equal to it and a Newton tolerance of a tenth; IDA gets the loosest tolerance at which
     its error is at most ours. Each run begins with a new controller or integrator, which are made before the
     clock starts, without any matrix; compiled code is loaded.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Numbers of unknowns; even ones are met.
-    nodes : int
-        M.
-    linear_solvers : sequence of str, optional
-        Of :data:`LINEAR_SOLVERS`; all that are installed if not given.
-    accuracies : sequence of float
-        Largest errors for the comparison with IDA; none leaves it out.
-    repetitions : int
-        Runs of each kind.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "size". Rows of source "step", for each linear solver and
-        n: ``time`` of a warm step and ``time_cold`` of the whole solve (s, medians), ``memory`` and
-        ``memory_before`` (B), ``exponent`` of the time of a step from the row before, ``error`` at the end of
-        the cold solve, means a step of ``sweeps`` and work counters. Rows of source "accuracy": ``time_run``
-        of the whole run, steps, error, tolerance and the work of the run; in those of the solver "ida" the
-        ``ratio`` ida / ours, median of neighbouring runs. The parameters hold the fitted exponents and IDA's
-        settings; ``left_out`` says what could not be measured.
-
-    Raises
-    ------
-    InputError
-        For unknown names, for numbers that cannot be used, and for a solver that is not installed.
     """
     chosen = available() if linear_solvers is None else list(linear_solvers)
     check_names("linear solver", chosen, [*LINEAR_SOLVERS, AUTOMATIC])
@@ -252,13 +211,7 @@ def _growth(rows: Study, solver: str, n: int, time: float) -> float:
 
 
 def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
-    """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes.
-
-    Parameters
-    ----------
-    rows : sequence of sequence
-        With the entries of :data:`COLUMNS`.
-    """
+    """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes."""
     names = [name for name, _ in COLUMNS]
     steps = [one for one in (dict(zip(names, row, strict=True)) for row in rows) if one["source"] == STEP]
     found = {}
@@ -275,22 +228,13 @@ def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
 
 @dataclass
 class Side:
-    """Runs of this package over the interval with a number of steps.
+    """Runs of this package over the interval with a number of steps."""
 
-    Parameters
-    ----------
-    setup : Setup
-        How.
-    t0, t_end : float
-        The interval.
-    steps : int
-        Number of steps.
-    """
-
-    setup: Setup
+    setup: Setup  # How
+    # t0, t_end: the interval
     t0: float
     t_end: float
-    steps: int
+    steps: int  # Number of steps
 
     def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
         """Seconds, the value at the end and the work, of a run with a new controller."""

@@ -19,14 +19,9 @@ from dae_sdc.run.study import Study
 
 START_PROBLEMS = ("simple", "wscc9", "transmission-line")
 REPETITIONS = 3
-
-COLD, WARM = "cold", "warm"
-"""Numba's cache is empty, or holds what the process before compiled."""
-
+COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
 TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")
-
 COLUMNS = [("problem", "U32"), ("cache", "U16"), *((name, "f8") for name in (*TIMES, "first_least"))]
-
 UNITS = dict.fromkeys((*TIMES, "first_least"), "s")
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
@@ -67,31 +62,6 @@ def start(
     needs; the second finds there what the first has compiled. A process that is not counted runs before all
     others, so that the byte code of Python lies on disk and files have been read. The time in which the
     interpreter itself starts is not included.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; :data:`START_PROBLEMS` if not given.
-    repetitions : int
-        Pairs of processes of each problem.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "start". For each problem and ``cache`` ("cold" or
-        "warm") the medians of ``import_pysdc`` (the controller of pySDC, with NumPy and SciPy),
-        ``import_dae_sdc`` after it, ``first`` and ``second`` (calls of :func:`dae_sdc.run.solve.solve` with
-        its own settings; the first also imports what the package loads when it is used), and the least value
-        of ``first``, all in s. The parameter ``left_out`` says what could not be measured.
-
-    Raises
-    ------
-    InputError
-        For an unknown problem, and for a number of repetitions that cannot be used.
     """
     names = list(START_PROBLEMS if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))
@@ -134,27 +104,7 @@ def _measure(rows: Study, problem: str, repetitions: int, bar: Any) -> None:
 def in_a_fresh_process(
     problems: Sequence[str], cache: str | Path | None, patience: float = PATIENCE
 ) -> list[list[float]]:
-    """Import pySDC and this package in a new process, and solve every problem twice.
-
-    Parameters
-    ----------
-    problems : sequence of str
-        Names, solved in this order.
-    cache : str, Path or None
-        Directory of numba's cache; None leaves it where it is.
-    patience : float
-        Seconds after which the process is ended.
-
-    Returns
-    -------
-    list of list of float
-        The :data:`TIMES` of each problem (s); those of the imports are the same for all.
-
-    Raises
-    ------
-    RemoteError
-        If the process fails, or takes too long.
-    """
+    """Import pySDC and this package in a new process, and solve every problem twice."""
     given = environment()
     given.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:

@@ -21,7 +21,6 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study
 
 RTOLS = (1e-4, 1e-7, 1e-10)
-
 TIME_LIMIT = 300.0
 
 COLUMNS = [
@@ -43,35 +42,7 @@ def testset(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Solve the problems of the test set with nothing given but a tolerance.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; all problems with a reference at their end if not given.
-    rtols : sequence of float
-        Relative tolerances; the absolute ones are these times the nominal sizes of the unknowns.
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "testset", a row for every problem and tolerance: work,
-        ``time`` (s), significant correct digits ``scd`` of the unknowns that the test set scores and of those
-        of them that are differential, the digits ``required`` of the latter, -log10(rtol) - 1 as far as the
-        reference is known, and, where published, steps and residual evaluations in which MEBDFI reached
-        the same scd.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
-    """
+    """Solve the problems of the test set with nothing given but a tolerance."""
     known = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
     names = known if problems is None else list(problems)
     check_names("problem with a reference at its end", names, known)

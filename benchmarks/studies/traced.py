@@ -52,31 +52,6 @@ def traced(
     All run with the default method at rtol = 1e-6, up to the first time at which the problem chooses other
     equations. Times are those of a whole call of ``solve``, which reads the equations anew; machine code is
     there from a run that is not counted.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of the problems; all if not given.
-    repetitions : int
-        Runs of the problem and of the function that is read, in turn.
-    time_limit : float
-        Seconds after which a run of a function that is called ends.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": whether the equations were read; steps and times (medians, s) of the problem, of its
-        function read before and called; the time that reading takes; and the part of the interval that is
-        ``done`` when the function that is called has come to its time limit.
-
-    Raises
-    ------
-    InputError
-        For an unknown problem.
     """
     if repetitions < 1:
         raise InputError(f"repetitions must be at least 1; got {repetitions}")

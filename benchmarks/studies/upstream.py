@@ -28,10 +28,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 RESTOL = 1e-9
 NEWTON_TOL = 1e-10
 MAXITER = 100
-
-CONVERGED = 1e-14
-"""Tolerances that nothing meets: every step takes all the iterations."""
-
+CONVERGED = 1e-14  # Tolerances that nothing meets: every step takes all the iterations
 LEAST_REPETITIONS = 5
 
 SWEEPER_MODULES = {
@@ -42,30 +39,14 @@ SWEEPER_MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work that both implementations do.
+    """One piece of work that both implementations do."""
 
-    Parameters
-    ----------
-    problem : str
-        Name here.
-    module : str
-        Module of pySDC.projects.DAE.problems; the classes have the same names.
-    dt : float
-        Step size in the time unit of the problem.
-    steps : int
-        Number of steps.
-    sweeper : str
-        Name of the sweeper.
-    params : mapping
-        Parameters here, where defaults differ.
-    """
-
-    problem: str
-    module: str
-    dt: float
-    steps: int
-    sweeper: str = "fully-implicit"
-    params: Mapping[str, Any] = field(default_factory=dict)
+    problem: str  # Name here
+    module: str  # Module of pySDC.projects.DAE.problems; the classes have the same names
+    dt: float  # Step size in the time unit of the problem
+    steps: int  # Number of steps
+    sweeper: str = "fully-implicit"  # Name of the sweeper
+    params: Mapping[str, Any] = field(default_factory=dict)  # Parameters here, where defaults differ
 
 
 # The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE
@@ -234,34 +215,6 @@ def upstream(
 
     Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value
     are the same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
-
-    Parameters
-    ----------
-    repetitions : int
-        Alternating runs of each side after one that is not counted.
-    nodes, qdelta : int, str
-        Number of nodes and Q_Delta.
-    problems : sequence of str, optional
-        Names of the problems; all if not given.
-    adapted : bool
-        Whether the problems here are the classes of ``pySDC.projects.DAE`` as they are, too.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios
-        of neighbouring runs) and its least value, sweeps and residual evaluations a step, the largest
-        ``difference`` of the end values, and the distance of each (``error``, ``error_upstream``) from the
-        discretisation iterated to the end, all relative to 1 + abs(u).
-
-    Raises
-    ------
-    InputError
-        For an unknown problem, or a pySDC without the project.
     """
     if repetitions < 1:
         raise InputError(f"repetitions must be at least 1; got {repetitions}")

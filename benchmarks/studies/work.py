@@ -33,9 +33,7 @@ from dae_sdc.sweepers.parallel import DIAGONAL
 NODES = 3
 QDELTAS = ("LU", DIAGONAL)
 REPETITIONS = 5
-
 RESTOL = 1e-9
-
 COUNTS = ("rhs", "newton", "jacobian", "factorization")
 
 COLUMNS = [
@@ -65,38 +63,6 @@ def work(
 
     After three steps that are not counted, the same ten steps of the problem's own size are repeated from the
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
-
-    Parameters
-    ----------
-    problems, sweepers : sequence of str, optional
-        Names; all if not given. What a sweeper cannot solve is left out, and said.
-    sizes : sequence of int, optional
-        Numbers of unknowns of the problems that can have any; their own if not given.
-    nodes : int
-        M.
-    qdelta : str or sequence of str
-        Q_Delta, one or several.
-    repetitions : int
-        Runs of each kind.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "work": medians of the ``time`` of a step and of
-        ``time_sweep``, what the sweeper takes in a step divided by its sweeps (s); means a step of
-        ``sweeps``, ``iterations`` of the controller and the work counters; in rows of the backend "compiled"
-        the ``ratio`` (median of the ratios numpy / compiled of neighbouring runs) and the largest
-        ``difference`` of the end values, relative to 1 + abs(u). The parameter ``left_out`` lists what could
-        not be measured.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PROBLEMS) if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))

@@ -51,6 +51,7 @@ SIZES = {
     "ice-tank": Size(57, 7, 1, 1, 3),
 }
 
+# Parameters to which a check must not be blind
 CHANGED = {
     "rlc-circuit": ("source.V", "source.f", "wire.R", "coil.L", "capacitor.C", "load.R"),
     "heat-transfer": (
@@ -68,7 +69,6 @@ CHANGED = {
     "pendulum-3d-drag": ("m", "L", "g", "rho", "c_d"),
     "ice-tank": ("top.c_ice", "top.c_water", "top.h_f", "top.UA", "upper.G", "wall_top.G", "cellar.T"),
 }
-"""Parameters to which a check must not be blind."""
 
 BY_NAME = {case.model: case for case in CASES}
 

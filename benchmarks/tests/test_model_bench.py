@@ -22,9 +22,8 @@ from dae_sdc.reduction.reduction import reduce_index
 from dae_sdc.run.models import make_model
 from dae_sdc.run.results import load
 
+# Not solved here to their ends; python -m benchmarks models does
 SLOW = {"torus-particle", "ring-modulator", "charges-on-sphere-20", "op-amp-cascade-100"}
-"""Not solved here to their ends; ``python -m benchmarks models`` does."""
-
 QUICK = [case.label for case in CASES if case.label not in SLOW]
 
 

@@ -50,7 +50,6 @@ from dae_sdc.run.results import Result, load
 from dae_sdc.run.solution import Solution
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
-
 PEERS = known_peers()
 LIKE = [peer for peer in PEERS if peer.like]
 

@@ -39,7 +39,6 @@ ITERATIONS = {1: 8.0, **dict.fromkeys(PREDICTED_STEPS, 5.0)}
 NETWORK = Network(latency=4e-6, bandwidth=2e9)
 COST = SweepCost(3e-4, 2e-9, 5e-5, 4e-9, 1.3, (0.2, 0.2, 0.25, 0.35))
 SIZES = np.array([10, 100, 1000, 10000])
-
 with_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 
 

@@ -26,7 +26,6 @@ from dae_sdc.problems._testset import ReferenceEnd, scd, scd_differential
 from dae_sdc.run.results import load
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
-
 RTOLS = (1e-4, 1e-7)
 
 LESS = {

@@ -29,52 +29,31 @@ DONE, TOLD = "done", "told"
 RAW, LINES, HANG, NONSENSE, TORN, LOST = "RAW", "LINES", "HANG", "NONSENSE", "TORN", "LOST"
 BAD = (RAW, LINES, HANG, NONSENSE, TORN, LOST)
 OUTCOMES = (DONE, TOLD, *BAD)
-
-PROCESS_LIMIT = 60.0
-"""Seconds that a process of a case may take."""
-
+PROCESS_LIMIT = 60.0  # Seconds that a process of a case may take
 PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
-
 Random = np.random.Generator
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to be done that has a fault in it.
+    """Something to be done that has a fault in it."""
 
-    Parameters
-    ----------
-    text : str
-        What is done, in a line.
-    run : callable
-        Does it in the current directory, which is new and empty, and says what came of it.
-    """
-
-    text: str
+    text: str  # What is done, in a line
+    # Does it in the current directory, which is new and empty, and says what came of it
     run: Callable[[], Finding]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of faults.
+    """A kind of faults."""
 
-    Parameters
-    ----------
-    make : callable
-        Makes a case from random numbers.
-    share : float
-        Share of the cases of a study, in units of the sum of all.
-    most : int
-        Largest number of cases in a study.
-    """
-
-    make: Callable[[Random], Case]
-    share: float
-    most: int = 10**9
+    make: Callable[[Random], Case]  # Makes a case from random numbers
+    share: float  # Share of the cases of a study, in units of the sum of all
+    most: int = 10**9  # Largest number of cases in a study
 
 
+# Every kind by the name with which its lines begin
 KINDS: Registry[Kind] = Registry("kind of faults", "benchmarks.studies.faults.kinds")
-"""Every kind by the name with which its lines begin."""
 
 
 def kind(name: str, share: float, most: int = 10**9) -> Callable[[Callable[[Random], Case]], Any]:
@@ -119,17 +98,7 @@ def repeat(line: str) -> Finding:
 def called(
     call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
 ) -> Finding:
-    """What came of a call in this process.
-
-    Parameters
-    ----------
-    call : callable
-        What is done.
-    nonsense : str
-        Why it cannot be meant; empty if it can.
-    own : tuple of type
-        Exceptions that end the process when a user's function raises them, and are to come through.
-    """
+    """What came of a call in this process."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
@@ -203,15 +172,7 @@ def words(*arguments: str) -> list[str]:
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """A process in a session of its own, of which standard error is kept.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The words.
-    **options
-        Of :class:`subprocess.Popen`.
-    """
+    """A process in a session of its own, of which standard error is kept."""
     given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": environment(), **options}
     return subprocess.Popen(
         command, stderr=subprocess.PIPE, start_new_session=True, text=True, errors="replace", **given

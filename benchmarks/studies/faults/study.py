@@ -18,15 +18,9 @@ from benchmarks.study import Benchmark, Option, register
 from dae_sdc.run.results import Result
 
 COLUMNS = [("line", "U48"), ("kind", "U16"), ("outcome", "U8"), ("seconds", "f8"), ("message", "U800")]
-
-TIME_LIMIT = 60.0
-"""Seconds that a case may take on a processor."""
-
-SLOWER = 5.0
-"""How much longer than that it may take on a busy machine, or asleep."""
-
+TIME_LIMIT = 60.0  # Seconds that a case may take on a processor
+SLOWER = 5.0  # How much longer than that it may take on a busy machine, or asleep
 CASES, WORKERS = 200, 2
-
 NUMBERS_OF_A_SEED = 10**6
 
 
@@ -61,37 +55,7 @@ def faults(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Hand the package faults of every kind, and count what comes of them.
-
-    Parameters
-    ----------
-    seed : int
-        What the cases are made from.
-    cases : int
-        Number of all.
-    kinds : sequence of str, optional
-        Of these alone.
-    only : sequence of str, optional
-        The cases with these lines.
-    workers : int
-        Number of processes; 0 for this one, in which nothing limits the time.
-    time_limit : float
-        Seconds that a case may take on a processor.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar on standard error, and what is bad when it is found.
-
-    Returns
-    -------
-    Result
-        Of kind "bench", a row for each case.
-
-    Raises
-    ------
-    InputError
-        For names and lines that do not exist, or a place that cannot be written to.
-    """
+    """Hand the package faults of every kind, and count what comes of them."""
     lines = planned(seed, cases, kinds, only)
     os.environ.setdefault("MPLBACKEND", "Agg")
     about = {"seed": seed, "cases": len(lines)}

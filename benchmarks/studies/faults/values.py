@@ -21,6 +21,7 @@ def _of_itself() -> list[Any]:
     return entries
 
 
+# Each made anew, so that no case changes what another one gets
 VALUES: Mapping[str, Callable[[], Any]] = {
     "None": lambda: None,
     "nan": lambda: NAN,
@@ -105,8 +106,8 @@ VALUES: Mapping[str, Callable[[], Any]] = {
     "bool of NumPy": lambda: np.bool_(True),
     "big integer of NumPy": lambda: np.uint64(2**64 - 1),
 }
-"""Each made anew, so that no case changes what another one gets."""
 
+# What is no number and no row of numbers, whoever looks at it
 NO_NUMBERS = frozenset(
     "nan|text|empty text|text of a number|text of lines|text with a zero byte|text of half a letter|long text"
     "|bytes|complex|object|function|function that raises|class|exception|module|symbol|matrix of symbols|path"
@@ -115,13 +116,13 @@ NO_NUMBERS = frozenset(
         "|"
     )
 )
-"""What is no number and no row of numbers, whoever looks at it."""
 
+# What is of no use to any option of the package
 NOTHING = frozenset(
     "object|exception|module|bytes|nan|complex|nan of NumPy|array of dates|Decimal".split("|")
 )
-"""What is of no use to any option of the package."""
 
+# Words for command lines; none is a path outside the current directory and its parent
 TEXTS = (
     *("", " ", "a\nb", "\udcff", "\t", "a b", "9" * 5000, "x" * 5000, "9" * 30, "a'b\"c"),
     *"nan inf -inf -1 0 0.5 1e999 1e300 1e-300 1,2 1,,2 1e-3,1e-4 NaN,NaN 0x10 1_000 1j 1:2:3 None".split(),
@@ -129,11 +130,10 @@ TEXTS = (
     *"simple pendulum radau-iia-5 LU bdf2 u1 all file.npy own.py:X model.mo text.mo a.npz a.csv".split(),
     *"a.png a.pdf .npy -o @file".split(),
 )
-"""Words for command lines; none is a path outside the current directory and its parent."""
 
 NO_NUMBER_TEXTS = frozenset(
     {"", " ", "nan", "text", "\u00e9", "NaN,NaN", "a=b", "--", "'", '"', "{", "%s", "LU", "*"}
 )
 
+# Words that look like numbers
 NUMBER_TEXTS = "nan inf -inf -1 0 1 2 0.5 1e999 1e300 1e-300 -1e-300 0x10 1_000 3 100 -0.0 5e-324".split()
-"""Words that look like numbers."""

@@ -15,9 +15,7 @@ import numpy.typing as npt
 from benchmarks.studies.models.cases import Case, Check, Flight
 from dae_sdc.dae.state import Vector
 
-ALLOWED = 1e-7
-"""Largest error relative to the largest value of the unknown."""
-
+ALLOWED = 1e-7  # Largest error relative to the largest value of the unknown
 Formulas = Callable[[Flight], Mapping[str, Any]]
 
 
@@ -389,6 +387,7 @@ def _ice(flight: Flight) -> Mapping[str, Any]:
 
 _LINEAR, _ANGLES = "exact solution", "fewest coordinates, by SciPy"
 
+# All models of this kind
 CASES: tuple[Case, ...] = tuple(
     Case(model, (_against(what, formulas),), settings={"rtol": rtol})
     for model, what, formulas, rtol in (
@@ -402,4 +401,3 @@ CASES: tuple[Case, ...] = tuple(
         ("ice-tank", _ANGLES, _ice, 1e-11),
     )
 )
-"""All models of this kind."""

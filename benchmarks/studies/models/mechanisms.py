@@ -15,12 +15,8 @@ import numpy as np
 from benchmarks.studies.models.cases import Case, Check, Flight
 from dae_sdc.dae.state import Vector
 
-ALLOWED = 1e-7
-"""Largest error of an unknown, relative to its largest value."""
-
-TOLERANCE = 1e-12
-"""Of the solutions that are compared with."""
-
+ALLOWED = 1e-7  # Largest error of an unknown, relative to its largest value
+TOLERANCE = 1e-12  # Of the solutions that are compared with
 Formulas = Callable[[Flight], Mapping[str, Any]]
 Point = tuple[Any, Any]
 
@@ -35,27 +31,18 @@ class Lagrange:
     .. math::
         \frac{d}{dt} \frac{\partial T}{\partial v} - \frac{\partial (T - V)}{\partial q}
         = Q + \left(\frac{\partial h}{\partial q}\right)^T \mu, \qquad h(q) = 0
-
-    Parameters
-    ----------
-    q, v : sequence of sympy.Symbol
-        Coordinates and their rates; coordinates that loops do not determine come first.
-    kinetic, potential : sympy.Expr
-        Energies T and V, which do not depend on time.
-    forces : mapping
-        Generalized forces Q by coordinate, of coordinates, rates and time.
-    loops : sequence of sympy.Expr
-        What vanishes where loops are closed, h.
-    closed : callable, optional
-        All coordinates from the free ones; needed with loops.
     """
 
+    # q, v: coordinates and their rates; coordinates that loops do not determine come first
     q: Sequence[Any]
     v: Sequence[Any]
+    # kinetic, potential: energies T and V, which do not depend on time
     kinetic: Any
     potential: Any
+    # Generalized forces Q by coordinate, of coordinates, rates and time
     forces: Mapping[Any, Any] = field(default_factory=dict)
-    loops: Sequence[Any] = ()
+    loops: Sequence[Any] = ()  # What vanishes where loops are closed, h
+    # All coordinates from the free ones; needed with loops
     closed: Callable[[Sequence[float]], Sequence[float]] | None = None
 
     def move(self, t: Vector, q0: Sequence[float], v0: Sequence[float]) -> Motion:
@@ -117,26 +104,15 @@ class Lagrange:
 
 @dataclass(frozen=True)
 class Motion:
-    """How a mechanism moved.
+    """How a mechanism moved."""
 
-    Parameters
-    ----------
-    system : Lagrange
-        The mechanism.
-    t : ndarray, shape (K,)
-        Times.
-    q, v, a : ndarray, shape (n, K)
-        Coordinates, rates and accelerations.
-    pulls : ndarray, shape (m, K)
-        Multipliers of the loops.
-    """
-
-    system: Lagrange
-    t: Vector
+    system: Lagrange  # The mechanism
+    t: Vector  # shape (K,): Times
+    # q, v, a: shape (n, K): Coordinates, rates and accelerations
     q: Vector
     v: Vector
     a: Vector
-    pulls: Vector
+    pulls: Vector  # shape (m, K): Multipliers of the loops
 
     def rate(self, expression: Any) -> Any:
         """The derivative of an expression of coordinates, rates and time with respect to time."""
@@ -365,17 +341,7 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
 
 
 class _Bars:
-    """Bars in a plane, each from a point in the direction of its angle.
-
-    Parameters
-    ----------
-    flight : Flight
-        Of a model with parameters ``NAME.m``, ``NAME.I`` and ``NAME.l``, and ``g``.
-    names : sequence of str
-        Bars; their angles are the last coordinates, in this order.
-    count : int
-        Number of coordinates before the angles.
-    """
+    """Bars in a plane, each from a point in the direction of its angle."""
 
     def __init__(self, flight: Flight, names: Sequence[str], count: int = 0) -> None:
         self.flight, self.names = flight, names
@@ -563,6 +529,7 @@ def _two_loops(flight: Flight) -> dict[str, Any]:
     }
 
 
+# Mechanisms, joint by joint as tools write them; their solutions are compared by the names of the files
 CASES: tuple[Case, ...] = tuple(
     Case(name, (moves_like(formulas),), settings={"rtol": 1e-9})
     for name, formulas in {
@@ -578,4 +545,3 @@ CASES: tuple[Case, ...] = tuple(
         "pendula-two-loops": _two_loops,
     }.items()
 )
-"""Mechanisms, joint by joint as tools write them; their solutions are compared by the names of the files."""

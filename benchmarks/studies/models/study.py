@@ -36,13 +36,8 @@ if TYPE_CHECKING:
     from dae_sdc.structure.analysis import Structure
 
 TIME_LIMIT = 300.0
-
-DRAWN = 400
-"""Least number of times at which solutions are saved."""
-
-LENGTH = 1e-12
-"""Largest error of the length of a pendulum."""
-
+DRAWN = 400  # Least number of times at which solutions are saved
+LENGTH = 1e-12  # Largest error of the length of a pendulum
 TIMES = ("time_read", "time_simplify", "time_structure", "time_reduction", "time_initial", "time")
 
 COLUMNS = [
@@ -62,17 +57,7 @@ UNITS = dict.fromkeys(TIMES, "s")
 
 
 def test_set(record: str, names: Sequence[str], allowed: float) -> Check:
-    """Largest relative error at the end against the Test Set for IVP Solvers.
-
-    Parameters
-    ----------
-    record : str
-        Name in ``data/testset.json``.
-    names : sequence of str
-        Names of the first unknowns of the record; those that the official score takes are compared.
-    allowed : float
-        Largest error.
-    """
+    """Largest relative error at the end against the Test Set for IVP Solvers."""
 
     def error(flight: Flight) -> float:
         end = load_record(record).end
@@ -238,10 +223,9 @@ _CHARGES = tuple(f"p{i}{axis}" for i in range(1, 21) for axis in "xyz")
 _NODES = tuple(f"U_{i}" for i in range(1, 9))
 _MODULATOR = (*(f"U_{i}" for i in range(1, 8)), *(f"I_{i}" for i in range(1, 9)))
 _AKZO = ("FLB", "O2", "FLBT", "ZHU", "ZLA", "FLB.ZHU")
+ROUNDS = 100.0  # Times that the particle goes around the torus in the long run
 
-ROUNDS = 100.0
-"""Times that the particle goes around the torus in the long run."""
-
+# All models of the library
 CASES: tuple[Case, ...] = (
     Case("pendulum", (Check("energy", _pendulum_energy, 1e-7),)),
     *(
@@ -302,7 +286,6 @@ CASES: tuple[Case, ...] = (
     *MECHANISMS,
     *DEVICES,
 )
-"""All models of the library."""
 
 
 # --- the study ------------------------------------------------------------------------------------
@@ -317,38 +300,7 @@ def models(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Analyse, reduce, start, simulate and check the models of the library.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of cases such as "car-axis" and "pendula-3", or of models for all of their cases; all if not
-        given.
-    time_limit : float
-        Longest time in seconds of a run to a tolerance.
-    solutions : str or Path, optional
-        Directory to save the solutions to, for ``dae-sdc plot linear``; and error and drift of the particle
-        on the torus with and without projection, for ``dae-sdc plot drift``.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "models", a row for each check of each model: numbers of
-        equations as ``written`` and, of models that tools have written, after they are simplified; structural
-        ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
-        ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of reading,
-        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest
-        invariant before and after projection; and the ``error`` of a ``check`` with what is ``allowed``.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for what cannot be used.
-    """
+    """Analyse, reduce, start, simulate and check the models of the library."""
     require_number("time_limit", time_limit)
     known = list(dict.fromkeys(name for case in CASES for name in (case.model, case.label)))
     check_names("model with a check", known if problems is None else list(problems), known)
@@ -463,23 +415,7 @@ def _solved(case: Case, problem: ReducedProblem, u0: Vector, *, project: bool, t
 
 
 def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solution]) -> Result:
-    """Error and drift of the particle on the torus over time.
-
-    Parameters
-    ----------
-    model : Model
-        The particle.
-    problem : ReducedProblem
-        It, reduced.
-    solutions : mapping of str to Solution
-        What is compared.
-
-    Returns
-    -------
-    Result
-        Of kind "drift": the largest ``constraint``, ``velocity`` constraint and ``error`` of the position in
-        each of equal parts of the interval.
-    """
+    """Error and drift of the particle on the torus over time."""
     constraint = model.equation_names[-1]
     held = [problem.invariant_names.index(name) for name in (constraint, f"der({constraint})")]
     rows = []

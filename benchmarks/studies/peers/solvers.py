@@ -31,8 +31,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 
-FIRST_STEP = 1e-6
-"""First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start."""
+FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
 
 
 class PeerFailure(Exception):
@@ -54,20 +53,11 @@ def _silent() -> Iterator[None]:
 
 @dataclass
 class Outcome:
-    """What a run gave.
+    """What a run gave."""
 
-    Parameters
-    ----------
-    time : float
-        Seconds of the whole run, its set-up included.
-    end : ndarray, shape (n,)
-        Value at the end.
-    steps, rejected, rhs, jacobian, factorization : float
-        Work; NaN where the solver does not tell.
-    """
-
-    time: float
-    end: Vector
+    time: float  # Seconds of the whole run, its set-up included
+    end: Vector  # shape (n,): Value at the end
+    # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell
     steps: float = math.nan
     rejected: float = math.nan
     rhs: float = math.nan
@@ -77,15 +67,9 @@ class Outcome:
 
 @dataclass
 class Case:
-    """A problem between two times.
+    """A problem between two times."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With ``u_exact`` at the start.
-    """
-
-    problem: ProblemDAE
+    problem: ProblemDAE  # With u_exact at the start
     t0: float = field(init=False)
     t_end: float = field(init=False)
     start: Vector = field(init=False)
@@ -161,8 +145,8 @@ class Peer(Protocol):
         """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
 
 
+# Peers by name, those of every file of this directory; the numbers in names are classical orders
 PEERS: Registry[Peer] = Registry("peer", "benchmarks.studies.peers")
-"""Peers by name, those of every file of this directory; the numbers in names are classical orders."""
 
 
 def known_peers() -> tuple[Peer, ...]:
@@ -244,21 +228,11 @@ class Ida:
 
 @dataclass(frozen=True)
 class ScipyDae:
-    """A solver of scipy-dae, with the exact Jacobians by y and y'.
+    """A solver of scipy-dae, with the exact Jacobians by y and y'."""
 
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    solver : str
-        Its class.
-    options : mapping
-        Its options besides equations and tolerances.
-    """
-
-    name: str
-    solver: str
-    options: Mapping[str, Any]
+    name: str  # Name in tables
+    solver: str  # Its class
+    options: Mapping[str, Any]  # Its options besides equations and tolerances
     module: str = "scipy_dae"
     package: str = "scipy-dae"
     like: bool = True
@@ -467,13 +441,6 @@ class SemiExplicit:
 
     Differential rows are solved for u' where the derivatives of the differential unknowns have a regular
     matrix there; a constant singular matrix of all derivatives is turned into diagonal form.
-
-    Parameters
-    ----------
-    case : Case
-        What to solve.
-    casadi : module
-        CasADi.
     """
 
     def __init__(self, case: Case, casadi: Any) -> None:
@@ -562,15 +529,7 @@ for _peer in (
 
 
 def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
-    """One run under the time limit, without garbage collection; a text says why it failed.
-
-    Parameters
-    ----------
-    run : callable
-        Integrates and takes its own time.
-    seconds : float
-        Longest time that it may take.
-    """
+    """One run under the time limit, without garbage collection; a text says why it failed."""
     gc.disable()
     try:
         with _silent(), limited(seconds), warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -43,28 +43,15 @@ from dae_sdc.sweepers.tableaux import METHODS
 RTOLS = tuple(10.0**-power for power in range(3, 13))
 REPETITIONS = 3
 TIME_LIMIT = 20.0
-
+# Problems that are compared besides those of the Test Set for IVP Solvers
 ALSO = ("simple", "two-transistor")
-"""Problems that are compared besides those of the Test Set for IVP Solvers."""
-
-DEFAULT = "dae_sdc"
-"""Name in tables of what ``solve`` does when no sweeper is named."""
-
+DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is named
+# Methods that are named, besides all Runge-Kutta pairs with an embedded method
 SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
-"""Methods that are named, besides all Runge-Kutta pairs with an embedded method."""
-
-REFERENCES = (1e-6, 1e-9)
-"""Tolerances at which the error of the default is what all others have to reach."""
-
-MOST_SCALES = 12
-"""Unknowns whose scale a table names."""
-
-LONG = 0.25
-"""Share of the time limit from which on a run is not repeated."""
-
-LONGEST_WARM_UP = 60.0
-"""Time in seconds for the first run of a method, in which code may be compiled."""
-
+REFERENCES = (1e-6, 1e-9)  # Tolerances at which the error of the default is what all others have to reach
+MOST_SCALES = 12  # Unknowns whose scale a table names
+LONG = 0.25  # Share of the time limit from which on a run is not repeated
+LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
 ALL_WEIGHTS = "all"
 
 COLUMNS = [
@@ -75,7 +62,6 @@ COLUMNS = [
 ]
 
 UNITS = {"time": "s", "rtol": "1", "error": "1", "scd": "1"}
-
 COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
 
 
@@ -102,40 +88,6 @@ def peers(
 
     The time is that of the processor in a whole call, set-up included, compiled code loaded. Runs that take
     long are not repeated, and no tighter tolerance is tried after one that has taken too long.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; those of the Test Set for IVP Solvers and :data:`ALSO` if not given.
-    rtols : sequence of float
-        Relative tolerances.
-    sweepers : sequence of str, optional
-        Methods of this package besides its default; none of them if ``others`` are given and these are not.
-    others : sequence of str, optional
-        Peers; all that are installed if not given.
-    repetitions : int
-        Runs of each kind after one that is not counted.
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "peers", a row for every problem, solver, choice of
-        ``weights`` ("all"; "<=i" or "diff" where unknowns of an index above i, or all algebraic unknowns,
-        are out of the error test) and
-        ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the end, largest of
-        abs(error) / (scale + abs(u)) over the scored unknowns, ``scd``, work counts, and a ``message`` that
-        says why a run failed. :func:`equal_accuracy` gives the times to the same error.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = default_problems() if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))
@@ -197,18 +149,10 @@ def default_sweepers() -> list[str]:
 
 @dataclass
 class Score:
-    """How far a value is from the end value of a problem.
+    """How far a value is from the end value of a problem."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With ``reference_end``, or ``u_exact`` at the end of its interval.
-    scale : ndarray, shape (n,)
-        atol / rtol of the unknowns.
-    """
-
-    problem: ProblemDAE
-    scale: Vector
+    problem: ProblemDAE  # With reference_end, or u_exact at the end of its interval
+    scale: Vector  # shape (n,): atol / rtol of the unknowns
     exact: Vector = field(init=False)
     scored: NDArray[np.int64] = field(init=False)
     known: Vector = field(init=False)
@@ -244,25 +188,15 @@ def scale_of(problem: ProblemDAE) -> Vector:
 
 @dataclass
 class Contender:
-    """A solver with a choice of what its error test looks at.
+    """A solver with a choice of what its error test looks at."""
 
-    Parameters
-    ----------
-    solver, weights : str
-        Names in the table.
-    run : callable
-        Integrates with a tolerance, and counts what costs time to count if the second argument says so.
-    stopped : str
-        Why no further tolerance is tried; empty while they are.
-    left_out : bool
-        Whether it cannot solve this problem at all.
-    """
-
+    # solver, weights: names in the table
     solver: str
     weights: str
+    # Integrates with a tolerance, and counts what costs time to count if the second argument says so
     run: Callable[[float, bool], Outcome]
-    stopped: str = ""
-    left_out: bool = False
+    stopped: str = ""  # Why no further tolerance is tried; empty while they are
+    left_out: bool = False  # Whether it cannot solve this problem at all
 
 
 class _Bench:
@@ -369,18 +303,8 @@ class _Bench:
 
 
 def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
-    """The runs that none other beats in both error and time, from cheap to accurate.
-
-    Parameters
-    ----------
-    error, time : ndarray, shape (k,)
-        Of the runs of a solver.
-
-    Returns
-    -------
-    error, time : ndarray
-        Errors that fall while times grow.
-    """
+    """The runs that none other beats in both error and time, from cheap to accurate."""
+    # Shapes: error and time (k,).
     errors: list[float] = []
     times: list[float] = []
     for place in np.lexsort((error, time)):
@@ -395,19 +319,8 @@ def time_to(target: float, error: Vector, time: Vector) -> float:
 
     Between two runs of its front, logarithms are interpolated; an error larger than all of them takes the
     time of the cheapest run.
-
-    Parameters
-    ----------
-    target : float
-        The error.
-    error, time : ndarray, shape (k,)
-        Of its runs.
-
-    Returns
-    -------
-    float
-        NaN if no run is as accurate.
     """
+    # Shapes: error and time (k,).
     errors, times = front(error, time)
     if not len(errors) or target < errors[-1]:
         return math.nan
@@ -418,36 +331,21 @@ def time_to(target: float, error: Vector, time: Vector) -> float:
 
 @dataclass(frozen=True)
 class Equal:
-    """Times to the error of one run of the default.
+    """Times to the error of one run of the default."""
 
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    rtol, error : float
-        Tolerance of the default, and the error it reached; NaN if that run failed.
-    ours : float
-        Time of the default to this error, in seconds.
-    best, best_time : str, float
-        Our fastest method to this error.
-    peer, peer_time : str, float
-        The fastest peer with the same equations; NaN if none gets there.
-    ratio : float
-        ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does.
-    unlike : float
-        Time of CasADi's IDAS.
-    """
-
-    problem: str
+    problem: str  # Its name
+    # rtol, error: tolerance of the default, and the error it reached; NaN if that run failed
     rtol: float
     error: float
-    ours: float
+    ours: float  # Time of the default to this error, in seconds
+    # best, best_time: our fastest method to this error
     best: str
     best_time: float
+    # peer, peer_time: the fastest peer with the same equations; NaN if none gets there
     peer: str
     peer_time: float
-    ratio: float
-    unlike: float
+    ratio: float  # ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does
+    unlike: float  # Time of CasADi's IDAS
 
 
 def equal_accuracy(result: Result) -> list[Equal]:

@@ -40,18 +40,12 @@ ACCURACIES = (1e-4, 1e-6, 1e-8)
 REPETITIONS = 5
 TIME_LIMIT = 10.0
 PROCESSES = 3
-
+# Names of the solvers in tables
 DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
-"""Names of the solvers in tables."""
-
+# Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts
 ATOLS = (1.0, 1e-3)
-"""Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts."""
-
-WANTED_RATIO = 0.5
-"""Part of the time of the best peer that the default may take."""
-
-FIRST_RTOL = 1e-6
-"""Tolerance of the runs in fresh processes."""
+WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
+FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
 COLUMNS = [
     *(
@@ -116,41 +110,6 @@ def plain(
     thread. All that a call does belongs to its time, also reading the equations. The runs take turns after
     one of each that is not counted. What the first call of a process takes is measured apart, in processes
     of their own: import, first call and second call.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; all if not given.
-    rtols : sequence of float
-        Relative tolerances, tried from loose to tight until the smallest of ``accuracies`` is reached.
-    accuracies : sequence of float
-        Errors at which to compare.
-    repetitions : int
-        Runs of each kind.
-    time_limit : float
-        Longest time of a run in seconds.
-    processes : int
-        Fresh processes of each problem; 0 for none.
-    cold : bool
-        Whether one more process of each problem starts without compiled code.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "plain", a row for every problem, solver, way it is given
-        (``weights``) and ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the
-        end, largest of abs(error) / size over the unknowns, work, and a ``message`` that says why one failed.
-        The parameter ``first`` has the times of fresh processes (s). :func:`equal_errors` gives the times to
-        the same error.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PLAIN if problems is None else problems)
     check_names("problem of this study", names, list(PLAIN))
@@ -186,19 +145,12 @@ def plain(
 
 @dataclass
 class Contender:
-    """A solver with a way to give it the problem.
+    """A solver with a way to give it the problem."""
 
-    Parameters
-    ----------
-    solver, weights : str
-        Names in the table.
-    run : callable
-        Integrates with a tolerance.
-    """
-
+    # solver, weights: names in the table
     solver: str
     weights: str
-    run: Callable[[float], Outcome]
+    run: Callable[[float], Outcome]  # Integrates with a tolerance
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float) -> Outcome:
@@ -326,22 +278,7 @@ def _first_calls(rows: Study, name: str, processes: int, cold: bool) -> None:
 
 
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
-    """Seconds of the processor for the import and the first two solves in a new process.
-
-    Parameters
-    ----------
-    name : str
-        The problem.
-    cache : str or None
-        Directory of compiled code; None leaves it where it is.
-    patience : float
-        Seconds after which the process is ended.
-
-    Raises
-    ------
-    RemoteError
-        If the process fails, or takes too long.
-    """
+    """Seconds of the processor for the import and the first two solves in a new process."""
     given = environment()
     given.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
@@ -356,24 +293,13 @@ def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE)
 
 @dataclass(frozen=True)
 class Equal:
-    """Times to one error, in seconds; NaN where a solver does not get there.
+    """Times to one error, in seconds; NaN where a solver does not get there."""
 
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    error : float
-        The error.
-    times : mapping of str to float
-        The time of each solver, given in its best way.
-    ratio : float
-        Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
-        not, NaN if neither does.
-    """
-
-    problem: str
-    error: float
-    times: Mapping[str, float]
+    problem: str  # Its name
+    error: float  # The error
+    times: Mapping[str, float]  # The time of each solver, given in its best way
+    # Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
+    # not, NaN if neither does
     ratio: float
 
 

@@ -20,6 +20,7 @@ from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study
 
+# Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them
 UPDATES: Mapping[str, str] = {
     "BGM": "good update of Broyden",
     "BBM": "bad update of Broyden",
@@ -30,7 +31,6 @@ UPDATES: Mapping[str, str] = {
     "ICM": "update of one column of the inverse",
     "ENM": "update of Eirola and Nevanlinna",
 }
-"""Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them."""
 
 PUBLISHED_SUCCESS = {
     "BGM": 99.9,
@@ -49,8 +49,8 @@ Slides of a doctoral defence on symbolic index reduction, University of Trento. 
 as one without success; PIM, which has none either, is not described there.
 """
 
+# Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight
 CORRECTION_TOLERANCE, RESIDUAL_TOLERANCE, MOST_ITERATIONS = 1e-9, 1e-9, 100
-"""Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight."""
 
 COLUMNS = [
     ("part", "U8"),
@@ -65,6 +65,7 @@ COLUMNS = [
     ("time", "f8"),
 ]
 
+# Problems and methods whose steps are solved with and without updates
 STEPS = (
     ("brush-tyre", "esdirk43"),
     ("brush-tyre", "semi-implicit"),
@@ -75,25 +76,14 @@ STEPS = (
     ("pendulum", "semi-implicit"),
     ("transmission-line", "semi-implicit"),
 )
-"""Problems and methods whose steps are solved with and without updates."""
 
 
 class Cases(NamedTuple):
-    """Contacts to be solved.
+    """Contacts to be solved."""
 
-    Parameters
-    ----------
-    times : ndarray
-        Shape (K,).
-    states : ndarray
-        States, whose last entries are the guesses, shape (K, n).
-    parameters : ndarray
-        Parameters of the equations, shape (K, any).
-    """
-
-    times: Any
-    states: Any
-    parameters: Any
+    times: Any  # Shape (K,)
+    states: Any  # States, whose last entries are the guesses, shape (K, n)
+    parameters: Any  # Parameters of the equations, shape (K, any)
 
 
 @checked()
@@ -115,35 +105,6 @@ def quasi_newton(
     another by 1 ms along a run, and guess and matrix are those of the contact before. All run compiled, with
     the Jacobians that steps have. Part "steps" has whole runs at rtol = 1e-6, whose modified Newton iteration
     is given the good update of Broyden or not, both in Python.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of problems in part "steps"; all of :data:`STEPS` if not given.
-    ribs : sequence of int
-        Numbers of ribs.
-    contacts : int
-        Contacts with random states.
-    repetitions : int
-        Runs of all methods in turn.
-    seed : int
-        What the states are made from.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": success in per cent; iterations, evaluations and Jacobians, means over the contacts
-        that were solved and sums over a run; time on the processor, the median of the repetitions, in us by
-        contact and in s by run. "D-" stands for damped steps.
-
-    Raises
-    ------
-    InputError
-        For numbers that cannot be used, and for a problem that part "steps" has not.
     """
     known = list(dict.fromkeys(problem for problem, _ in STEPS))
     if problems is not None:

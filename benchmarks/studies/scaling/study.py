@@ -53,29 +53,20 @@ SIZES = (10, 100, 1000, 10000)
 NODES = 4
 REPETITIONS = 5
 RANKS = 2
-
-PREDICTED_RANKS = range(2, 9)
-"""Numbers of ranks, each with one node, for which sweeps are predicted."""
-
+PREDICTED_RANKS = range(2, 9)  # Numbers of ranks, each with one node, for which sweeps are predicted
+# Numbers of time steps, each on one rank, for which PFASST is predicted
 PREDICTED_STEPS = (2, 4, 8, 16, 32, 64)
-"""Numbers of time steps, each on one rank, for which PFASST is predicted."""
-
 COARSE_NODES = 2
-
-COUNTED_AT = 100
-"""Number of unknowns with which iterations of PFASST are counted."""
-
-PATIENCE = 300.0
-"""Seconds without a line from the measuring processes after which they are ended."""
-
+COUNTED_AT = 100  # Number of unknowns with which iterations of PFASST are counted
+PATIENCE = 300.0  # Seconds without a line from the measuring processes after which they are ended
+# Ranks share the cores; threads of the linear algebra would take them from other ranks
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-"""Ranks share the cores; threads of the linear algebra would take them from other ranks."""
 
+# Open MPI refuses them otherwise
 MORE_RANKS_THAN_CORES = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-"""Open MPI refuses them otherwise."""
 
 
 _NUMBERS = (
@@ -85,6 +76,7 @@ _NUMBERS = (
 _COUNTS = ("sweeps", "dropped", "messages", "messages_notes", "messages_others", "bytes")
 _EXPECTED = ("messages_expected", "messages_notes_expected", "bytes_expected")
 
+# One row a measurement or prediction; see scaling
 COLUMNS = [
     *(("source", "U8"), ("problem", "U32"), ("n", "i8"), ("nodes", "i8"), ("ranks", "i8")),
     *(("steps", "i8"), ("qdelta", "U16"), ("pinned", "?")),
@@ -93,13 +85,13 @@ COLUMNS = [
     *(("equal", "?"), ("time", "f8"), ("model", "f8"), ("exchange_share", "f8")),
     *(("speedup", "f8"), ("efficiency", "f8")),
 ]
-"""One row a measurement or prediction; see :func:`scaling`."""
 
 UNITS = {
     **{name: "s" for name in (*_NUMBERS[:9], "time", "model")},
     **{"bytes": "B", "bytes_expected": "B"},
 }
 
+# What the predictions take for granted
 ASSUMPTIONS = (
     "the ranks own blocks of neighbouring nodes, and a node costs in parallel what it costs in serial",
     "with another number of nodes, the share of a node in the work depends on its place in the step alone",
@@ -115,7 +107,6 @@ ASSUMPTIONS = (
     f"PFASST: iterations, of the slowest step of a block, are those counted with about {COUNTED_AT} unknowns "
     "and LU on both levels; serial steps have LU, too, and their sweeps cost what the measured ones do",
 )
-"""What the predictions take for granted."""
 
 
 @checked()
@@ -139,50 +130,6 @@ def scaling(
     time is not disturbed by what else the cores do. Every run repeats the same time steps from the same state
     after others that have set up the matrices.
 
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Of :data:`FAMILIES`; all if not given.
-    sizes : sequence of int
-        Numbers of unknowns; the nearest that the problem can have is taken.
-    nodes, qdelta : int, str
-        M and a diagonal Q_Delta.
-    repetitions, ranks : int
-        Runs of each kind, and ranks of the parallel ones.
-    iterations : mapping of int to float, optional
-        Sweeps of a serial step (for 1), and iterations of PFASST for each of :data:`PREDICTED_STEPS`; they
-        are counted in serial runs of each problem if not given.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    patience : float
-        Seconds without news after which the measuring processes are ended.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "scaling". Rows of source "measured" hold medians a
-        sweep in seconds: ``wall``, ``cpu`` (process time), ``computing`` (process time outside MPI; of the
-        rank that has most, ``computing_least`` of that which has least, ``undisturbed`` in the run with
-        least), ``communication`` (in MPI while no rank is late), ``waiting`` (in MPI for others), and an
-        ``exchange`` by itself; ``time`` is the whole run. ``ratio_wall`` and ``ratio_computing`` relate to
-        the serial runs they took turns with, ``ratio_least`` compares undisturbed ones; ``exchange_share``
-        and ``speedup`` follow from ``undisturbed`` and ``exchange``, as with cores of one's own. Messages
-        and bytes of the run stand beside what the model expects; ``equal`` says whether the values at the
-        end are those of the serial run to the last bit; ``model`` is the fitted time of a sweep. Rows of
-        source "nodes" predict M nodes on P ranks, those of source "pfasst" P steps. The parameters hold the
-        fits and the assumptions.
-
-    Raises
-    ------
-    InputError
-        If something given cannot be used, or there is no ``mpirun``.
-    RemoteError
-        If the measuring processes fail or fall silent.
-
-    References
-    ----------
     See :mod:`benchmarks.studies.scaling.costs`.
     """
     names = list(FAMILIES) if problems is None else list(problems)
@@ -222,13 +169,7 @@ def scaling(
 
 
 def launcher() -> str:
-    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or the one on the PATH.
-
-    Raises
-    ------
-    InputError
-        If there is none, or no mpi4py, with what to install.
-    """
+    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or that on the PATH."""
     if importlib.util.find_spec("mpi4py") is None:
         raise InputError("measuring ranks needs mpi4py and an MPI library: pip install 'dae_sdc[mpi]'")
     beside = str(Path(sys.executable).parent)
@@ -331,22 +272,7 @@ def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
 def evaluate(
     measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Fit the model to what was measured, and predict.
-
-    Parameters
-    ----------
-    measured : sequence of mapping
-        What :func:`benchmarks.measuring.timing.measure` yields.
-    iterations : mapping
-        For each problem, as for :func:`scaling`.
-
-    Returns
-    -------
-    rows : list of dict
-        The rows of the table.
-    found : dict
-        Coefficients of the fits with their largest relative deviations, and the assumptions.
-    """
+    """Fit the model to what was measured, and predict."""
     network, deviation = _network(measured)
     fits: dict[str, Any] = {"network": {**asdict(network), "deviation": deviation}}
     rows, predictions = [], []

@@ -18,41 +18,24 @@ from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
-MARGIN = 100.0
-"""Error in units of the tolerance up to which an answer is right."""
-
-STEPS_OF_TAU = 8.0
-"""Coarser of the two fixed step sizes: this part of the time scale."""
-
+MARGIN = 100.0  # Error in units of the tolerance up to which an answer is right
+STEPS_OF_TAU = 8.0  # Coarser of the two fixed step sizes: this part of the time scale
+# Of Newton iterations and sweeps in runs with fixed steps: the default of the package
 NONLINEAR_TOLERANCE = 1e-10
-"""Of Newton iterations and sweeps in runs with fixed steps: the default of the package."""
-
-PATIENCE = 30.0
-"""Time limit of runs to a tolerance, in seconds; all others have that of the process."""
-
+PATIENCE = 30.0  # Time limit of runs to a tolerance, in seconds; all others have that of the process
 TOLERANCES = tuple(10.0**-k for k in range(3, 11))
-
 DEFAULT = "default"
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What is handed to ``ds.solve`` in one of the ways.
+    """What is handed to ``ds.solve`` in one of the ways."""
 
-    Parameters
-    ----------
-    equations : object
-        Problem or model.
-    options : dict
-        Further arguments.
-    """
-
-    equations: Any
-    options: dict[str, Any]
+    equations: Any  # Problem or model
+    options: dict[str, Any]  # Further arguments
 
 
-WAYS: Registry[Callable[[Generated], Attempt]] = Registry("way")
-"""How a generated DAE comes to be solved."""
+WAYS: Registry[Callable[[Generated], Attempt]] = Registry("way")  # How a generated DAE comes to be solved
 
 
 @WAYS.register("declared")

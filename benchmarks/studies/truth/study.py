@@ -36,6 +36,7 @@ COLUMNS = [
     ("warned", "U200"),
 ]
 
+# Classes of methods by how their names begin; what is left is on manifolds
 GROUPS = (
     ("Radau IIA", ("default", "radau-")),
     ("SDC", ("fully-implicit", "semi-implicit", "constrained")),
@@ -43,11 +44,8 @@ GROUPS = (
     ("other RK", ("backward-", "trapezoidal", "dirk", "edirk", "gauss", "lobatto")),
     ("multistep", ("bdf", "adams", "explicit-euler")),
 )
-"""Classes of methods by how their names begin; what is left is on manifolds."""
 
-TIME_LIMIT = 60.0
-"""Seconds that one run may take on a processor."""
-
+TIME_LIMIT = 60.0  # Seconds that one run may take on a processor
 WORKERS = 2
 
 
@@ -67,23 +65,7 @@ def method_class(line: str) -> str:
 
 
 def repeat(line: str) -> Finding:
-    """Do the run of one line.
-
-    Parameters
-    ----------
-    line : str
-        ``FAMILY:SEED:WAY:METHOD:SIZE`` for a solve, ``FAMILY:SEED:KIND:...`` for all else.
-
-    Returns
-    -------
-    Finding
-        What came of it, whatever was raised.
-
-    Raises
-    ------
-    InputError
-        If there is no such run.
-    """
+    """Do the run of one line."""
     parts = line.split(":")
     kind = kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
@@ -158,41 +140,7 @@ def truth(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Solve generated DAEs whose solutions are known, and count what comes back.
-
-    Parameters
-    ----------
-    quick : bool
-        A small part of the runs, for tests.
-    seed : int
-        The first seed.
-    seeds : int, optional
-        Number of DAEs of each family; 2, and 1 if quick, if not given.
-    families, kinds : sequence of str, optional
-        Of these alone.
-    only : str, optional
-        The run with this line, or the planned ones whose lines begin so.
-    chosen : sequence of str, optional
-        The runs with these lines.
-    workers : int
-        Number of processes; 0 for this one.
-    time_limit : float
-        Seconds that a run may take.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar on standard error, and what is bad when it is found.
-
-    Returns
-    -------
-    Result
-        Of kind "bench", a row for each run.
-
-    Raises
-    ------
-    InputError
-        For names that do not exist, or a place that cannot be written to.
-    """
+    """Solve generated DAEs whose solutions are known, and count what comes back."""
     lines, about = _chosen(quick, seed, seeds, families, kinds, only, chosen)
     how: dict[str, Any] = {"time_limit": time_limit, "out": out, "progress": progress}
     return RUNS.carry_out(lines, about, workers=workers if len(lines) > 1 else 0, **how)

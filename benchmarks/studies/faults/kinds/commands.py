@@ -69,9 +69,7 @@ class Own(ds.ProblemDAE):
         return [du[0] + u[0], u[1] - u[0]]
 """
 
-LONG = ("accuracy", "pendulum-study")
-"""Verbs that take minutes without the words that stand above."""
-
+LONG = ("accuracy", "pendulum-study")  # Verbs that take minutes without the words that stand above
 STREAMS = ("read", "closed", "full", "early", "both closed")
 
 

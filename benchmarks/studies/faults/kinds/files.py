@@ -53,6 +53,7 @@ def _resumed(path: str) -> Any:
     return ds.solve("simple", dt=0.1, checkpoint=path, resume=True)
 
 
+# What reads files: which ones, and how
 TAKERS: Mapping[str, tuple[tuple[str, ...], Callable[[], Finding]]] = {
     "load a solution": (("run.npy", "run.json"), lambda: called(lambda: ds.load("run.npy"))),
     "Solution.load": (
@@ -89,7 +90,6 @@ TAKERS: Mapping[str, tuple[tuple[str, ...], Callable[[], Finding]]] = {
     "read_modelica": (("model.mo",), lambda: called(lambda: ds.structure(ds.read_modelica("model.mo")))),
     "command solve": (("own.py",), lambda: in_this_process(["solve", "own.py:Own", "--dt", "0.1"])),
 }
-"""What reads files: which ones, and how."""
 
 
 def _flipped(rng: Random, path: Path) -> None:
@@ -154,6 +154,7 @@ def _word(rng: Random, path: Path) -> None:
     path.write_bytes(content[:at] + rng.bytes(length) + content[at + length :])
 
 
+# What is done to a file, and whether what reads it must notice
 DAMAGES: Mapping[str, tuple[Callable[[Random, Path], None], bool]] = {
     "bits flipped": (_flipped, False),
     "cut": (_cut, True),
@@ -166,7 +167,6 @@ DAMAGES: Mapping[str, tuple[Callable[[Random, Path], None], bool]] = {
     "longer": (_lengthened, False),
     "other words": (_word, False),
 }
-"""What is done to a file, and whether what reads it must notice."""
 
 
 @kind("file", 9.0)

@@ -39,6 +39,7 @@ STUDY = (
     "convergence hessenberg-1,hessenberg-2 --nodes 2,3 --sweeper semi-implicit,fully-implicit --out run.npy"
 )
 
+# Number of ranks, the run that is ended, and a short one of the same files that follows
 RUNS: Mapping[str, tuple[int, str, str]] = {
     "solve": (1, f"{SOLVE} 1e-5", f"{SOLVE} 0.1"),
     "solve with a checkpoint": (
@@ -54,7 +55,6 @@ RUNS: Mapping[str, tuple[int, str, str]] = {
     "convergence": (1, STUDY, f"{STUDY} --dt 0.2,0.1"),
     "solve on two ranks": (2, f"{SOLVE} 1e-4 --parallel nodes", f"{SOLVE} 0.1"),
 }
-"""Number of ranks, the run that is ended, and a short one of the same files that follows."""
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
@@ -101,24 +101,12 @@ def left(place: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Kill:
-    """When a run is ended, and by what.
+    """When a run is ended, and by what."""
 
-    Parameters
-    ----------
-    number : int
-        Signal.
-    first : bool
-        Whether it comes after the run has begun to write its first file, and not after its start.
-    delay : float
-        How long after, in seconds.
-    before : bool
-        Whether a finished result is there already.
-    """
-
-    number: int
-    first: bool
-    delay: float
-    before: bool
+    number: int  # Signal
+    first: bool  # Whether it comes after the run has begun to write its first file, and not after its start
+    delay: float  # How long after, in seconds
+    before: bool  # Whether a finished result is there already
 
 
 def ended(command: list[str], kill: Kill) -> tuple[bool, tuple[int, str] | None]:

@@ -41,6 +41,7 @@ def _jacobian(self: Any, u: Any, du: Any, t: float, c: float) -> Any:
     return np.array([[1.0, -c, 0.0], [c, 1.0, 0.0], [-c * u[1], -c * u[0], c]])
 
 
+# Methods that a problem may have, right ones
 EXTRA: Mapping[str, Callable[..., Any]] = {
     "jacobian": _jacobian,
     "residual_nodes": lambda self, u, du, t: np.array(
@@ -52,7 +53,6 @@ EXTRA: Mapping[str, Callable[..., Any]] = {
     "breakpoints": lambda self, t0, t_end: (0.1,),
     "start_step": lambda self, u, t: None,
 }
-"""Methods that a problem may have, right ones."""
 
 METHODS = ("eval_f", "eval_f", "eval_f", "u_exact", "du_exact", *EXTRA)
 
@@ -104,8 +104,7 @@ RAISED: tuple[BaseException, ...] = (
     ),
 )
 
-ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)
-"""What no library may catch."""
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)  # What no library may catch
 
 
 def _with_entry(value: Any, entry: Any, at: int) -> Any:
@@ -114,6 +113,7 @@ def _with_entry(value: Any, entry: Any, at: int) -> Any:
     return listed
 
 
+# What a function returns in the place of what is right
 RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     **{name: lambda right, at, make=make: make() for name, make in VALUES.items()},  # type: ignore[misc]
     "one more": lambda right, at: [*np.atleast_1d(right), 0.0],
@@ -135,7 +135,6 @@ RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     "random": lambda right, at: np.random.default_rng().standard_normal(np.shape(right)),
     "same": lambda right, at: np.zeros(np.shape(right)),
 }
-"""What a function returns in the place of what is right."""
 
 
 def _out_of_range(row: int) -> Any:

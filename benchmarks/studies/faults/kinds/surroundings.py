@@ -87,6 +87,7 @@ def _small_limits(rng: Random) -> dict[str, Any]:
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
 
 
+# What is changed: variables, or options of a new process
 CHANGES: Mapping[str, Change] = {
     "a file that has the name of a module": _shadow,
     "a directory that cannot be written to": lambda rng: {"cwd": "/proc"},
@@ -118,7 +119,6 @@ CHANGES: Mapping[str, Change] = {
     "an own hash seed": lambda rng: environment(PYTHONHASHSEED="123"),
     "a deep directory": lambda rng: {"cwd": _deep()},
 }
-"""What is changed: variables, or options of a new process."""
 
 OUT_OF_ORDER = ("run.npy", "a.png")
 

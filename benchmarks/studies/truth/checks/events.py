@@ -24,13 +24,9 @@ from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 VARIANTS = ("crossing", "direction", "terminal", "second", "at-start", "pair", "tangent", "several", "fast")
-
 METHODS = (DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit", "radau-iia-9")
-
 RTOLS = (1e-5, 1e-7, 1e-9)
-
 SAMPLES = 4001
-
 PER_SEED = 2
 
 

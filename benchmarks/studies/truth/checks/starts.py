@@ -21,16 +21,9 @@ from benchmarks.studies.truth.solves import exact_values, generate, model_of
 from dae_sdc.errors import InconsistentStateError
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")
-
-NEAR = 0.01
-"""Size of what is added to values of a consistent point."""
-
-MET = 1e-6
-"""Violation of constraints, of terms of size 1, of a consistent point."""
-
-KEPT_BRANCH = 50.0
-"""Distance from the guesses, in units of their distance from a consistent point."""
-
+NEAR = 0.01  # Size of what is added to values of a consistent point
+MET = 1e-6  # Violation of constraints, of terms of size 1, of a consistent point
+KEPT_BRANCH = 50.0  # Distance from the guesses, in units of their distance from a consistent point
 PER_SEED = 2
 
 

@@ -26,9 +26,7 @@ from benchmarks.studies.truth.solves import generate, model_of
 DISGUISED = ("mixed", "mixed-repair")
 PLAIN = ("plain", "repair")
 VARIANTS = (*PLAIN, *DISGUISED, "dependent")
-
-PER_SEED = 3
-"""Disguises of each model."""
+PER_SEED = 3  # Disguises of each model
 
 
 def disguised(given: Generated, salt: int) -> Generated:

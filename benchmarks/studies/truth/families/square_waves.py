@@ -19,31 +19,19 @@ from benchmarks.studies.truth.generated import Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 Intervals = list[tuple[float, float]]
-
 EVER = math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Pulses:
-    """Numbers of a square wave.
+    """Numbers of a square wave."""
 
-    Parameters
-    ----------
-    p, d : float
-        Length of a pulse or a period, and its duty cycle.
-    k : int
-        Number of a pulse.
-    table : ndarray
-        Times at which a wave changes that is not periodic.
-    end : float
-        Time at which the run ends.
-    """
-
+    # p, d: length of a pulse or a period, and its duty cycle
     p: float
     d: float
-    k: int
-    table: Vector
-    end: float
+    k: int  # Number of a pulse
+    table: Vector  # Times at which a wave changes that is not periodic
+    end: float  # Time at which the run ends
 
     def pulse(self, first: float, last: float) -> Intervals:
         """From ``first`` to ``last`` pulses."""
@@ -71,18 +59,10 @@ Wave = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Idiom:
-    """A spelling.
+    """A spelling."""
 
-    Parameters
-    ----------
-    wave : callable
-        wave(pulses) makes w(s).
-    on : callable
-        on(pulses) gives the intervals in which it is 1.
-    """
-
-    wave: Callable[[Pulses], Wave]
-    on: Callable[[Pulses], Intervals]
+    wave: Callable[[Pulses], Wave]  # wave(pulses) makes w(s)
+    on: Callable[[Pulses], Intervals]  # on(pulses) gives the intervals in which it is 1
 
 
 def _matched(q: Pulses) -> Wave:

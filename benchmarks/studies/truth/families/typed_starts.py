@@ -18,15 +18,9 @@ from benchmarks.studies.truth.random_parts import Generator
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 DIGITS = (6, 8, 10)
-
-MOVED = 1e-5
-"""By how much starts are moved to see what that makes of the solution."""
-
-OPEN = 3.0
-"""How much more than a start that is moved by the distance of the projection is left open."""
-
-MOST_SENSITIVE = 100.0
-"""Largest change of the solution by a change of the start."""
+MOVED = 1e-5  # By how much starts are moved to see what that makes of the solution
+OPEN = 3.0  # How much more than a start that is moved by the distance of the projection is left open
+MOST_SENSITIVE = 100.0  # Largest change of the solution by a change of the start
 
 
 def _turned(rng: Generator, low: float, high: float, spread: float = 1.5) -> Vector:
