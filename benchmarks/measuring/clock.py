@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
 CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
 OUTSIDE = ""  # What calls a timed method that no other has called
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """No garbage is collected inside, also none that was made before: as timeit does, others pay for it."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def tied(core: int | None) -> Iterator[None]:
+    """On one core alone, unless it is None, this process runs inside."""
+    if core is None:
+        yield
+        return
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
 
 
 class Clock:

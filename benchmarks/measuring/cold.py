@@ -62,11 +62,7 @@ def carry_out(
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
     return {
-        "time": time,
-        "processor": busy,
-        "memory": memory,
-        "memory_before": before,
-        "error": error,
+        **{"time": time, "processor": busy, "memory": memory, "memory_before": before, "error": error},
         **counts,
     }
 

@@ -68,11 +68,8 @@ class Runs:
         parameters = {
             "study": self.study,
             **about,
-            "workers": workers,
-            "time_limit": time_limit,
-            "elapsed": perf_counter() - began,
-            "package": str(Path(dae_sdc.__file__).parent),
-            "complete": len(rows) == len(lines),
+            **{"workers": workers, "time_limit": time_limit, "elapsed": perf_counter() - began},
+            **{"package": str(Path(dae_sdc.__file__).parent), "complete": len(rows) == len(lines)},
         }
         data = np.array([row for _, row in rows], dtype=self.columns)
         result = Result("bench", data, {"seconds": "s"}, parameters, command_line())

@@ -6,19 +6,19 @@ on standard input; rank 0 prints a line of JSON for every way to run.
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
 from time import perf_counter, process_time, thread_time
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.clock import tied, undisturbed
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import TimedComm, answer, rest
@@ -99,28 +99,17 @@ class Run:
         controller.show_stages(False)
         calls = [] if self.comm is None else self.comm.calls
         calls.clear()
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             wall, cpu = perf_counter(), thread_time()
             end, _ = controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end)
             spent, wall = thread_time() - cpu, perf_counter() - wall
-        finally:
-            gc.enable()
         level = controller.MS[0].levels[0]
         pool = getattr(level.sweep, "team", None)
         others = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        return Timing(
-            wall,
-            max(spent - sum(call.cpu for call in calls), *others)
-            if others
-            else spent - sum(c.cpu for c in calls),
-            [call.cpu for call in calls],
-            np.array(end),
-            len(record.rows),
-            level.prob.work_counters["factorization"].niter,
-        )
+        in_calls = [call.cpu for call in calls]
+        counts = len(record.rows), level.prob.work_counters["factorization"].niter
+        return Timing(wall, max([spent - sum(in_calls), *others]), in_calls, np.array(end), *counts)
 
 
 class BlockRun:
@@ -130,12 +119,8 @@ class BlockRun:
         problem = make_problem(case.problem, case.params)
         start, end = problem.interval
         end = end if case.t_end is None else case.t_end
-        self.given: dict[str, Any] = {
-            "params": case.params,
-            "sweeper": "semi-implicit",
-            "nodes": 5,
-            "t_end": end,
-        }
+        self.given: dict[str, Any] = {"params": case.params, "t_end": end}
+        self.given |= {"sweeper": "semi-implicit", "nodes": 5}
         self.given |= {"dt": (end - start) / STEPS_OF_BLOCKS, "restol": 0.1 * case.rtol, "dense": False}
         self.given |= {"parallel": "steps", "comm": comm} | ({"coarse_nodes": 3} if way == LEVELS else {})
         self.case, self.comm = case, comm
@@ -186,18 +171,11 @@ class Row:
         messages = min(sum(min(each) for each in zip(*of_ranks, strict=True)) for of_ranks in calls)
         low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
         return {
-            **{
-                "problem": case.problem,
-                "n": len(first.end),
-                "rtol": case.rtol,
-                "way": way,
-                "workers": workers,
-            },
-            **{"pinned": pinned, "steps": first.steps, "factorizations": first.factorizations},
-            "error": cls.error(case, first.end),
+            **{"problem": case.problem, "n": len(first.end), "rtol": case.rtol, "way": way},
+            **{"workers": workers, "pinned": pinned, "steps": first.steps},
+            **{"factorizations": first.factorizations, "error": cls.error(case, first.end)},
             "equal": all(np.array_equal(rank.end, serial[0].end) for ranks in runs for rank in ranks),
-            "computing": float(np.median(busiest)),
-            "ratio": float(np.median(ratios)),
+            **{"computing": float(np.median(busiest)), "ratio": float(np.median(ratios))},
             "ratio_least": min(busiest) / min(one.computing for one in serial),
             "communication": messages / min(busiest),
             "wall": float(np.median([max(rank.wall for rank in ranks) for ranks in runs])),
@@ -213,28 +191,18 @@ def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None
     for run in runs.values():
         run()
     times: list[Timing] = []
-    found: dict[int, list[Timing]] = {count: [] for count in threads}
     with_turns = teams.TEAM
-    for pinned in (False, True):
-        if pinned and core is None:
-            continue
+    # On one core, threads that take over the work of others would do it all.
+    alone_on_core = replace(with_turns, takes_over=False)
+    for pinned in (False, True) if core is not None else (False,):
         times.clear()
-        everywhere = os.sched_getaffinity(0) if pinned else set()
-        if pinned and core is not None:
-            os.sched_setaffinity(0, {core})
-            # On one core, threads that take over the work of others would do it all.
-            teams.TEAM = replace(with_turns, takes_over=False)
-        try:
-            for one in found.values():
-                one.clear()
+        found: dict[int, list[Timing]] = {count: [] for count in threads}
+        team = alone_on_core if pinned else with_turns
+        with tied(core if pinned else None), patch.object(teams, "TEAM", team):
             for _ in range(repetitions):
                 times.append(serial())
                 for count, run in runs.items():
                     found[count].append(run())
-        finally:
-            teams.TEAM = with_turns
-            if pinned:
-                os.sched_setaffinity(0, everywhere)
         yield Row.of(case, SERIAL, 1, pinned, [[one] for one in times], times)
         for count, own in found.items():
             yield Row.of(case, THREADS, count, pinned, [[one] for one in own], times)
@@ -276,27 +244,18 @@ def together(
         serial()
     rest(comm)
     timed = TimedComm(comm)
-    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     for way in ways:
         run = BlockRun(case, way, timed) if way in (STEPS, LEVELS) else Run(case, way, comm=timed)
         run()
-        for pinned in (False, True):
-            if pinned and core is None:
-                continue
+        for pinned in (False, True) if core is not None else (False,):
             times, runs = [], []
-            if pinned and core is not None:
-                os.sched_setaffinity(0, {core})
-            try:
+            with tied(core if pinned else None):
                 for _ in range(repetitions):
                     if serial is not None:
                         times.append(serial())
                     rest(comm)
-                    gathered = comm.gather(run(), root=0)
-                    runs.append(gathered)
+                    runs.append(comm.gather(run(), root=0))
                     rest(comm)
-            finally:
-                if pinned:
-                    os.sched_setaffinity(0, everywhere)
             if root:
                 yield Row.of(case, way, comm.Get_size(), pinned, runs, times)
             rest(comm)

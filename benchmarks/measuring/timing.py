@@ -6,7 +6,6 @@ JSON on standard input; rank 0 prints a line of JSON for every measurement.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
+from benchmarks.measuring.clock import tied, undisturbed
 from dae_sdc.control.hooks import RequireConvergence
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.run.description import describe
@@ -171,16 +171,11 @@ class Run:
         calls.clear()
         before = self.controller.MS[0].levels[0].sweep.iterate.sweeps
         end = self.t0 + (self.work.steps - 0.5) * self.work.dt
-        # As timeit does: a collection set off by what was done before must not be paid here.
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             tic, cpu = perf_counter(), process_time()
             value, stats = self.controller.run(u0=self.u0, t0=self.t0, Tend=end)
             spent = process_time() - cpu
             wall = perf_counter() - tic
-        finally:
-            gc.enable()
         entries = sorted((key.time, count) for key, count in stats.items() if key.type == "niter")
         sweeps = [before, *(int(count) for _, count in entries)]
         return Timing(wall, spent, list(calls), sweeps, list(self.at_node), value.view(np.ndarray).copy())
@@ -255,26 +250,18 @@ def measure(
     together = Run(work, nodes, qdelta, TimedComm(comm))
     n = together.problem.n
     exchange, exchange_notes = together.exchanges()
-    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     for core in cores:
         serial: list[Timing] = []
         best: list[Timing] = []
         parallel: list[list[Timing]] = []
-        if core is not None:
-            os.sched_setaffinity(0, {core})
-        try:
+        with tied(core):
             for _ in range(repetitions):
                 # One place is enough for what only ends up as a number of sweeps and their time.
                 for run, found in zip(alone, (serial, best)[: 1 + (core is None)], strict=False):
                     found.append(run())
                 rest(comm)
-                gathered = comm.gather(together(), root=0)
-                if root:
-                    parallel.append(gathered)
+                parallel.append(comm.gather(together(), root=0))
                 rest(comm)
-        finally:
-            if core is not None:
-                os.sched_setaffinity(0, everywhere)
         if not root:
             continue
         common = {"problem": work.problem, "n": n, "nodes": nodes, "steps": work.steps, "dt": work.dt}
@@ -316,12 +303,10 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
             max(sum(c.walls[r] for c in part) for r in range(len(first))) - sum(c.min for c in part)
             for part in shared
         ),
-        "exchange": 0.0,
-        "exchange_notes": 0.0,
+        **{"exchange": 0.0, "exchange_notes": 0.0},
         "ratio_wall": median(max(r.wall for r in ranks) / one.wall for ranks, one in pairs),
         "ratio_computing": median(max(r.computing for r in ranks) / one.computing for ranks, one in pairs),
-        "ratio_least": least / min(one.computing for one in serial),
-        "undisturbed": least,
+        **{"ratio_least": least / min(one.computing for one in serial), "undisturbed": least},
         "messages": sum(call.carries == VALUES for call in calls),
         "messages_notes": sum(call.carries == NOTES for call in calls),
         "messages_others": len(first[0].calls) - len(calls),

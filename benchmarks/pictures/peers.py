@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
+from benchmarks.pictures import logarithmic
 from benchmarks.studies.peers.study import front
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns
@@ -31,9 +32,7 @@ def peers(result: Result, problem: str | None = None) -> Figure:
     chosen = known[0] if problem is None else problem
     rows, about = result.data[result.data["problem"] == chosen], result.parameters
     solvers = list(dict.fromkeys(rows["solver"].tolist()))
-    lines = {name: _LIKE for name in _names(about, "like")} | {
-        name: _UNLIKE for name in _names(about, "unlike")
-    }
+    lines = dict.fromkeys(_names(about, "like"), _LIKE) | dict.fromkeys(_names(about, "unlike"), _UNLIKE)
     title = f"{style.text(chosen)}, n={rows['n'][0]}, index {rows['index'][0]}"
     with style.styled():
         figure = style.figure(8.2, 4.8, title)
@@ -46,7 +45,9 @@ def peers(result: Result, problem: str | None = None) -> Figure:
                 look |= {"linewidth": 2.4, "zorder": 3}
             if not _draw(axes, own, solver, look):
                 without.append(solver)
-        _decorate(axes)
+        axes.invert_xaxis()
+        logarithmic(axes, "error at the end, relative to scale + |u|", "time of a run [ms]")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         handles = axes.get_legend_handles_labels()[0]
         if handles:
             figure.legend(loc="outside right center")
@@ -72,18 +73,3 @@ def _draw(axes: Any, rows: NDArray[np.void], solver: str, look: dict[str, Any]) 
     others = look | {"linestyle": "none", "markersize": 3.0, "alpha": 0.35, "zorder": 1}
     axes.plot(errors[shown], times[shown], **others)
     return True
-
-
-def _decorate(axes: Any) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.invert_xaxis()
-    axes.set_xlabel("error at the end, relative to scale + |u|")
-    axes.set_ylabel("time of a run [ms]")
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,), numticks=9)
-    )
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
+from benchmarks.pictures import decimal
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
@@ -71,25 +72,16 @@ def _times(axes: Any, rows: NDArray[np.void], lines: list[tuple[str, int, str]])
         if len(times) > 1:
             axes.plot(list(times.values()), [place] * len(times), color="0.75", linewidth=1.5, zorder=1)
         for backend, time in times.items():
-            look = _look(backend)
-            axes.plot([time], [place], linestyle="", **look)
+            axes.plot([time], [place], linestyle="", **_look(backend))
         ratios = [float(row["ratio"]) for row in own if np.isfinite(row["ratio"])]
         if ratios:
-            axes.annotate(
-                f"{ratios[0]:.1f}",
-                (max(times.values()), place),
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=style.SMALL,
-                color=style.GREY,
-            )
+            look = {"va": "center", "fontsize": style.SMALL, "color": style.GREY}
+            where = {"xytext": (6, 0), "textcoords": "offset points"}
+            axes.annotate(f"{ratios[0]:.1f}", (max(times.values()), place), **where, **look)
         if place and lines[place - 1][:2] != (problem, n):
             axes.axhline(place - 0.5, color="0.8", linewidth=0.8)
     axes.set_xlabel("time of a step [ms]")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    decimal(axes.xaxis, (1.0, 2.0, 5.0), 12)
     axes.margins(x=0.12)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="y", length=0)

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
 from benchmarks.studies.scaling.study import rows_of
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.run.results import Result
@@ -33,28 +32,27 @@ WORKERS = (2, 4)
 REPETITIONS = 5
 PATIENCE = 550.0  # Seconds without a line from the measuring processes after which they are ended
 WAYS = (RANKS, SWEEPS)
-TIMES = ("computing", "ratio", "ratio_least", "communication", "wall", "wall_low", "wall_ratio", "wall_high")
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 rtol way:U8 workers:i8 pinned:? steps:i8 factorizations:i8 error[1] equal:? "
+    "computing[s] ratio[1] ratio_least[1] communication[1] wall[s] wall_low[1] wall_ratio[1] wall_high[1]"
+)
+TEXT = Layout(
+    "problem:<18|n:>7|rtol:>6.0e|way:<8|by=workers:>2|pinned:>6|steps:>5|fact.=factorizations:>5|error:>8.1e|"
+    "equal:>5|comp. s=computing:>8.3f|ratio:>6.2f|least=ratio_least:>6.2f|comm.=communication:>6.1%|"
+    "wall s=wall:>8.3f|wall ratio:>16"
+)
 
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("way", "U8"), ("workers", "i8"), ("pinned", "?")),
-    *(("steps", "i8"), ("factorizations", "i8"), ("error", "f8"), ("equal", "?")),
-    *((name, "f8") for name in TIMES),
-]
 
-UNITS = {"computing": "s", "wall": "s", **dict.fromkeys(TIMES[1:4] + TIMES[5:], "1"), "error": "1"}
-
-
-@checked()
+@tabulated("parallel", COLUMNS, UNITS)
 def parallel(
+    rows: Table,
     *,
     problems: Sequence[str] = tuple(SPANS),
     sizes: Sequence[int] = SIZES,
     workers: Sequence[int] = WORKERS,
     ways: Sequence[str] = WAYS,
     repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Measure threads and ranks that share the stages of Radau IIA, beside the serial run and IDA.
 
     Runs to a tolerance take turns with serial ones: left to the operating system, and with all threads or
@@ -70,25 +68,19 @@ def parallel(
             raise InputError(f"need at least one value of {what}")
         for number in numbers:
             require_count(what, number)
-    cases = list(_cases(problems, sizes))
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     asked = {"repetitions": repetitions, "core": core, "threads": list(workers), "ways": list(ways)}
-    rows = table("parallel", COLUMNS, UNITS, out)
     rows.parameters |= {"repetitions": repetitions, "workers": list(workers), "ways": list(ways)}
-    with rows.running(len(cases) * (1 + len(workers)), "job", progress) as bar:
-        for case in cases:
-            for ranks in (1, *workers):
-                request = json.dumps({"cases": [case], **asked})
-                try:
-                    with closing(rows_of("benchmarks.measuring.shares", request, ranks, PATIENCE)) as news:
-                        for row in news:
-                            rows.put(**row)
-                except InputError:
-                    raise
-                except DAEError as error:
-                    rows.leave_out(f"{case['problem']} on {ranks} ranks", error)
-                bar.update(1)
-    return rows.result()
+    for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
+        request = json.dumps({"cases": [case], **asked})
+        try:
+            with closing(rows_of("benchmarks.measuring.shares", request, ranks, PATIENCE)) as news:
+                for row in news:
+                    rows.put(**row)
+        except InputError:
+            raise
+        except DAEError as error:
+            rows.leave_out(f"{case['problem']} on {ranks} ranks", error)
 
 
 def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -105,19 +97,11 @@ def report(result: Result) -> str:
     """The table of a result of :func:`parallel`, as text."""
     lines = [
         f"medians of {result.parameters['repetitions']} runs in turn with serial ones; times of the busiest",
-        f"{'problem':<18} {'n':>7} {'rtol':>6} {'way':<8} {'by':>2} {'pinned':>6} {'steps':>5} {'fact.':>5} "
-        f"{'error':>8} {'equal':>5} {'comp. s':>8} {'ratio':>6} {'least':>6} {'comm.':>6} {'wall s':>8} "
-        f"{'wall ratio':>16}",
+        TEXT.head(),
     ]
     for row in result.data:
         walls = f"{row['wall_low']:.2f} {row['wall_ratio']:.2f} {row['wall_high']:.2f}"
-        lines.append(
-            f"{row['problem']:<18} {row['n']:>7} {row['rtol']:>6.0e} {row['way']:<8} {row['workers']:>2} "
-            f"{'yes' if row['pinned'] else 'no':>6} {row['steps']:>5} {row['factorizations']:>5} "
-            f"{row['error']:>8.1e} {'yes' if row['equal'] else 'no':>5} {row['computing']:>8.3f} "
-            f"{row['ratio']:>6.2f} {row['ratio_least']:>6.2f} {row['communication']:>6.1%} "
-            f"{row['wall']:>8.3f} {walls:>16}"
-        )
+        lines.append(TEXT.line(row, **{"wall ratio": walls}))
     if np.isnan(result.data["wall"]).any():
         lines.append("nan: took more than a minute")
     lines.append("comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs")
@@ -126,13 +110,11 @@ def report(result: Result) -> str:
 
 register(
     "parallel",
-    Benchmark(
-        parallel,
-        report,
-        "--problems transmission-line --sizes 40 --workers 2 --ways ranks --repetitions 1",
-        options={
-            "workers": Option("numbers of threads and of ranks, separated by commas"),
-            "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
-        },
-    ),
+    parallel,
+    report,
+    "--problems transmission-line --sizes 40 --workers 2 --ways ranks --repetitions 1",
+    options={
+        "workers": Option("numbers of threads and of ranks, separated by commas"),
+        "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
+    },
 )

@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -16,10 +15,9 @@ from qmat.qdelta import QDELTA_GENERATORS
 from scipy.linalg import lu
 from scipy.optimize import minimize
 
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
@@ -45,16 +43,12 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 SAMPLES = np.logspace(-2.0, 3.0, 101)  # Sizes of h lambda for which iterations are judged
 
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("way", "U8"), ("nodes", "i8"), ("imaginary", "f8"), ("real", "f8")),
-    *(("steps", "i8"), ("rejected", "i8"), ("real_factorizations", "i8"), ("complex_factorizations", "i8")),
-    *(("real_solves", "i8"), ("complex_solves", "i8"), ("error", "f8")),
-]
-
-
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 way:U8 nodes:i8 imaginary real steps:i8 rejected:i8 real_factorizations:i8 "
+    "complex_factorizations:i8 real_solves:i8 complex_solves:i8 error"
+)
+TEXT = Layout("problem:<18|n:>6|way:<9|steps:>6|rej.=rejected:>5|factorisations:>15|solves:>15|error:>8.1e")
 COUNTED = ("real_factorizations", "complex_factorizations", "real_solves", "complex_solves")
-
-# --- triangular matrices in the place of A ------------------------------------------------------------------
 
 
 def collocation(nodes: int) -> tuple[Vector, Vector]:
@@ -90,9 +84,8 @@ def distinct(nodes: int) -> Vector:
 def diagonal(nodes: int) -> Vector:
     """The diagonal matrix MIN-SR-S of G. Caklovic, T. Lunet, S. Goetschel, D. Ruprecht (2024)."""
     A, c = collocation(nodes)
-    made = QDELTA_GENERATORS["MIN-SR-S"](
-        Q=A, nodes=c, nNodes=nodes, nodeType="LEGENDRE", quadType="RADAU-RIGHT"
-    )
+    kinds = {"nodeType": "LEGENDRE", "quadType": "RADAU-RIGHT"}
+    made = QDELTA_GENERATORS["MIN-SR-S"](Q=A, nodes=c, nNodes=nodes, **kinds)
     return np.asarray(made.genCoeffs(), dtype=np.float64)
 
 
@@ -186,18 +179,14 @@ class TriangularStages(CountedStages):
         return self._weighted_norm(self.change)
 
 
-# --- the study ----------------------------------------------------------------------------------------------
-
-
-@checked()
+@tabulated("poles", COLUMNS, UNITS)
 def poles(
+    rows: Table,
     *,
     problems: Sequence[str] = tuple(CASES),
     ways: Sequence[str] = tuple(WAYS),
     time_limit: float = TIME_LIMIT,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Compare Radau IIA with iterations whose matrices are real: of distinct, of equal poles, and diagonal.
 
     Rows without a problem are the largest spectral radii of the iteration for u' = lambda u. The others are
@@ -209,21 +198,17 @@ def poles(
     """
     check_names("problem of this study", list(problems), list(CASES))
     check_names("way", list(ways), list(WAYS))
-    rows = table("poles", COLUMNS, {}, out)
     rows.parameters |= {"nodes": MEASURED_NODES, "time_limit": time_limit}
-    with rows.running(len(ways) * (len(problems) + 1), "run", progress) as bar:
+    with rows.bar(len(ways) * (len(problems) + 1), "run") as bar:
         for way in ways:
             for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
                 _put(rows, way, nodes, radii(collocation(nodes)[0], WAYS[way](nodes)))
             bar.update(1)
         for problem in problems:
             for way in ways:
-                try:
+                with rows.or_left_out(f"{problem} by {way}", SingularMatrixError):
                     _run(rows, problem, way, time_limit)
-                except (DAEError, SingularMatrixError) as error:
-                    rows.leave_out(f"{problem} by {way}", error)
                 bar.update(1)
-    return rows.result()
 
 
 def _put(rows: Any, way: str, nodes: int, radius: tuple[float, float], **found: Any) -> None:
@@ -262,26 +247,17 @@ def report(result: Result) -> str:
         shown = (f"{known[m]['imaginary']:.2f}, {known[m]['real']:.2f}" if m in known else "" for m in NODES)
         lines.append(f"{way:<10}" + "".join(f"{text:>14}" for text in shown))
     lines += ["", f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"]
-    head = (
-        f"{'problem':<18} {'n':>6} {'way':<9} {'steps':>6} {'rej.':>5} {'factorisations':>15} {'solves':>15}"
-    )
-    lines.append(f"{head} {'error':>8}")
+    lines.append(TEXT.head())
     for row in data[data["problem"] != ""]:
-        factorizations = f"{row['real_factorizations']} {row['complex_factorizations']:>5}"
-        solves = f"{row['real_solves']} {row['complex_solves']:>6}"
-        lines.append(
-            f"{row['problem']:<18} {row['n']:>6} {row['way']:<9} {row['steps']:>6} {row['rejected']:>5} "
-            f"{factorizations:>15} {solves:>15} {row['error']:>8.1e}"
-        )
+        both = {"factorisations": f"{row['real_factorizations']} {row['complex_factorizations']:>5}"}
+        lines.append(TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}"))
     return "\n".join([*lines, *left_out(result)])
 
 
 register(
     "poles",
-    Benchmark(
-        poles,
-        report,
-        "--problems hessenberg-1 --ways A,distinct",
-        options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
-    ),
+    poles,
+    report,
+    "--problems hessenberg-1 --ways A,distinct",
+    options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
 )

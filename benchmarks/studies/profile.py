@@ -6,7 +6,6 @@ See :func:`profile`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,25 +13,24 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.measuring.clock import Clock
-from benchmarks.measuring.steps import (
-    COMPILED,
-    Steps,
-    backends,
-    measured,
-    several_sizes,
-    steps_of,
-)
+from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Benchmark, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import (
+    Table,
+    check_counts,
+    check_names,
+    check_sizes,
+    columns,
+    left_out,
+    register,
+    tabulated,
+)
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import require_count
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
-from dae_sdc.run.study import Study
 
 NODES = 3
 QDELTA = "LU"
@@ -76,16 +74,14 @@ HOOK_METHODS = (
 SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
 LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
-COLUMNS = [
-    *(("problem", "U32"), ("backend", "U16"), ("n", "i8"), ("dt", "f8"), ("steps", "i8")),
-    *(("part", "U32"), ("inside", "U32"), ("time", "f8"), ("share", "f8"), ("calls", "f8")),
-]
-
-UNITS = {"time": "s", "share": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls"
+)
 
 
-@checked()
+@tabulated("profile", COLUMNS, UNITS)
 def profile(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
@@ -93,9 +89,7 @@ def profile(
     nodes: int = NODES,
     qdelta: str = QDELTA,
     repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Time the parts of a warm step, compiled and with NumPy.
 
     Timers around the methods that pySDC calls see the same steps again, in turn with runs without timers.
@@ -106,11 +100,9 @@ def profile(
     """
     names = list(PROBLEM_NAMES if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))
-    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
-        require_count(what, number)
-    for size in sizes or ():
-        require_count("the number of unknowns", size)
-    rows = table("profile", COLUMNS, UNITS, out)
+    check_counts(nodes=nodes, repetitions=repetitions)
+    if sizes:
+        check_sizes(sizes)
     rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
     rows.parameters |= {"repetitions": repetitions, "timers": {}}
     cases = [
@@ -119,14 +111,11 @@ def profile(
         for params in several_sizes(name, SIZES if sizes is None else sizes)
         for backend in backends(name, params)
     ]
-    with rows.running(len(cases), "case", progress) as bar:
-        for work, backend in cases:
-            _measure(rows, work, backend, nodes, qdelta, repetitions)
-            bar.update(1)
-    return rows.result()
+    for work, backend in rows.each(cases, "case"):
+        _measure(rows, work, backend, nodes, qdelta, repetitions)
 
 
-def _measure(rows: Study, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
+def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
     """The rows of one problem and backend."""
     run = measured(rows, what, nodes, qdelta, backend)
     if run is None:
@@ -320,10 +309,8 @@ def report(result: Result) -> str:
 
 register(
     "profile",
-    Benchmark(
-        profile,
-        report,
-        "--problems simple --repetitions 1",
-        Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
-    ),
+    profile,
+    report,
+    "--problems simple --repetitions 1",
+    Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
 )

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import auto as study
-from benchmarks.studies.auto import Pairs, Times, auto, bad, low, measured, report
+from benchmarks.studies.auto import Pairs, Times, auto, low, measured, report
+from benchmarks.study import STUDIES
 from dae_sdc.errors import InputError
 
 
@@ -109,7 +110,9 @@ def test_one_slow_problem_makes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -
     assert main(["auto", "--problems", "simple", "--quick", "--repetitions", "1"]) == 0
     monkeypatch.setattr(study, "measured", slow)
     found = auto(problems=["simple"], quick=True)
-    assert bad(found) and "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
+    assert STUDIES["auto"].bad(
+        found
+    ) and "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
     assert main(["auto", "--problems", "simple", "--quick"]) == 1
 
 

@@ -42,9 +42,6 @@ from dae_sdc.sharing import python
 with_ida = pytest.mark.skipif(not ida.installed(), reason="needs scikit-sundae")
 
 
-# --- timers
-
-
 class Time:
     """A clock that goes on by what the code under test does, and by nothing else."""
 
@@ -124,9 +121,6 @@ def test_timers_cost_something() -> None:
     assert inside + outside > 0.0
     assert cost() == (inside, outside)
     assert repeated(lambda: None) > 0.0
-
-
-# --- steps
 
 
 @pytest.fixture(scope="module")
@@ -221,9 +215,6 @@ def test_what_was_finished_before_an_interrupt_is_kept(
     assert not kept.parameters["complete"]
 
 
-# --- parts of a step
-
-
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("profile") / "profile.npy"
@@ -261,9 +252,6 @@ def test_the_table_of_parts_says_what_is_left_over(parts: Result) -> None:
     text = report_profile(parts)
     for word in (STEP, "controller", LEFT, "of these, equations", "the timers themselves", "n=40, numpy"):
         assert word in text
-
-
-# --- sizes
 
 
 @pytest.fixture(scope="module")
@@ -404,9 +392,6 @@ def test_an_accuracy_out_of_reach_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert all("has an error below 1e-12" in text for text in found.parameters["left_out"])
 
 
-# --- solves in a process of their own
-
-
 ASKED = {"problem": "simple", "params": {}, "t_end": 0.1, "dt": 0.05, "sweeper": "semi-implicit"}
 
 
@@ -434,9 +419,6 @@ def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatc
     fake.write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
         cold.in_a_new_process(ASKED, patience=0.2)
-
-
-# --- the first call in a fresh process
 
 
 class Starts:
@@ -540,9 +522,6 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
 
 
-# --- pictures
-
-
 def test_pictures_of_the_three_studies(
     steps: Result, parts: Result, sizes_result: Result, tmp_path: Path
 ) -> None:
@@ -572,9 +551,6 @@ def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
     data = np.zeros(1, dtype=[("n", "i8")])
     with pytest.raises(ResultFileError, match="lacks the columns"):
         plot(study, Result("bench", data, {}, {"study": study}).save(tmp_path / "c"))
-
-
-# --- what is refused
 
 
 @pytest.mark.parametrize(
@@ -617,15 +593,7 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
 
 def test_the_commands_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "steps.npy"
-    command = [
-        "work",
-        "--problems",
-        "simple",
-        "--sweeper",
-        "semi-implicit",
-        "--qdelta",
-        "LU,MIN-SR-S",
-    ]
+    command = ["work", "--problems", "simple", "--sweeper", "semi-implicit", "--qdelta", "LU,MIN-SR-S"]
     assert main([*command, "--repetitions", "1", "--out", str(out)]) == 0
     assert "us/sweep" in capsys.readouterr().out
     assert set(load(out).data["qdelta"].tolist()) == {"LU", "MIN-SR-S"}
@@ -647,9 +615,6 @@ def test_polynomial_systems_are_held_against_what_is_known(
     monkeypatch.setattr(polynomials, "CASES", (wrong,))
     row = polynomials.polynomials(repetitions=1).data[0]
     assert (row["right"], row["found"]) == (0, "seed 0: 32 solutions, 16 real")
-
-
-# --- studies by name
 
 
 def test_every_file_of_a_study_registers_it(checkout: Path) -> None:

@@ -41,14 +41,10 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "rlc-circuit": Size(32, 1, 1, 0, 2),
-    "heat-transfer": Size(46, 4, 1, 0, 4),
-    "dc-motor": Size(46, 1, 2, 0, 3),
-    "spring-damper": Size(28, 2, 2, 1, 2),
-    "slider-crank-motor": Size(33, 5, 3, 3, 3),
-    "centrifuge": Size(34, 10, 3, 3, 4),
-    "pendulum-3d-drag": Size(28, 8, 3, 3, 4),
-    "ice-tank": Size(57, 7, 1, 1, 3),
+    **{"rlc-circuit": Size(32, 1, 1, 0, 2), "heat-transfer": Size(46, 4, 1, 0, 4)},
+    **{"dc-motor": Size(46, 1, 2, 0, 3), "spring-damper": Size(28, 2, 2, 1, 2)},
+    **{"slider-crank-motor": Size(33, 5, 3, 3, 3), "centrifuge": Size(34, 10, 3, 3, 4)},
+    **{"pendulum-3d-drag": Size(28, 8, 3, 3, 4), "ice-tank": Size(57, 7, 1, 1, 3)},
 }
 
 # Parameters to which a check must not be blind

@@ -52,9 +52,6 @@ def solution(success: bool, value: float, message: str) -> Any:
     return found
 
 
-# --- each kind of fault is seen
-
-
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
@@ -153,9 +150,6 @@ def test_a_killed_run_that_spoils_its_result_is_seen(
     monkeypatch.setattr(kills, "words", lambda *line: [sys.executable, "-c", " ".join(line)])
     found = kills.judged(long, short, kills.Kill(9, first=True, delay=0.0, before=True))
     assert found.outcome == outcome, found.message
-
-
-# --- the study
 
 
 def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:

@@ -132,9 +132,6 @@ def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool =
     return found
 
 
-# --- what peers are given and do
-
-
 def test_every_peer_solves_an_index_2_problem_and_tells_its_work(peer: Peer) -> None:
     problem = made("simple")
     case = Case(problem)
@@ -255,10 +252,8 @@ def test_what_an_error_test_may_leave_out() -> None:
 
     found = {name: mask.tolist() for name, mask in Case(Mechanism()).exclusions.items()}
     assert found == {
-        "all": [False, False, False, False],
-        "<=2": [False, False, True, False],
-        "<=1": [False, True, True, False],
-        "diff": [False, False, True, True],
+        **{"all": [False, False, False, False], "<=2": [False, False, True, False]},
+        **{"<=1": [False, True, True, False], "diff": [False, False, True, True]},
     }
     # The same choice does not stand there twice, and not one that leaves nothing.
     assert list(Case(made("simple")).exclusions) == ["all", "<=1"]
@@ -274,9 +269,6 @@ def test_slopes_satisfy_the_equations() -> None:
         u = np.array(problem.u_exact(t0))
         residual = problem.evaluate(problem.state(u), problem.state(slope_at(problem, u, t0)), t0)
         assert np.abs(residual).max() < 1e-9
-
-
-# --- CasADi
 
 
 @pytest.mark.parametrize("name", ["simple", "two-transistor", "pendulum-cash"])
@@ -319,9 +311,6 @@ def test_expressions_cannot_follow_branches() -> None:
         CasadiIdas().run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
 
 
-# --- one run
-
-
 def test_a_run_that_takes_too_long_is_stopped() -> None:
     def forever() -> Outcome:
         while True:
@@ -349,9 +338,6 @@ def test_the_reason_of_a_failure_is_kept(capfd: pytest.CaptureFixture[str]) -> N
     assert carry_out(partial(fail, ValueError("wrong")), 1.0) == "ValueError: wrong"
     assert "not finite" in str(carry_out(lambda: Outcome(1.0, np.array([np.nan])), 1.0))
     assert "noise" not in "".join(capfd.readouterr())
-
-
-# --- scores
 
 
 def test_errors_are_those_of_scored_unknowns() -> None:
@@ -391,9 +377,6 @@ def test_the_test_set_is_compared_by_default() -> None:
     assert {"chemical-akzo-nobel", "car-axis", "simple", "two-transistor"} <= set(names) <= set(PROBLEMS)
     assert len(names) == len(set(names))
     assert {"semi-implicit", "radau-iia-5", "esdirk43"} <= set(default_sweepers())
-
-
-# --- equal accuracy
 
 
 def test_the_front_drops_what_another_run_beats() -> None:
@@ -441,9 +424,6 @@ def test_times_to_the_error_of_the_default() -> None:
     assert first.peer_time == pytest.approx(2.0) and first.ratio == pytest.approx(1.0) and first.unlike == 0.5
     assert failed.problem == "b" and failed.ratio == math.inf
     assert alone.peer == "" and alone.ratio == 0.0
-
-
-# --- the study
 
 
 def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:

@@ -42,9 +42,6 @@ SIZES = np.array([10, 100, 1000, 10000])
 with_mpi = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 
 
-# --- the model
-
-
 @pytest.mark.parametrize("exponent", [1.0, 1.25, 1.5, 2.0])
 @pytest.mark.parametrize("shares", [(1.0,), (0.1, 0.2, 0.3, 0.4)])
 def test_the_fit_finds_the_coefficients_of_synthetic_times(
@@ -160,9 +157,6 @@ def test_a_family_has_about_the_unknowns_that_were_asked_for(name: str) -> None:
         assert make_problem(name, work.params).n == pytest.approx(n, rel=0.1)
 
 
-# --- the study, with ranks
-
-
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("scaling") / "scaling.npy"
@@ -268,9 +262,6 @@ def test_other_studies_of_bench_have_no_picture(tmp_path: Path) -> None:
         plot("scaling", Result("bench", data, {}, {"study": "upstream"}).save(tmp_path / "b"))
     with pytest.raises(ResultFileError, match="lacks the columns n, nodes"):
         plot("scaling", Result("bench", data, {}, {"study": "scaling"}).save(tmp_path / "c"))
-
-
-# --- what is refused, and processes that fail
 
 
 @pytest.mark.parametrize(
@@ -385,11 +376,7 @@ def test_rows_of_a_study_can_be_evaluated_again() -> None:
     base = {"problem": "transmission-line", "nodes": 4, "steps": 10, "dt": 0.1, "sweeper": "semi-implicit"}
     base |= {"qdelta": "MIN-SR-S", "restol": 1e-9, "sweeps": 50, "dropped": 0, "messages_others": 0}
     base |= {
-        "computing_least": 0.0,
-        "communication": 0.0,
-        "waiting": 0.0,
-        "equal": True,
-        "at_node": [1.0] * 4,
+        **{"computing_least": 0.0, "communication": 0.0, "waiting": 0.0, "equal": True, "at_node": [1.0] * 4},
     }
     rows = []
     even = SweepCost(3e-4, 2e-9, 5e-5, 4e-9, 1.3)
@@ -398,12 +385,7 @@ def test_rows_of_a_study_can_be_evaluated_again() -> None:
             time = 50 * even.computing(n, 4, ranks)
             row = {
                 **base,
-                "n": n,
-                "ranks": ranks,
-                "pinned": False,
-                "wall": time,
-                "cpu": time,
-                "computing": time,
+                **{"n": n, "ranks": ranks, "pinned": False, "wall": time, "cpu": time, "computing": time},
             }
             row |= {"ratio_computing": time / (50 * even.computing(n, 4)), "ratio_wall": 1.0}
             row |= {"undisturbed": time, "ratio_least": row["ratio_computing"]}

@@ -56,9 +56,6 @@ def test_a_tolerance_alone_gives_its_digits_in_few_steps(name: str, rtol: float)
     assert not solution.stats["steps"] >= steps
 
 
-# --- published figures --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "rtol", "expected"),
     [
@@ -130,9 +127,6 @@ def test_what_is_not_published_is_nan(about: Published, digits: float) -> None:
     assert all(math.isnan(value) for value in published_work(about, digits))
 
 
-# --- digits -------------------------------------------------------------------------------------------------
-
-
 def reference(digits: list[float], index: tuple[int, ...], scored: tuple[int, ...], n_diff: int = 2) -> Any:
     end = ReferenceEnd(1.0, np.ones(3), np.array(digits), scored, "")
     return SimpleNamespace(reference_end=end, variable_index=index, n_diff=n_diff)
@@ -173,9 +167,6 @@ def test_digits_are_those_of_the_differential_unknowns() -> None:
     u[-1] *= 1.001
     assert problem.n_diff == 5 and scd(problem, u) == pytest.approx(3.0, abs=1e-3)
     assert digits_reached(problem, u) == scd_differential(problem, u) > 8.0
-
-
-# --- the study ----------------------------------------------------------------------------------------------
 
 
 def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
 from benchmarks.measuring.runs import Runs
 from benchmarks.studies.faults.cases import BAD, HANG, KINDS, OUTCOMES, RAW, case_of, repeat
-from benchmarks.study import Benchmark, Option, register
+from benchmarks.study import Option, register
 from dae_sdc.run.results import Result
 
 COLUMNS = [("line", "U48"), ("kind", "U16"), ("outcome", "U8"), ("seconds", "f8"), ("message", "U800")]
@@ -96,16 +96,14 @@ def report(result: Result) -> str:
 
 register(
     "faults",
-    Benchmark(
-        faults,
-        report,
-        "--seed 1 --cases 100",
-        options={
-            "cases": Option("number of cases"),
-            "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
-            "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
-        },
-        plan=planned,
-        bad=RUNS.any_bad,
-    ),
+    faults,
+    report,
+    "--seed 1 --cases 100",
+    options={
+        "cases": Option("number of cases"),
+        "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
+        "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
+    },
+    plan=planned,
+    bad=RUNS.any_bad,
 )

@@ -21,9 +21,6 @@ Formulas = Callable[[Flight], Mapping[str, Any]]
 Point = tuple[Any, Any]
 
 
-# --- Lagrange's equations -------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Lagrange:
     r"""A mechanism by its energies.
@@ -169,9 +166,6 @@ def moves_like(formulas: Formulas) -> Check:
     return Check("minimal coordinates", error, ALLOWED)
 
 
-# --- slider cranks --------------------------------------------------------------------------------
-
-
 def _slider_crank(flight: Flight) -> dict[str, Any]:
     import sympy as sp
 
@@ -231,9 +225,6 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
         **{"rod.pull": pull, "ball2.fz": lift, "guide.fz": lift + slider * g},
         "ball2.fx": -slider * motion(place, 2) - flight.value("slider.d") * motion(speed),
     }
-
-
-# --- mechanisms in space --------------------------------------------------------------------------
 
 
 def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
@@ -335,9 +326,6 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
         **{"bearing3.t1": about(axes[0]), "bearing3.t2": about(axes[1]), "weight.t": motion(weight * s)},
         "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
     }
-
-
-# --- bars in a plane ------------------------------------------------------------------------------
 
 
 class _Bars:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from time import process_time
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,9 +164,6 @@ def version(peer: Peer) -> str:
     return f"{peer.package} {importlib.metadata.version(peer.package)}"
 
 
-# --- IDA ----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Ida:
     """IDA of SUNDIALS through scikit-sundae."""
@@ -196,11 +193,7 @@ class Ida:
         if problem.n_alg:
             given["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
         solver = importlib.import_module(self.module).ida.IDA(
-            equations.residual,
-            jacfn=jacobian,
-            rtol=rtol,
-            atol=atol,
-            **given,
+            equations.residual, jacfn=jacobian, rtol=rtol, atol=atol, **given
         )
         u, steps, rhs, jacobians = case.start, 0, 0, 0
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
@@ -223,9 +216,6 @@ class Ida:
         return Outcome(time, u, float(steps) if count else math.nan, **work)
 
 
-# --- scipy-dae ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ScipyDae:
     """A solver of scipy-dae, with the exact Jacobians by y and y'."""
@@ -240,10 +230,8 @@ class ScipyDae:
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
         given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
-        return (
-            ", ".join(f"{name}={value}" for name, value in given.items())
-            + f", first step {FIRST_STEP:g} of a piece that begins at rest"
-        )
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        return f"{told}, first step {FIRST_STEP:g} of a piece that begins at rest"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, step by step."""
@@ -302,17 +290,12 @@ class ScipyDae:
         return jac
 
 
-# --- CasADi -------------------------------------------------------------------------------------------------
-
-
+@dataclass(slots=True, eq=False)
 class _Symbol:
     """A CasADi expression that can stand where a kernel has a number."""
 
-    __slots__ = ("x",)
-    __array_ufunc__: Any = None
-
-    def __init__(self, x: Any) -> None:
-        self.x = x
+    x: Any
+    __array_ufunc__: ClassVar[Any] = None
 
     @property
     def real(self) -> _Symbol:
@@ -356,13 +339,9 @@ def _functions(casadi: Any, numeric: Any) -> SimpleNamespace:
         return function
 
     names = {name: name for name in (*_FUNCTIONS, "fabs", "log10")} | _NUMPY_NAMES
-    found = {
-        mine: either(theirs, getattr(numeric, mine))
-        for mine, theirs in names.items()
-        if hasattr(numeric, mine)
-    }
-    rest = {name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}
-    return SimpleNamespace(**rest, **found)
+    known = {mine: theirs for mine, theirs in names.items() if hasattr(numeric, mine)}
+    found = {mine: either(theirs, getattr(numeric, mine)) for mine, theirs in known.items()}
+    return SimpleNamespace(**{name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}, **found)
 
 
 def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
@@ -371,10 +350,8 @@ def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
     if id(function) in known:
         return known[id(function)]
     surroundings: dict[str, Any] = {}
-    copy = FunctionType(
-        function.__code__, surroundings, function.__name__, function.__defaults__, function.__closure__
-    )
-    known[id(function)] = copy
+    rest = function.__name__, function.__defaults__, function.__closure__
+    copy = known[id(function)] = FunctionType(function.__code__, surroundings, *rest)
     math_functions = _functions(casadi, math)
     for name, value in function.__globals__.items():
         if value is math:
@@ -425,15 +402,8 @@ class CasadiIdas:
         time = process_time() - tic
         stats = solver.stats()
         end = form.end(np.array(found["xf"]).ravel(), np.array(found["zf"]).ravel())
-        return Outcome(
-            time,
-            end,
-            float(stats["nsteps"]),
-            float(stats["netfails"]),
-            float(stats["nfevals"]),
-            float(stats["nlinsetups"]),
-            float(stats["nlinsetups"]),
-        )
+        counts = ("nsteps", "netfails", "nfevals", "nlinsetups", "nlinsetups")
+        return Outcome(time, end, *(float(stats[name]) for name in counts))
 
 
 class SemiExplicit:
@@ -523,9 +493,6 @@ for _peer in (
     CasadiIdas(),
 ):
     PEERS.add(_peer.name, _peer)
-
-
-# --- one run ------------------------------------------------------------------------------------------------
 
 
 def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import Any
@@ -26,8 +25,7 @@ from benchmarks.studies.peers.solvers import (
     known_peers,
     missing,
 )
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count, require_number
@@ -36,7 +34,6 @@ from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
@@ -54,19 +51,20 @@ LONG = 0.25  # Share of the time limit from which on a run is not repeated
 LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
 ALL_WEIGHTS = "all"
 
-COLUMNS = [
-    *(("problem", "U32"), ("solver", "U24"), ("weights", "U8"), ("n", "i8"), ("index", "i8"), ("rtol", "f8")),
-    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("scd", "f8")),
-    *((name, "f8") for name in ("steps", "rejected", "rhs", "jacobian", "factorization")),
-    ("message", "U120"),
-]
-
-UNITS = {"time": "s", "rtol": "1", "error": "1", "scd": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
+    "steps rejected rhs jacobian factorization message:U120"
+)
 COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
+WORK = Layout(
+    "steps:>7.0f|rej.=rejected:>5.0f|rhs:>8.0f|jac.=jacobian:>6.0f|fact.=factorization:>6.0f", nan="-"
+)
+DIGITS = Layout("scd:>5.2f|error:>8.1e")
 
 
-@checked()
+@tabulated("peers", COLUMNS, UNITS)
 def peers(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     rtols: Sequence[float] = RTOLS,
@@ -74,9 +72,7 @@ def peers(
     others: Sequence[str] | None = None,
     repetitions: int = REPETITIONS,
     time_limit: float = TIME_LIMIT,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Solve test problems at a row of tolerances, here and with other packages, which take turns.
 
     IDA (scikit-sundae), Radau and BDF (scipy-dae) get the compiled residual and the exact Jacobian of the
@@ -106,7 +102,6 @@ def peers(
         if not 0.0 < require_number("a tolerance", rtol) < 1.0:
             raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    rows = table("peers", COLUMNS, UNITS, out)
     known = [peer for peer in known_peers() if others is None or peer.name in others]
     here = [peer for peer in known if not missing(peer)]
     for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
@@ -117,7 +112,7 @@ def peers(
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
     rows.parameters |= {"versions": list(dict.fromkeys(map(peer_solvers.version, here)))}
     total = len(names) * len(tolerances)
-    with rows.running(total, "ladder", progress) as bar:
+    with rows.bar(total, "ladder") as bar:
         for name in names:
             try:
                 bench = _Bench(rows, name, methods, here, repetitions, time_limit)
@@ -129,7 +124,6 @@ def peers(
             for rtol in tolerances:
                 bench.measure(rtol)
                 bar.update(1)
-    return rows.result()
 
 
 def default_problems() -> list[str]:
@@ -142,9 +136,6 @@ def default_sweepers() -> list[str]:
     """Names of the methods that are compared besides the default."""
     embedded = [name for name, tableau in METHODS.items() if tableau.embedded]
     return [*SWEEPERS_COMPARED, *embedded]
-
-
-# --- what is measured ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -204,7 +195,7 @@ class _Bench:
 
     def __init__(
         self,
-        rows: Study,
+        rows: Table,
         name: str,
         methods: Sequence[str],
         others: Iterable[Peer],
@@ -299,9 +290,6 @@ class _Bench:
         }
 
 
-# --- equal accuracy -----------------------------------------------------------------------------------------
-
-
 def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
     """The runs that none other beats in both error and time, from cheap to accurate."""
     # Shapes: error and time (k,).
@@ -391,9 +379,6 @@ def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol:
     )
 
 
-# --- the table ----------------------------------------------------------------------------------------------
-
-
 def report(result: Result) -> str:
     """The tables of a result of :func:`peers`, as text."""
     data, about = result.data, result.parameters
@@ -418,8 +403,7 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
     scales += ", ..." if len(sizes) > MOST_SCALES else ""
     lines = [
         f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else ""),
-        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {'steps':>7} {'rej.':>5} {'rhs':>8} "
-        f"{'jac.':>6} {'fact.':>6} {'scd':>5} {'error':>8}",
+        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {WORK.head()} {DIGITS.head()}",
     ]
     pairs = dict.fromkeys(zip(rows["solver"].tolist(), rows["weights"].tolist(), strict=True))
     for solver, weights in pairs:
@@ -429,10 +413,7 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
             if row["success"] != 1:
                 lines.append(f"{head}{'-':>9} {row['message']}")
                 continue
-            counts = ["-" if math.isnan(row[name]) else f"{row[name]:.0f}" for name in COUNTS]
-            widths = (7, 5, 8, 6, 6)
-            work = " ".join(f"{count:>{width}}" for count, width in zip(counts, widths, strict=True))
-            lines.append(f"{head}{1e3 * row['time']:>9.2f} {work} {row['scd']:>5.2f} {row['error']:>8.1e}")
+            lines.append(f"{head}{1e3 * row['time']:>9.2f} {WORK.line(row)} {DIGITS.line(row)}")
     lines += [f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items()]
     return lines
 
@@ -468,14 +449,12 @@ def _equal_lines(found: Sequence[Equal]) -> list[str]:
 
 register(
     "peers",
-    Benchmark(
-        peers,
-        report,
-        "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-        Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
-        options={
-            "sweepers": Option("methods of this package besides its default", flag="sweeper"),
-            "others": Option("peers to compare with", flag="peer"),
-        },
-    ),
+    peers,
+    report,
+    "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
+    Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
+    options={
+        "sweepers": Option("methods of this package besides its default", flag="sweeper"),
+        "others": Option("peers to compare with", flag="peer"),
+    },
 )

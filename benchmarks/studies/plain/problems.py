@@ -48,9 +48,6 @@ class PlainProblem:
     without_radau: str = ""  # Why SciPy cannot take it
 
 
-# --- Robertson ----------------------------------------------------------------------------------------------
-
-
 def robertson(t: float, u: Any, du: Any) -> Any:
     """Robertson's reaction with the conservation of mass, index 1."""
     a, b, c = u
@@ -67,7 +64,6 @@ def robertson_rates(t: float, y: Any) -> Any:
 
 # At t = 4e4, to 12 digits: the run with relative tolerance 1e-13 that gives the Test Set's value at 1e11
 ROBERTSON_END = (0.03898337708548, 1.62176831591e-07, 0.9610164607377)
-# --- diode ladder -------------------------------------------------------------------------------------------
 # Of a resistor, a capacitor and a diode of the ladder, in Ohm, F, A and V
 RESISTANCE, CAPACITANCE, SATURATION, THERMAL = 100.0, 1e-6, 1e-12, 0.026
 
@@ -133,9 +129,6 @@ def diode_ladder(nodes: int) -> PlainProblem:
     )
 
 
-# --- amplifier ----------------------------------------------------------------------------------------------
-
-
 def amplifier(t: float, u: Any, du: Any) -> Any:
     """Currents into the nodes of an amplifier with two transistors; the matrix of du is singular, index 1."""
     u1, u2, u3, u4, u5, u6, u7, u8 = u
@@ -164,9 +157,6 @@ AMPLIFIER_END = (
     *(-0.005562145012262709, 3.006522471903042, 2.849958788608128, 2.926422536206241),
     *(2.704617865010554, 2.761837778393145, 4.770927631616772, 1.236995868091548),
 )
-
-
-# --- pendulum -----------------------------------------------------------------------------------------------
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:
@@ -208,8 +198,6 @@ PENDULUM_END = (
     *(-0.22808353720039315, -0.4002324858923288),
 )
 
-
-# --- all of them --------------------------------------------------------------------------------------------
 
 # The problems of the study by name
 PLAIN: Mapping[str, PlainProblem] = {

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -24,14 +23,12 @@ from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out
 from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import InputError, RemoteError, require_count, require_number
+from benchmarks.study import Option, Table, check_counts, check_names, columns, left_out, register, tabulated
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.callbacks import MOST_INNER_STEPS
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 from dae_sdc.run.sundials import MODULE, installed
 from dae_sdc.sharing import filtering
 
@@ -47,20 +44,10 @@ ATOLS = (1.0, 1e-3)
 WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
 FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
-COLUMNS = [
-    *(
-        ("problem", "U32"),
-        ("solver", "U24"),
-        ("weights", "U24"),
-        ("n", "i8"),
-        ("index", "i8"),
-        ("rtol", "f8"),
-    ),
-    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("steps", "f8"), ("rhs", "f8")),
-    ("message", "U120"),
-]
-
-UNITS = {"time": "s", "rtol": "1", "error": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
+    "message:U120"
+)
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 CHILD = """
@@ -84,8 +71,9 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
 """
 
 
-@checked()
+@tabulated("plain", COLUMNS, UNITS)
 def plain(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     rtols: Sequence[float] = RTOLS,
@@ -94,9 +82,7 @@ def plain(
     time_limit: float = TIME_LIMIT,
     processes: int = PROCESSES,
     cold: bool = False,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Solve DAEs that are plain Python functions, here and with IDA and SciPy's Radau, to equal errors.
 
     Here the function F(t, u, du) is given with a start, an end and rtol, and nothing else: its equations are
@@ -113,8 +99,7 @@ def plain(
     """
     names = list(PLAIN if problems is None else problems)
     check_names("problem of this study", names, list(PLAIN))
-    for what, number in (("repetitions", repetitions), ("processes", processes + 1)):
-        require_count(what, number)
+    check_counts(repetitions=repetitions, processes=processes + 1)
     if not 0.0 < require_number("time_limit", time_limit) < math.inf:
         raise InputError(f"time_limit must be positive and finite; got {time_limit}")
     for what, given in (("tolerance", rtols), ("accuracy", accuracies)):
@@ -123,7 +108,6 @@ def plain(
         for one in given:
             if not 0.0 < require_number(f"the {what}", one) < 1.0:
                 raise InputError(f"the {what} must lie between 0 and 1; got {one}")
-    rows = table("plain", COLUMNS, UNITS, out)
     rows.parameters |= {"repetitions": repetitions, "accuracies": sorted(accuracies, reverse=True)}
     rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": [], "first": {}}
     rows.parameters |= {"versions": [f"scipy {importlib.metadata.version('scipy')}"]}
@@ -132,15 +116,9 @@ def plain(
     else:
         rows.leave_out("IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    with rows.running(len(names), "problem", progress) as bar:
-        for name in names:
-            _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
-            _first_calls(rows, name, processes, cold)
-            bar.update(1)
-    return rows.result()
-
-
-# --- what is measured ---------------------------------------------------------------------------------------
+    for name in rows.each(names, "problem"):
+        _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
+        _first_calls(rows, name, processes, cold)
 
 
 @dataclass
@@ -197,7 +175,7 @@ def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> 
 class _Bench:
     """All solvers on one problem."""
 
-    def __init__(self, rows: Study, name: str, time_limit: float) -> None:
+    def __init__(self, rows: Table, name: str, time_limit: float) -> None:
         self.rows, self.name, self.time_limit = rows, name, time_limit
         self.problem = PLAIN[name]
         self.exact, self.sizes = self.problem.reference(), np.array(self.problem.sizes)
@@ -264,17 +242,15 @@ class _Bench:
         }
 
 
-def _first_calls(rows: Study, name: str, processes: int, cold: bool) -> None:
+def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
     """The times of fresh processes that solve a problem twice."""
-    try:
+    with rows.or_left_out(f"first call of {name}"):
         warm = [in_a_fresh_process(name, None) for _ in range(processes)]
         found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
         if cold:
             with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
                 found["cold"] = in_a_fresh_process(name, folder)
         rows.parameters["first"][name] = found
-    except RemoteError as error:
-        rows.leave_out(f"first call of {name}", error)
 
 
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
@@ -286,9 +262,6 @@ def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE)
     asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
     found: list[float] = ask(("-c", CHILD), asked, "a fresh process", patience, given)
     return found
-
-
-# --- equal errors -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -328,9 +301,6 @@ def _time(rows: NDArray[np.void], solver: str, error: float) -> float:
 
 def _least(times: Iterable[float]) -> float:
     return min((time for time in times if not math.isnan(time)), default=math.nan)
-
-
-# --- the table ----------------------------------------------------------------------------------------------
 
 
 def report(result: Result) -> str:
@@ -374,14 +344,12 @@ def _first_lines(first: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str
 
 register(
     "plain",
-    Benchmark(
-        plain,
-        report,
-        "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
-        Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
-        options={
-            "processes": Option("fresh processes of each problem for the time of the first call"),
-            "cold": Option("start one more process of each problem without compiled code"),
-        },
-    ),
+    plain,
+    report,
+    "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
+    Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+    options={
+        "processes": Option("fresh processes of each problem for the time of the first call"),
+        "cold": Option("start one more process of each problem without compiled code"),
+    },
 )

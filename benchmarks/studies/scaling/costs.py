@@ -147,11 +147,7 @@ def sweep_time(cost: SweepCost, network: Network, n: int, nodes: int, ranks: int
 
 
 def pfasst_speedup(
-    steps: int,
-    fine: float,
-    coarse: float,
-    iterations: tuple[float, float],
-    overhead: float = 0.0,
+    steps: int, fine: float, coarse: float, iterations: tuple[float, float], overhead: float = 0.0
 ) -> float:
     r"""Speed-up of PFASST with two levels, one rank a step, over sweeps on the fine level step by step.
 

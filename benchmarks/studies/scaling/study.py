@@ -39,9 +39,17 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError, require_count
+from benchmarks.study import (
+    Layout,
+    Table,
+    check_counts,
+    check_names,
+    check_sizes,
+    columns,
+    register,
+    tabulated,
+)
+from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
@@ -69,27 +77,24 @@ MORE_RANKS_THAN_CORES = {
 }
 
 
-_NUMBERS = (
-    *("wall", "cpu", "computing", "computing_least", "undisturbed", "communication", "waiting"),
-    *("exchange", "exchange_notes", "ratio_wall", "ratio_computing", "ratio_least"),
+# One row a measurement or prediction
+COLUMNS, UNITS = columns(
+    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
+    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
+    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
+    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
+    "model[s] exchange_share speedup efficiency"
 )
-_COUNTS = ("sweeps", "dropped", "messages", "messages_notes", "messages_others", "bytes")
-_EXPECTED = ("messages_expected", "messages_notes_expected", "bytes_expected")
-
-# One row a measurement or prediction; see scaling
-COLUMNS = [
-    *(("source", "U8"), ("problem", "U32"), ("n", "i8"), ("nodes", "i8"), ("ranks", "i8")),
-    *(("steps", "i8"), ("qdelta", "U16"), ("pinned", "?")),
-    *((name, "f8") for name in _NUMBERS),
-    *((name, "i8") for name in (*_COUNTS, *_EXPECTED)),
-    *(("equal", "?"), ("time", "f8"), ("model", "f8"), ("exchange_share", "f8")),
-    *(("speedup", "f8"), ("efficiency", "f8")),
-]
-
-UNITS = {
-    **{name: "s" for name in (*_NUMBERS[:9], "time", "model")},
-    **{"bytes": "B", "bytes_expected": "B"},
-}
+_NAMES = [name for name, _ in COLUMNS]
+_OF_A_SWEEP, _OF_A_RUN, _COUNTS = _NAMES[8:15], _NAMES[15:20], _NAMES[20:26]
+TIMES = Layout(
+    "problem:<18|n:>6|Q_Delta=qdelta:>8|ranks:>5|cores:>5|run=time:>7.3f|wall*1e3:>8.3f|process=cpu*1e3:>8.3f|"
+    "computing:>17|exchange=communication*1e3:>8.3f|waiting*1e3:>8.3f|model:>8"
+)
+COMPARISON = Layout(
+    "problem:<18|n:>6|cores:>5|wall=ratio_wall:>6.2f|computing:>13|exchanges:>9|own cores=speedup:>9.2f|"
+    "messages:>11|kB:>15|same:>4"
+)
 
 # What the predictions take for granted
 ASSUMPTIONS = (
@@ -109,8 +114,9 @@ ASSUMPTIONS = (
 )
 
 
-@checked()
+@tabulated("scaling", COLUMNS, UNITS)
 def scaling(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     sizes: Sequence[int] = SIZES,
@@ -119,38 +125,29 @@ def scaling(
     repetitions: int = REPETITIONS,
     ranks: int = RANKS,
     iterations: Mapping[int, float] | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
     patience: float = PATIENCE,
-) -> Result:
+) -> None:
     """Measure sweeps on one rank and on several, fit a model of their cost, and predict more ranks.
 
     The processes are started here, by the ``mpirun`` that belongs to mpi4py. In one job, serial runs and runs
     on all ranks take turns: left to the operating system, and with all ranks tied to one core, where process
     time is not disturbed by what else the cores do. Every run repeats the same time steps from the same state
     after others that have set up the matrices.
-
-    See :mod:`benchmarks.studies.scaling.costs`.
     """
     names = list(FAMILIES) if problems is None else list(problems)
     check_names("problem of this study", names, list(FAMILIES))
-    for what, number in (("nodes", nodes), ("repetitions", repetitions), ("ranks", ranks)):
-        require_count(what, number)
-    if not len(sizes):
-        raise InputError("need at least one number of unknowns")
-    for size in sizes:
-        require_count("the number of unknowns", size)
+    check_counts(nodes=nodes, repetitions=repetitions, ranks=ranks)
+    check_sizes(sizes)
     if not 2 <= ranks <= nodes:
         raise InputError(f"{nodes} nodes are shared by 2 to {nodes} ranks; got {ranks}")
     works = [FAMILIES[name].work(name, size) for name in names for size in sizes]
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = [None] if core is None else [None, core]
     asked = request(works, nodes=nodes, qdelta=qdelta, repetitions=repetitions, cores=cores)
-    rows = table("scaling", COLUMNS, UNITS, out)
     rows.parameters |= {"nodes": nodes, "qdelta": qdelta, "ranks": ranks, "repetitions": repetitions}
     measured = []
     expected_rows = len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL))
-    with rows.running(expected_rows, "row", progress) as bar:
+    with rows.bar(expected_rows, "row") as bar:
         with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
@@ -162,10 +159,6 @@ def scaling(
         evaluated, found = evaluate(measured, counts)
         rows.parameters |= found
         rows.add([rows.filled(row) for row in evaluated])
-    return rows.result()
-
-
-# --- the processes ------------------------------------------------------------------------------------------
 
 
 def launcher() -> str:
@@ -266,9 +259,6 @@ def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
     process.wait()
 
 
-# --- the model ----------------------------------------------------------------------------------------------
-
-
 def evaluate(
     measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -362,18 +352,13 @@ def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> 
     per_step = sweeps / row["steps"]
     done = (sweeps + row["dropped"]) / sweeps
     table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
-    table |= {name: row[name] for name in (*_COUNTS, *_NUMBERS[9:], "equal")}
-    table |= {name: row[name] / sweeps for name in _NUMBERS[:7]}
-    table |= {name: row[name] for name in ("exchange", "exchange_notes")}
+    table |= {name: row[name] for name in (*_COUNTS, *_OF_A_RUN, "equal")}
+    table |= {name: row[name] / sweeps for name in _OF_A_SWEEP}
     return table | {
-        "source": "measured",
-        "messages_expected": values,
-        "messages_notes_expected": notes,
-        "bytes_expected": sent_bytes(n, nodes, ranks, values, notes),
-        "time": row["wall"],
+        **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
+        **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
         "model": done * sweep_time(cost, network, n, nodes, ranks, per_step),
-        "exchange_share": exchanged / (exchanged + row["undisturbed"]),
-        "speedup": speedup,
+        **{"exchange_share": exchanged / (exchanged + row["undisturbed"]), "speedup": speedup},
         "efficiency": speedup / ranks,
     }
 
@@ -406,9 +391,6 @@ def _predictions(
                 | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps}
             )
     return rows
-
-
-# --- the table ----------------------------------------------------------------------------------------------
 
 
 def report(result: Result) -> str:
@@ -466,39 +448,28 @@ def report(result: Result) -> str:
 
 
 def _times(rows: NDArray[np.void], qdelta: str) -> list[str]:
-    lines = [
-        f"  {'problem':<18} {'n':>6} {'Q_Delta':>8} {'ranks':>5} {'cores':>5} {'run':>7} {'wall':>8} "
-        f"{'process':>8} {'computing':>17} {'exchange':>8} {'waiting':>8} {'model':>8}"
-    ]
+    lines = [f"  {TIMES.head()}"]
     for row in rows:
-        computing, model = f"{1e3 * row['computing']:.3f}", f"{1e3 * row['model']:.3f}"
+        computing = f"{1e3 * row['computing']:.3f}"
         if row["ranks"] > 1:
             computing += f" ({1e3 * row['computing_least']:.3f})"
-        lines.append(
-            f"  {row['problem']:<18} {row['n']:>6} {row['qdelta']:>8} {row['ranks']:>5} {_cores(row):>5} "
-            f"{row['time']:>7.3f} {1e3 * row['wall']:>8.3f} {1e3 * row['cpu']:>8.3f} {computing:>17} "
-            f"{1e3 * row['communication']:>8.3f} {1e3 * row['waiting']:>8.3f} "
-            f"{model if row['qdelta'] == qdelta else '-':>8}"
-        )
+        model = f"{1e3 * row['model']:.3f}" if row["qdelta"] == qdelta else "-"
+        lines.append(f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}")
     return lines
 
 
 def _comparison(rows: NDArray[np.void]) -> list[str]:
-    lines = [
-        f"  {'problem':<18} {'n':>6} {'cores':>5} {'wall':>6} {'computing':>13} {'exchanges':>9} "
-        f"{'own cores':>9} {'messages':>11} {'kB':>15} {'same':>4}"
-    ]
+    lines = [f"  {COMPARISON.head()}"]
     for row in rows[rows["ranks"] > 1]:
         messages = f"{row['messages'] + row['messages_notes']} / "
         messages += f"{row['messages_expected'] + row['messages_notes_expected']}"
-        share = f"{100 * row['exchange_share']:.1f} %"
-        sent = f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}"
-        computing = f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})"
-        lines.append(
-            f"  {row['problem']:<18} {row['n']:>6} {_cores(row):>5} {row['ratio_wall']:>6.2f} "
-            f"{computing:>13} {share:>9} "
-            f"{row['speedup']:>9.2f} {messages:>11} {sent:>15} {'yes' if row['equal'] else 'NO':>4}"
-        )
+        texts = {
+            **{"cores": _cores(row), "messages": messages, "same": "yes" if row["equal"] else "NO"},
+            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
+            "exchanges": f"{100 * row['exchange_share']:.1f} %",
+            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
+        }
+        lines.append(f"  {COMPARISON.line(row, **texts)}")
     return lines
 
 
@@ -507,10 +478,7 @@ def _cores(row: Any) -> str:
 
 
 def _grid(
-    data: NDArray[np.void],
-    source: str,
-    numbers: Sequence[int],
-    kept: Callable[[Any], bool],
+    data: NDArray[np.void], source: str, numbers: Sequence[int], kept: Callable[[Any], bool]
 ) -> list[str]:
     lines = [f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)]
     rows = [row for row in data[data["source"] == source] if kept(row)]
@@ -523,10 +491,8 @@ def _grid(
 
 register(
     "scaling",
-    Benchmark(
-        scaling,
-        report,
-        "--problems transmission-line --sizes 10,100 --repetitions 1",
-        Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
-    ),
+    scaling,
+    report,
+    "--problems transmission-line --sizes 10,100 --repetitions 1",
+    Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
 )

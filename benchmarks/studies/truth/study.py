@@ -16,7 +16,7 @@ from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Benchmark, Option, check_names, register
+from benchmarks.study import Option, check_names, register
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
@@ -242,23 +242,21 @@ def _messages(data: NDArray[Any], refused: bool) -> Iterable[str]:
 
 register(
     "truth",
-    Benchmark(
-        truth,
-        report,
-        "--quick",
-        options={
-            "quick": Option("a small part of all runs"),
-            "seeds": Option("DAEs of each family (2; 1 with --quick)"),
-            "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
-            "only": Option("one run, or those whose lines begin so", metavar="LINE"),
-            "chosen": Option(
-                "the runs whose lines are in a file",
-                flag="lines",
-                metavar="FILE",
-                read=lambda path: Path(path).read_text(encoding="utf-8").split(),
-            ),
-        },
-        plan=lines_of,
-        bad=RUNS.any_bad,
-    ),
+    truth,
+    report,
+    "--quick",
+    options={
+        "quick": Option("a small part of all runs"),
+        "seeds": Option("DAEs of each family (2; 1 with --quick)"),
+        "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
+        "only": Option("one run, or those whose lines begin so", metavar="LINE"),
+        "chosen": Option(
+            "the runs whose lines are in a file",
+            flag="lines",
+            metavar="FILE",
+            read=lambda path: Path(path).read_text(encoding="utf-8").split(),
+        ),
+    },
+    plan=lines_of,
+    bad=RUNS.any_bad,
 )

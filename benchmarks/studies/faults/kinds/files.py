@@ -156,15 +156,9 @@ def _word(rng: Random, path: Path) -> None:
 
 # What is done to a file, and whether what reads it must notice
 DAMAGES: Mapping[str, tuple[Callable[[Random, Path], None], bool]] = {
-    "bits flipped": (_flipped, False),
-    "cut": (_cut, True),
-    "emptied": (_emptied, True),
-    "missing": (_missing, False),
-    "a directory": (_directory, True),
-    "a link": (_link, False),
-    "another file": (_foreign, False),
-    "random bytes": (_filled, True),
-    "longer": (_lengthened, False),
+    **{"bits flipped": (_flipped, False), "cut": (_cut, True), "emptied": (_emptied, True)},
+    **{"missing": (_missing, False), "a directory": (_directory, True), "a link": (_link, False)},
+    **{"another file": (_foreign, False), "random bytes": (_filled, True), "longer": (_lengthened, False)},
     "other words": (_word, False),
 }
 

@@ -32,12 +32,7 @@ UNDECLARED = ("function", "problem")
 DECLARED = ("index", "indices", "both", "wrong")
 JACOBIAN, UNITS = "+jacobian", "+units"
 
-FORMS = (
-    *UNDECLARED,
-    *DECLARED,
-    f"problem{JACOBIAN}",
-    *(f"{name}{JACOBIAN}" for name in DECLARED),
-)
+FORMS = (*UNDECLARED, *DECLARED, f"problem{JACOBIAN}", *(f"{name}{JACOBIAN}" for name in DECLARED))
 
 IN_UNITS = (f"function{UNITS}", f"problem{UNITS}", f"both{JACOBIAN}{UNITS}", f"indices{UNITS}")
 LARGEST = 12  # Units are 1e-12 to 1e12

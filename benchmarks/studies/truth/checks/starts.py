@@ -17,7 +17,7 @@ from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.generated import Generated, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import exact_values, generate, model_of
+from benchmarks.studies.truth.solves import drawn, exact_values, generate, model_of
 from dae_sdc.errors import InconsistentStateError
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")
@@ -148,13 +148,11 @@ def _checked(
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            given = generate(family, seed)
-            if given.problem_class is not None or given.constraints is None:
-                continue
-            variants = VARIANTS if not quick else ("near", "fixed", "impossible")
-            yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
+    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
+        if given.constraints is None:
+            continue
+        variants = VARIANTS if not quick else ("near", "fixed", "impossible")
+        yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
 
 
 KINDS.add("initial", Kind(run, plan))

@@ -25,7 +25,7 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.generated import Generated, Units, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
+from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, smallest_step
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.description import make_problem
@@ -42,12 +42,7 @@ CATALOGUE = "catalogue"
 
 # Problems of the catalogue that take too long without compiled code
 SLOW = (
-    "two-bit-adder",
-    "water-tube",
-    "slider-crank",
-    "wheelset",
-    "ring-modulator",
-    "navier-stokes",
+    *("two-bit-adder", "water-tube", "slider-crank", "wheelset", "ring-modulator", "navier-stokes"),
     "nand-gate",
 )
 
@@ -247,14 +242,11 @@ def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            if generate(family, seed).problem_class is not None:
-                continue
-            rng = np.random.default_rng([seed, 14, *family.encode()])
-            for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
-                method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
-                yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
+    for family, seed, _ in drawn(families, seeds, quick, PER_SEED):
+        rng = np.random.default_rng([seed, 14, *family.encode()])
+        for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
+            method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
+            yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
     if quick:
         return
     for name, cls in PROBLEMS.items():

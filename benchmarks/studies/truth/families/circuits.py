@@ -23,20 +23,9 @@ from benchmarks.studies.truth.random_parts import Generator
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, WrittenFamily
 
 VARIANTS = (
-    "linear",
-    "linear-loop",
-    "linear-cutset",
-    "linear-loop-cutset",
-    "smooth",
-    "smooth-loop",
-    "smooth-cutset",
-    "exponential",
-    "exponential-loop",
-    "exponential-cutset",
-    "bridge-smooth",
-    "bridge-smooth-loop",
-    "bridge-exponential",
-    "bridge-exponential-loop",
+    *("linear", "linear-loop", "linear-cutset", "linear-loop-cutset", "smooth", "smooth-loop"),
+    *("smooth-cutset", "exponential", "exponential-loop", "exponential-cutset", "bridge-smooth"),
+    *("bridge-smooth-loop", "bridge-exponential", "bridge-exponential-loop"),
 )
 
 END = 10.0  # End of runs in ms

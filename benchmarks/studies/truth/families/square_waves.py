@@ -262,9 +262,6 @@ for _name, _of_state in (("square-waves-time", False), ("square-waves-state", Tr
     WRITTEN.add(
         _name,
         WrittenFamily(
-            partial(_square_wave, _of_state),
-            tuple(IDIOMS),
-            per_seed=2,
-            tolerances=(1e-4, 1e-6, 1e-9),
+            partial(_square_wave, _of_state), tuple(IDIOMS), per_seed=2, tolerances=(1e-4, 1e-6, 1e-9)
         ),
     )

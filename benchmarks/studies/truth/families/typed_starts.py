@@ -143,7 +143,4 @@ def _typed_start(seed: int, variant: str) -> Written:
     )
 
 
-WRITTEN.add(
-    "typed-starts",
-    WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)),
-)
+WRITTEN.add("typed-starts", WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)))
