@@ -45,8 +45,8 @@ def peers(result: Result, problem: str | None = None) -> Figure:
                 look |= {"linewidth": 2.4, "zorder": 3}
             if not _draw(axes, own, solver, look):
                 without.append(solver)
-        axes.invert_xaxis()
         logarithmic(axes, "error at the end, relative to scale + |u|", "time of a run [ms]")
+        axes.invert_xaxis()
         axes.xaxis.set_minor_formatter(NullFormatter())
         handles = axes.get_legend_handles_labels()[0]
         if handles:
