@@ -271,18 +271,12 @@ def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
             raise InputError(unknown(what, name, known))
 
 
-def check_counts(**numbers: int) -> None:
-    """Refuse numbers that count nothing."""
-    for what, number in numbers.items():
-        require_count(what, number)
-
-
-def check_sizes(sizes: Sequence[int]) -> None:
-    """Refuse numbers of unknowns that are none, and an empty list."""
-    if not len(sizes):
+def check_counts(sizes: Sequence[int] | None = None, **numbers: int) -> None:
+    """Refuse numbers that count nothing, and no numbers of unknowns where there should be some."""
+    if sizes is not None and not len(sizes):
         raise InputError("need at least one number of unknowns")
-    for number in sizes:
-        require_count("the number of unknowns", number)
+    for what, number in (*numbers.items(), *(("the number of unknowns", size) for size in sizes or ())):
+        require_count(what, number)
 
 
 def left_out(result: Result) -> list[str]:

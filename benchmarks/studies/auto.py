@@ -24,7 +24,6 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.teams import AUTO
 
 RTOL = 1e-6
-SIZES = (4000,)
 REPETITIONS = 20
 SECONDS = 2.0
 TIME_LIMIT = 4.0
@@ -150,7 +149,7 @@ def auto(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] = (4000,),
     repetitions: int | None = None,
     seconds: float | None = None,
     time_limit: float | None = None,

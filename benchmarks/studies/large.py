@@ -19,11 +19,8 @@ from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import Result
 
 SIZES = (10_000, 100_000)
-RTOLS = (1e-4, 1e-6, 1e-9)
-REPETITIONS = 3
 WARM = 100  # Unknowns of a solve before the one that is measured, which loads compiled code
 LONGEST = 3600.0  # Seconds that one process may take
-LONGEST_OF_IDA = 60.0  # Seconds that one run of IDA may take, unless the command says another number
 TIGHTER = math.sqrt(0.1)  # Factor between tolerances that IDA is given until its error is as small
 
 COLUMNS, UNITS = columns(
@@ -60,10 +57,10 @@ def large(
     *,
     problems: Sequence[str] = tuple(FAMILIES),
     sizes: Sequence[int] = SIZES,
-    rtols: Sequence[float] = RTOLS,
+    rtols: Sequence[float] = (1e-4, 1e-6, 1e-9),
     compared: int = SIZES[0],
-    repetitions: int = REPETITIONS,
-    time_limit: float = LONGEST_OF_IDA,
+    repetitions: int = 3,
+    time_limit: float = 60.0,  # Seconds that one run of IDA may take, unless the command says another number
 ) -> None:
     """Measure runs of the default method with many unknowns, and runs of IDA that are as accurate.
 

@@ -27,9 +27,6 @@ SPANS: Mapping[str, tuple[float, float]] = {
     "two-bit-adder": (1e-6, 0.1),
 }
 
-SIZES = (10_000,)
-WORKERS = (2, 4)
-REPETITIONS = 5
 PATIENCE = 550.0  # Seconds without a line from the measuring processes after which they are ended
 WAYS = (RANKS, SWEEPS)
 COLUMNS, UNITS = columns(
@@ -48,10 +45,10 @@ def parallel(
     rows: Table,
     *,
     problems: Sequence[str] = tuple(SPANS),
-    sizes: Sequence[int] = SIZES,
-    workers: Sequence[int] = WORKERS,
+    sizes: Sequence[int] = (10_000,),
+    workers: Sequence[int] = (2, 4),
     ways: Sequence[str] = WAYS,
-    repetitions: int = REPETITIONS,
+    repetitions: int = 5,
 ) -> None:
     """Measure threads and ranks that share the stages of Radau IIA, beside the serial run and IDA.
 

@@ -30,7 +30,6 @@ MEASURED_NODES = 5  # Nodes of the runs
 MOST_ITERATIONS = 40  # Largest number of Newton iterations of a step in the runs
 # Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early
 TIGHTER = 1e-3
-TIME_LIMIT = 60.0
 
 # Problems of index 1, 2 and 3, a chain and a grid, and how they are run
 CASES: Mapping[str, dict[str, Any]] = {
@@ -185,7 +184,7 @@ def poles(
     *,
     problems: Sequence[str] = tuple(CASES),
     ways: Sequence[str] = tuple(WAYS),
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = 60.0,
 ) -> None:
     """Compare Radau IIA with iterations whose matrices are real: of distinct, of equal poles, and diagonal.
 

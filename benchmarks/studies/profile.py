@@ -15,16 +15,7 @@ from scipy import sparse
 from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
 from benchmarks.measuring.timing import Work
-from benchmarks.study import (
-    Table,
-    check_counts,
-    check_names,
-    check_sizes,
-    columns,
-    left_out,
-    register,
-    tabulated,
-)
+from benchmarks.study import Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
@@ -32,10 +23,6 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 
-NODES = 3
-QDELTA = "LU"
-SWEEPER = "semi-implicit"
-REPETITIONS = 25
 PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
 SIZES = (1000,)
 RESTOL = 1e-9
@@ -85,10 +72,10 @@ def profile(
     *,
     problems: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
-    sweeper: str = SWEEPER,
-    nodes: int = NODES,
-    qdelta: str = QDELTA,
-    repetitions: int = REPETITIONS,
+    sweeper: str = "semi-implicit",
+    nodes: int = 3,
+    qdelta: str = "LU",
+    repetitions: int = 25,
 ) -> None:
     """Time the parts of a warm step, compiled and with NumPy.
 
@@ -100,9 +87,7 @@ def profile(
     """
     names = list(PROBLEM_NAMES if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))
-    check_counts(nodes=nodes, repetitions=repetitions)
-    if sizes:
-        check_sizes(sizes)
+    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
     rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
     rows.parameters |= {"repetitions": repetitions, "timers": {}}
     cases = [

@@ -20,17 +20,7 @@ from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
-from benchmarks.study import (
-    Layout,
-    Table,
-    check_counts,
-    check_names,
-    check_sizes,
-    columns,
-    left_out,
-    register,
-    tabulated,
-)
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, require_number
@@ -42,10 +32,6 @@ from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 PROBLEM = "transmission-line"
 SWEEPER = "semi-implicit"
 QDELTA = "LU"
-NODES = 3
-SIZES = (100, 1000, 10_000, 100_000)
-REPETITIONS = 5
-ACCURACIES = (1e-6, 1e-9)
 # Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders
 NODES_COMPARED = 5
 RESTOL = 1e-9
@@ -81,11 +67,11 @@ COMPARED = Layout(
 def size(
     rows: Table,
     *,
-    sizes: Sequence[int] = SIZES,
-    nodes: int = NODES,
+    sizes: Sequence[int] = (100, 1000, 10_000, 100_000),
+    nodes: int = 3,
     linear_solvers: Sequence[str] | None = None,
-    accuracies: Sequence[float] = ACCURACIES,
-    repetitions: int = REPETITIONS,
+    accuracies: Sequence[float] = (1e-6, 1e-9),
+    repetitions: int = 5,
 ) -> None:
     """Measure steps of the transmission line with more and more unknowns, and compare with IDA.
 
@@ -106,8 +92,7 @@ def size(
         if name in NEEDS and find_spec(NEEDS[name][0]) is None:
             module, extra = NEEDS[name]
             raise InputError(f"linear solver '{name}' needs {module}: pip install 'dae_sdc[{extra}]'")
-    check_counts(nodes=nodes, repetitions=repetitions)
-    check_sizes(sizes)
+    check_counts(sizes, nodes=nodes, repetitions=repetitions)
     for accuracy in accuracies:
         if not 0.0 < require_number("an accuracy", accuracy) < math.inf:
             raise InputError(f"an accuracy must be positive and finite; got {accuracy}")

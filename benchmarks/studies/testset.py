@@ -18,9 +18,6 @@ from dae_sdc.problems._testset import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 
-RTOLS = (1e-4, 1e-7, 1e-10)
-TIME_LIMIT = 300.0
-
 COLUMNS, UNITS = columns(
     "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
     "factorization:i8 time[s] scd[1] scd_differential required steps_published rhs_published message:U160"
@@ -37,8 +34,8 @@ def testset(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
-    time_limit: float = TIME_LIMIT,
+    rtols: Sequence[float] = (1e-4, 1e-7, 1e-10),
+    time_limit: float = 300.0,
 ) -> None:
     """Solve the problems of the test set with nothing given but a tolerance."""
     known = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]

@@ -27,7 +27,6 @@ RESTOL = 1e-9
 NEWTON_TOL = 1e-10
 MAXITER = 100
 CONVERGED = 1e-14  # Tolerances that nothing meets: every step takes all the iterations
-LEAST_REPETITIONS = 5
 
 SWEEPER_MODULES = {
     "fully-implicit": ("fullyImplicitDAE", "FullyImplicitDAE"),
@@ -181,7 +180,7 @@ def _sweeps(stats: Mapping[Any, Any]) -> float:
 def upstream(
     rows: Table,
     *,
-    repetitions: int = LEAST_REPETITIONS,
+    repetitions: int = 5,
     nodes: int = 3,
     qdelta: str = "LU",
     problems: Sequence[str] | None = None,

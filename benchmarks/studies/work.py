@@ -19,17 +19,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import (
-    Layout,
-    Table,
-    check_counts,
-    check_names,
-    check_sizes,
-    columns,
-    left_out,
-    register,
-    tabulated,
-)
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -37,9 +27,6 @@ from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 from dae_sdc.sweepers.parallel import DIAGONAL
 
-NODES = 3
-QDELTAS = ("LU", DIAGONAL)
-REPETITIONS = 5
 RESTOL = 1e-9
 
 COLUMNS, UNITS = columns(
@@ -61,9 +48,9 @@ def work(
     problems: Sequence[str] | None = None,
     sweepers: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
-    nodes: int = NODES,
-    qdelta: str | Sequence[str] = QDELTAS,
-    repetitions: int = REPETITIONS,
+    nodes: int = 3,
+    qdelta: str | Sequence[str] = ("LU", DIAGONAL),
+    repetitions: int = 5,
 ) -> None:
     """Time warm steps of every problem, with every sweeper that takes it, compiled and with NumPy.
 
@@ -77,9 +64,7 @@ def work(
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not len(qdeltas):
         raise InputError("need at least one Q_Delta")
-    check_counts(nodes=nodes, repetitions=repetitions)
-    if sizes:
-        check_sizes(sizes)
+    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
     rows.parameters |= {"nodes": nodes, "qdelta": qdeltas, "repetitions": repetitions, "restol": RESTOL}
     cases = [
         (name, params, sweeper, kind)

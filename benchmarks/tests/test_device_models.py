@@ -12,8 +12,8 @@ import pytest
 from helpers.timing import within
 
 import dae_sdc as ds
-from benchmarks.studies.models.cases import Case, Flight
-from benchmarks.studies.models.devices import ALLOWED, CASES
+from benchmarks.studies.models.cases import ALLOWED, Case, Flight
+from benchmarks.studies.models.devices import CASES
 from dae_sdc import problems
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of

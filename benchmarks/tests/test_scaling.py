@@ -376,7 +376,7 @@ def test_rows_of_a_study_can_be_evaluated_again() -> None:
     base = {"problem": "transmission-line", "nodes": 4, "steps": 10, "dt": 0.1, "sweeper": "semi-implicit"}
     base |= {"qdelta": "MIN-SR-S", "restol": 1e-9, "sweeps": 50, "dropped": 0, "messages_others": 0}
     base |= {
-        **{"computing_least": 0.0, "communication": 0.0, "waiting": 0.0, "equal": True, "at_node": [1.0] * 4},
+        **{"computing_least": 0.0, "communication": 0.0, "waiting": 0.0, "equal": True, "at_node": [1.0] * 4}
     }
     rows = []
     even = SweepCost(3e-4, 2e-9, 5e-5, 4e-9, 1.3)

@@ -18,7 +18,6 @@ from benchmarks.study import Option, register
 from dae_sdc.run.results import Result
 
 COLUMNS = [("line", "U48"), ("kind", "U16"), ("outcome", "U8"), ("seconds", "f8"), ("message", "U800")]
-TIME_LIMIT = 60.0  # Seconds that a case may take on a processor
 SLOWER = 5.0  # How much longer than that it may take on a busy machine, or asleep
 CASES, WORKERS = 200, 2
 NUMBERS_OF_A_SEED = 10**6
@@ -51,7 +50,7 @@ def faults(
     kinds: Sequence[str] | None = None,
     only: Sequence[str] | None = None,
     workers: int = WORKERS,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = 60.0,  # Seconds that a case may take on a processor
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:

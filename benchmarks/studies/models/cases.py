@@ -62,15 +62,25 @@ class Case:
         return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
 
 
-def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
-    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
+ALLOWED = 1e-7  # Largest error of a solution, relative to the largest value of the unknown
+
+
+def against(
+    what: str, formulas: Callable[[Flight], Mapping[str, Any]], allowed: float = ALLOWED, least: float = 0.0
+) -> Check:
+    """Largest error over times and unknowns, each relative to its largest value, or to ``least``."""
 
     def error(flight: Flight) -> float:
-        # NumPy's maximum, unlike Python's, is NaN where one is.
-        found = [
-            np.abs(flight(name) - exact).max() / max(1.0, np.abs(exact).max())
-            for name, exact in formulas(flight).items()
-        ]
-        return float(np.max(found))
+        errors = []
+        for name, exact in formulas(flight).items():
+            size = max(least, float(np.abs(exact).max()))
+            errors.append(np.abs(flight(name) - exact).max() / (size or 1.0))
+        # NumPy's maximum, unlike Python's, is NaN, which no check allows, where one is.
+        return float(np.max(errors))
 
-    return Check("exact solution", error, allowed)
+    return Check(what, error, allowed)
+
+
+def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
+    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
+    return against("exact solution", formulas, allowed, 1.0)

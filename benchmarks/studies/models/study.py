@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from dae_sdc.reduction.problem import ReducedProblem
     from dae_sdc.structure.analysis import Structure
 
-TIME_LIMIT = 300.0
 DRAWN = 400  # Least number of times at which solutions are saved
 LENGTH = 1e-12  # Largest error of the length of a pendulum
 
@@ -263,7 +262,7 @@ def models(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = 300.0,
     solutions: str | Path | None = None,
 ) -> None:
     """Analyse, reduce, start, simulate and check the models of the library."""

@@ -37,9 +37,6 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
-RTOLS = tuple(10.0**-power for power in range(3, 13))
-REPETITIONS = 3
-TIME_LIMIT = 20.0
 # Problems that are compared besides those of the Test Set for IVP Solvers
 ALSO = ("simple", "two-transistor")
 DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is named
@@ -67,11 +64,11 @@ def peers(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
+    rtols: Sequence[float] = tuple(10.0**-power for power in range(3, 13)),
     sweepers: Sequence[str] | None = None,
     others: Sequence[str] | None = None,
-    repetitions: int = REPETITIONS,
-    time_limit: float = TIME_LIMIT,
+    repetitions: int = 3,
+    time_limit: float = 20.0,
 ) -> None:
     """Solve test problems at a row of tolerances, here and with other packages, which take turns.
 

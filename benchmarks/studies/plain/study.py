@@ -32,11 +32,6 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.sundials import MODULE, installed
 from dae_sdc.sharing import filtering
 
-RTOLS = tuple(10.0 ** (-0.5 * power) for power in range(4, 26))
-ACCURACIES = (1e-4, 1e-6, 1e-8)
-REPETITIONS = 5
-TIME_LIMIT = 10.0
-PROCESSES = 3
 # Names of the solvers in tables
 DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
 # Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts
@@ -76,11 +71,11 @@ def plain(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
-    accuracies: Sequence[float] = ACCURACIES,
-    repetitions: int = REPETITIONS,
-    time_limit: float = TIME_LIMIT,
-    processes: int = PROCESSES,
+    rtols: Sequence[float] = tuple(10.0 ** (-0.5 * power) for power in range(4, 26)),
+    accuracies: Sequence[float] = (1e-4, 1e-6, 1e-8),
+    repetitions: int = 5,
+    time_limit: float = 10.0,
+    processes: int = 3,
     cold: bool = False,
 ) -> None:
     """Solve DAEs that are plain Python functions, here and with IDA and SciPy's Radau, to equal errors.

@@ -39,16 +39,7 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import (
-    Layout,
-    Table,
-    check_counts,
-    check_names,
-    check_sizes,
-    columns,
-    register,
-    tabulated,
-)
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, register, tabulated
 from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
@@ -57,16 +48,11 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sharing import python
 from dae_sdc.sweepers.parallel import DIAGONAL
 
-SIZES = (10, 100, 1000, 10000)
-NODES = 4
-REPETITIONS = 5
-RANKS = 2
 PREDICTED_RANKS = range(2, 9)  # Numbers of ranks, each with one node, for which sweeps are predicted
 # Numbers of time steps, each on one rank, for which PFASST is predicted
 PREDICTED_STEPS = (2, 4, 8, 16, 32, 64)
 COARSE_NODES = 2
 COUNTED_AT = 100  # Number of unknowns with which iterations of PFASST are counted
-PATIENCE = 300.0  # Seconds without a line from the measuring processes after which they are ended
 # Ranks share the cores; threads of the linear algebra would take them from other ranks
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 
@@ -119,13 +105,13 @@ def scaling(
     rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    sizes: Sequence[int] = SIZES,
-    nodes: int = NODES,
+    sizes: Sequence[int] = (10, 100, 1000, 10000),
+    nodes: int = 4,
     qdelta: str = DIAGONAL,
-    repetitions: int = REPETITIONS,
-    ranks: int = RANKS,
+    repetitions: int = 5,
+    ranks: int = 2,
     iterations: Mapping[int, float] | None = None,
-    patience: float = PATIENCE,
+    patience: float = 300.0,  # Seconds without a line from the measuring processes after which they are ended
 ) -> None:
     """Measure sweeps on one rank and on several, fit a model of their cost, and predict more ranks.
 
@@ -136,8 +122,7 @@ def scaling(
     """
     names = list(FAMILIES) if problems is None else list(problems)
     check_names("problem of this study", names, list(FAMILIES))
-    check_counts(nodes=nodes, repetitions=repetitions, ranks=ranks)
-    check_sizes(sizes)
+    check_counts(sizes, nodes=nodes, repetitions=repetitions, ranks=ranks)
     if not 2 <= ranks <= nodes:
         raise InputError(f"{nodes} nodes are shared by 2 to {nodes} ranks; got {ranks}")
     works = [FAMILIES[name].work(name, size) for name in names for size in sizes]

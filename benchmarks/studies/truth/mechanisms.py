@@ -143,15 +143,8 @@ class Mechanism:
         def rates(t: float, state: Vector) -> Vector:
             return np.concatenate([state[n:], self.forces(state[:n], state[n:])[0]])
 
-        run = solve_ivp(
-            rates,
-            (0.0, end),
-            np.concatenate([q, v]),
-            method="DOP853",
-            rtol=TIGHT,
-            atol=TIGHT,
-            dense_output=True,
-        )
+        how = {"method": "DOP853", "rtol": TIGHT, "atol": TIGHT, "dense_output": True}
+        run = solve_ivp(rates, (0.0, end), np.concatenate([q, v]), **how)
 
         def values(times: Vector) -> Vector:
             states = np.array([run.sol(t) for t in times])

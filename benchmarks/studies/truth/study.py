@@ -16,25 +16,15 @@ from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Option, check_names, register
+from benchmarks.study import Option, check_names, columns, register
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
 
-COLUMNS = [
-    ("line", "U96"),
-    ("family", "U24"),
-    ("kind", "U12"),
-    ("way", "U64"),
-    ("method", "U32"),
-    ("outcome", "U8"),
-    ("error", "f8"),
-    ("steps", "i8"),
-    ("solves", "i8"),
-    ("seconds", "f8"),
-    ("message", "U400"),
-    ("warned", "U200"),
-]
+COLUMNS, _ = columns(
+    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds "
+    "message:U400 warned:U200"
+)
 
 # Classes of methods by how their names begin; what is left is on manifolds
 GROUPS = (
@@ -44,9 +34,6 @@ GROUPS = (
     ("other RK", ("backward-", "trapezoidal", "dirk", "edirk", "gauss", "lobatto")),
     ("multistep", ("bdf", "adams", "explicit-euler")),
 )
-
-TIME_LIMIT = 60.0  # Seconds that one run may take on a processor
-WORKERS = 2
 
 
 def kind_of(line: str) -> str:
@@ -58,10 +45,7 @@ def kind_of(line: str) -> str:
 def method_class(line: str) -> str:
     """The class of the method of a solve."""
     method = line.split(":")[3]
-    for name, starts in GROUPS:
-        if method.startswith(starts):
-            return name
-    return "manifold"
+    return next((name for name, starts in GROUPS if method.startswith(starts)), "manifold")
 
 
 def repeat(line: str) -> Finding:
@@ -121,11 +105,6 @@ def _chosen(
     return lines, about | {"families": list(families or known), "kinds": list(kinds or every)}
 
 
-def lines_of(**given: Any) -> list[str]:
-    """The lines of the runs that the arguments of :func:`truth` ask for."""
-    return _chosen(**given)[0]
-
-
 def truth(
     *,
     quick: bool = False,
@@ -135,8 +114,8 @@ def truth(
     kinds: Sequence[str] | None = None,
     only: str | None = None,
     chosen: Sequence[str] | None = None,
-    workers: int = WORKERS,
-    time_limit: float = TIME_LIMIT,
+    workers: int = 2,
+    time_limit: float = 60.0,  # Seconds that one run may take on a processor
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
@@ -150,20 +129,8 @@ def _row(line: str, found: Finding) -> tuple[Any, ...]:
     parts = line.split(":")
     kind = kind_of(line)
     way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
-    return (
-        line,
-        parts[0],
-        kind,
-        way,
-        method,
-        found.outcome,
-        found.error,
-        found.steps,
-        found.solves,
-        found.seconds,
-        found.message.replace("\n", " ")[:400],
-        found.warned,
-    )
+    counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
+    return (line, parts[0], kind, way, method, *counts, found.message.replace("\n", " ")[:400], found.warned)
 
 
 RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
@@ -197,15 +164,11 @@ def report(result: Result, refused: bool = False) -> str:
     noisy = data[data["warned"] != ""]
     if len(noisy):
         lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
-        shown = Counter(_plain_warning(str(row["warned"])) for row in noisy)
+        shown = Counter(Finding("", str(row["warned"])).kind for row in noisy)
         lines += [f"{number:6d}  {text}" for text, number in shown.most_common(8)]
     for kind in KINDS:
         lines += KINDS[kind].summary(data[data["kind"] == kind])
     return "\n".join([*lines, *RUNS.bad_lines(result)])
-
-
-def _plain_warning(text: str) -> str:
-    return Finding("", text).kind
 
 
 def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
@@ -257,6 +220,6 @@ register(
             read=lambda path: Path(path).read_text(encoding="utf-8").split(),
         ),
     },
-    plan=lines_of,
+    plan=lambda **given: _chosen(**given)[0],
     bad=RUNS.any_bad,
 )

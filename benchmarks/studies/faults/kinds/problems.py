@@ -73,35 +73,11 @@ class OwnBase(BaseException):
 
 RAISED: tuple[BaseException, ...] = (
     *(ValueError("a\nb"), TypeError(), KeyError("k"), IndexError(), AttributeError("x"), ZeroDivisionError()),
-    *(
-        FloatingPointError(),
-        OverflowError(),
-        RuntimeError("index out of bounds"),
-        RecursionError(),
-        MemoryError(),
-    ),
-    *(
-        StopIteration(),
-        NotImplementedError(),
-        OSError(2, "no"),
-        ImportError(),
-        AssertionError(),
-        Own("own"),
-        Warning("w"),
-    ),
-    *(
-        UnicodeDecodeError("utf-8", b"x", 0, 1, "no"),
-        np.linalg.LinAlgError("singular"),
-        ds.DAEError("d"),
-        EOFError(),
-    ),
-    *(
-        GeneratorExit(),
-        KeyboardInterrupt(),
-        SystemExit(3),
-        OwnBase("base"),
-        ExceptionGroup("g", [ValueError()]),
-    ),
+    *(FloatingPointError(), OverflowError(), RuntimeError("index out of bounds"), RecursionError()),
+    *(MemoryError(), StopIteration(), NotImplementedError(), OSError(2, "no"), ImportError()),
+    *(AssertionError(), Own("own"), Warning("w"), UnicodeDecodeError("utf-8", b"x", 0, 1, "no")),
+    *(np.linalg.LinAlgError("singular"), ds.DAEError("d"), EOFError(), GeneratorExit(), KeyboardInterrupt()),
+    *(SystemExit(3), OwnBase("base"), ExceptionGroup("g", [ValueError()])),
 )
 
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)  # What no library may catch
@@ -156,14 +132,13 @@ PATTERNS: Mapping[str, Callable[[], Any]] = {
     "texts": lambda: np.full((3, 3), "a"),
 }
 
+_QUICK: dict[str, Any] = {"rtol": 1e-3, "time_limit": 10.0}
 ACTIONS: Mapping[str, Callable[[Any], Any]] = {
     "solve": lambda p: ds.solve(p, dt=0.1),
     "solve semi-implicit": lambda p: ds.solve(p, dt=0.1, sweeper="semi-implicit", nodes=2),
     "solve in steps": lambda p: ds.solve(p, dt=0.1, nodes=2, steps=2),
     "solve to a tolerance": lambda p: ds.solve(p, rtol=1e-3, time_limit=10.0),
-    "solve undeclared": lambda p: ds.solve(
-        p, rtol=1e-3, sweeper="esdirk43", t_eval=[0.0, 0.1], time_limit=10.0
-    ),
+    "solve undeclared": lambda p: ds.solve(p, sweeper="esdirk43", t_eval=[0.0, 0.1], **_QUICK),
     "solve from u0": lambda p: ds.solve(p, rtol=1e-3, u0=[0.0, 1.0, 0.0], dense=True, time_limit=10.0),
     "solve projected": lambda p: ds.solve(p, dt=0.1, project=True, sweeper="radau-iia-5"),
     "solve sparse": lambda p: ds.solve(p, dt=0.1, sweeper="bdf2", params={"linear_solver": "superlu"}),

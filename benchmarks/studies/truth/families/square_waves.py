@@ -231,13 +231,8 @@ def response(on: Intervals, a: float, x0: float, times: Vector) -> Vector:
 
 def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
     rng = np.random.default_rng([seed, 1, 9])
-    pulses = Pulses(
-        p=float(rng.uniform(0.4, 1.3)),
-        d=float(rng.uniform(0.2, 0.8)),
-        k=int(rng.choice((1, 2, 3))),
-        table=np.cumsum(rng.uniform(0.3, 0.9, 16)),
-        end=float(rng.uniform(4.2, 5.8)),
-    )
+    p, d, k = float(rng.uniform(0.4, 1.3)), float(rng.uniform(0.2, 0.8)), int(rng.choice((1, 2, 3)))
+    pulses = Pulses(p, d, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), float(rng.uniform(4.2, 5.8)))
     a, x0 = float(rng.uniform(0.3, 3.0)), float(rng.uniform(-0.5, 1.5))
     idiom = IDIOMS[variant]
     wave, on = idiom.wave(pulses), idiom.on(pulses)
@@ -259,9 +254,5 @@ def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
 
 
 for _name, _of_state in (("square-waves-time", False), ("square-waves-state", True)):
-    WRITTEN.add(
-        _name,
-        WrittenFamily(
-            partial(_square_wave, _of_state), tuple(IDIOMS), per_seed=2, tolerances=(1e-4, 1e-6, 1e-9)
-        ),
-    )
+    _make = partial(_square_wave, _of_state)
+    WRITTEN.add(_name, WrittenFamily(_make, tuple(IDIOMS), 2, (1e-4, 1e-6, 1e-9)))
