@@ -41,13 +41,7 @@ def peak_memory() -> float:
     return largest if sys.platform == "darwin" else 1024.0 * largest
 
 
-def carry_out(
-    problem: str,
-    params: Mapping[str, Any],
-    t_end: float,
-    warm: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
+def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **settings: Any) -> dict[str, Any]:
     """Solve once and say what it took."""
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
@@ -61,10 +55,8 @@ def carry_out(
     made: Any = make_problem(problem, params)
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
-    return {
-        **{"time": time, "processor": busy, "memory": memory, "memory_before": before, "error": error},
-        **counts,
-    }
+    spent = {"time": time, "processor": busy, "memory": memory, "memory_before": before}
+    return {**spent, "error": error, **counts}
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:

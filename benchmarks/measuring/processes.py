@@ -22,6 +22,15 @@ def environment() -> dict[str, str]:
     return {**found, "PYTHONPATH": os.pathsep.join([found["PYTHONPATH"], str(ROOT)])}
 
 
+def ask_fresh(child: str, asked: Any, cache: str | os.PathLike[str] | None, patience: float) -> Any:
+    """Ask a program that is a text, in a process that keeps byte code and has a cache of numba of its own."""
+    given = environment()
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    if cache is not None:
+        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
+    return ask(("-c", child), asked, "a fresh process", patience, given)
+
+
 def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given: Mapping[str, str]) -> Any:
     """Start another Python, hand it something, and return what it answers, both as JSON."""
     how: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "env": dict(given)}

@@ -116,16 +116,9 @@ class Run:
         at_once: bool = False,
     ) -> None:
         self.work, self.comm = work, comm
-        setup = describe(
-            work.problem,
-            sweeper=work.sweeper,
-            nodes=nodes,
-            qdelta=qdelta,
-            restol=work.restol,
-            parallel=None if comm is None else "nodes",
-            params=work.params,
-            **(settings or {}),
-        )
+        method: dict[str, Any] = {"sweeper": work.sweeper, "nodes": nodes, "qdelta": qdelta}
+        method |= {"restol": work.restol, "parallel": None if comm is None else "nodes", **(settings or {})}
+        setup = describe(work.problem, params=work.params, **method)
         if at_once:
             sweep_at_once(setup)
         description = setup.with_step(work.dt)
@@ -285,7 +278,8 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
     """Medians over repeated runs, each on all its ranks, beside the serial runs they took turns with."""
     first = runs[0]
     sweeps = sum(first[0].sweeps[1:])
-    shared = [_shared(ranks) for ranks in runs]
+    # Seconds of every call on all ranks: the one that comes last waits for nobody.
+    shared = [np.array([[call.wall for call in rank.calls] for rank in ranks]) for ranks in runs]
     pairs = list(zip(runs, serial, strict=True))
     # Other processes make process time longer too, by the caches and memory they share, never shorter.
     least = min(max(r.computing for r in ranks) for ranks in runs)
@@ -298,11 +292,8 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
         "computing": median(max(r.computing for r in ranks) for ranks in runs),
         "computing_least": median(min(r.computing for r in ranks) for ranks in runs),
         "at_node": [median(ranks[0].at_node[m] for ranks in runs) for m in range(len(first[0].at_node))],
-        "communication": median(sum(c.min for c in part) for part in shared),
-        "waiting": median(
-            max(sum(c.walls[r] for c in part) for r in range(len(first))) - sum(c.min for c in part)
-            for part in shared
-        ),
+        "communication": median(float(walls.min(axis=0).sum()) for walls in shared),
+        "waiting": median(float(walls.sum(axis=1).max() - walls.min(axis=0).sum()) for walls in shared),
         **{"exchange": 0.0, "exchange_notes": 0.0},
         "ratio_wall": median(max(r.wall for r in ranks) / one.wall for ranks, one in pairs),
         "ratio_computing": median(max(r.computing for r in ranks) / one.computing for ranks, one in pairs),
@@ -312,27 +303,8 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
         "messages_others": len(first[0].calls) - len(calls),
         "bytes": sum(call.sent for rank in first for call in rank.calls),
         "expected": expected_calls(first[0].sweeps) if len(first) > 1 else (0, 0),
-        "equal": all(
-            np.array_equal(r.end, one.end) and r.sweeps == one.sweeps for ranks, one in pairs for r in ranks
-        ),
+        "equal": all(np.array_equal(r.end, s.end) and r.sweeps == s.sweeps for rs, s in pairs for r in rs),
     }
-
-
-@dataclass
-class _Shared:
-    """One call on all ranks: the rank that comes last waits for nobody."""
-
-    carries: str
-    walls: list[float]
-
-    @property
-    def min(self) -> float:
-        return min(self.walls)
-
-
-def _shared(ranks: list[Timing]) -> list[_Shared]:
-    everywhere = zip(*(rank.calls for rank in ranks), strict=True)
-    return [_Shared(calls[0].carries, [call.wall for call in calls]) for calls in everywhere]
 
 
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:

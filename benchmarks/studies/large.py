@@ -82,19 +82,11 @@ def large(
     before: Cost | None = None
     for problem, rtol, n in rows.each(list(itertools.product(problems, rtols, sizes)), "large"):
         before = None if n == sizes[0] else before
-        before = _measure(rows, problem, rtol, n, n <= compared, repetitions, time_limit, before)
+        how = {"compared": n <= compared, "repetitions": repetitions, "time_limit": time_limit}
+        before = _measure(rows, problem, rtol, n, before, **how)
 
 
-def _measure(
-    rows: Any,
-    problem: str,
-    rtol: float,
-    n: int,
-    compared: bool,
-    repetitions: int,
-    time_limit: float,
-    before: Cost | None,
-) -> Cost | None:
+def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None, **how: Any) -> Cost | None:
     """One row; returns what our run took."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
@@ -109,11 +101,11 @@ def _measure(
         return None
     other: ida.Ida | None = None
     tolerance = math.nan
-    if compared and ida.installed():
+    if how["compared"] and ida.installed():
         with rows.or_left_out(f"IDA, {where}", TimeLimit):
-            other, tolerance = _as_accurate(made, rtol, first["error"], time_limit)
+            other, tolerance = _as_accurate(made, rtol, first["error"], how["time_limit"])
     runs, theirs = [first], []
-    for k in range(repetitions):
+    for k in range(how["repetitions"]):
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:

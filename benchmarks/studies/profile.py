@@ -28,14 +28,8 @@ SIZES = (1000,)
 RESTOL = 1e-9
 CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
 SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
-EQUATIONS, JACOBIANS, FACTORING, SOLVING = (
-    "equations",
-    "Jacobians",
-    "factorisations",
-    "solves with the factors",
-)
-LEFT = "left over"
-STEP = "step"
+EQUATIONS, JACOBIANS, FACTORING = "equations", "Jacobians", "factorisations"
+SOLVING, LEFT, STEP = "solves with the factors", "left over", "step"
 
 # Parts of a step that add up to it
 PARTS = (
@@ -161,8 +155,8 @@ def _put_timers(clock: Clock, run: Steps) -> None:
                 clock.time(convergence, name, CONVERGENCE)
     for name in SWEEPER_METHODS:
         clock.time(sweep, name, SWEEPER_PART)
-    solver = compiled_solver(sweep)
-    if solver is not None:
+    solver = getattr(sweep, "solver", None)  # what carries out sweeps, perhaps in compiled code
+    if getattr(solver, "compiled", False) is True:
         for name in ("solve", "norms", "sweeps"):
             clock.time(solver, name, CALLS)
     for name in ("evaluate", "evaluate_nodes"):
@@ -172,12 +166,6 @@ def _put_timers(clock: Clock, run: Steps) -> None:
     clock.time(newton, "factorize", FACTORING)
     for factors in (linear.DenseLU, linear.SparseLU):
         clock.time(factors, "solve", SOLVING)
-
-
-def compiled_solver(sweep: Any) -> Any:
-    """What carries out the sweeps of a sweeper in compiled code; None if nothing does."""
-    solver = getattr(sweep, "solver", None)
-    return solver if getattr(solver, "compiled", False) is True else None
 
 
 def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:
@@ -221,9 +209,8 @@ def time_kernels(
     if sparse.issparse(matrix):
         return residual, max(evaluation - call, 0.0), *_time_loops(factors, matrix)
     ones, right = np.ones(1), np.ones(problem.n)
-    factoring = repeated(lambda: linear.factorize(matrix)) - repeated(
-        lambda: linear.factorize(np.ones((1, 1)))
-    )
+    least = repeated(lambda: linear.factorize(np.ones((1, 1))))
+    factoring = repeated(lambda: linear.factorize(matrix)) - least
     solving = repeated(lambda: factors.solve(right)) - repeated(lambda: one.solve(ones))
     return residual, max(evaluation - call, 0.0), max(factoring, 0.0), max(solving, 0.0)
 
@@ -259,17 +246,15 @@ def report(result: Result) -> str:
     """The table of a result of :func:`profile`, as text."""
     data, about = result.data, result.parameters
     keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
-    cells = {
-        (str(r["problem"]), int(r["n"]), str(r["backend"]), str(r["part"]), str(r["inside"])): r for r in data
-    }
+    names = ("problem", "n", "backend", "part", "inside")
+    cells = {tuple(row[name].item() for name in names): row for row in data}
     lines = [
         f"us a step, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}; least of "
         f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step",
         f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys),
         f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys),
     ]
-    names = [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]
-    for part, inside in names:
+    for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
         found = [cells.get((*key, part, inside)) for key in keys]
         if all(cell is None for cell in found):
             continue

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.measuring.processes import PATIENCE, ask, environment
+from benchmarks.measuring.processes import PATIENCE, ask_fresh
 from benchmarks.study import Layout, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import RemoteError, require_count
@@ -98,11 +97,7 @@ def in_a_fresh_process(
     problems: Sequence[str], cache: str | Path | None, patience: float = PATIENCE
 ) -> list[list[float]]:
     """Import pySDC and this package in a new process, and solve every problem twice."""
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
-    if cache is not None:
-        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
-    found: list[list[float]] = ask(("-c", CHILD), list(problems), "a fresh process", patience, given)
+    found: list[list[float]] = ask_fresh(CHILD, list(problems), cache, patience)
     return found
 
 

@@ -49,9 +49,8 @@ def _compared(name: str, repetitions: int, time_limit: float) -> dict[str, Any]:
     run: dict[str, Any] = {"rtol": RTOL, "sweeper": default_sweeper(RTOL, None)}
     run["t_end"] = first_change(name, **run)
     solve(cls, **run)
-    pairs = [
-        (_timed(lambda: solve(name, **run)), _timed(lambda: solve(cls, **run))) for _ in range(repetitions)
-    ]
+    ways = (lambda: solve(name, **run), lambda: solve(cls, **run))
+    pairs = [tuple(map(_timed, ways)) for _ in range(repetitions)]
     (_, first), (_, second) = pairs[-1]
     reading = [_timed(lambda: trace_problem(cls()))[0] for _ in range(repetitions)]
     time, called = _timed(lambda: solve(cls, trace=False, time_limit=time_limit, **run))

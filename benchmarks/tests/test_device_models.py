@@ -50,14 +50,7 @@ SIZES = {
 # Parameters to which a check must not be blind
 CHANGED = {
     "rlc-circuit": ("source.V", "source.f", "wire.R", "coil.L", "capacitor.C", "load.R"),
-    "heat-transfer": (
-        "weather.swing",
-        "outer_film.G",
-        "insulation.C",
-        "inner_joint.G",
-        "window.G",
-        "heater.Q",
-    ),
+    "heat-transfer": "weather.swing outer_film.G insulation.C inner_joint.G window.G heater.Q".split(),
     "dc-motor": ("source.V", "resistor.R", "coil.L", "emf.k", "load.J", "bearing.d"),
     "spring-damper": ("Main.Mass.m", "Main.Spring.c", "Main.Step.height"),
     "slider-crank-motor": ("Main.R.R", "Main.L.L", "Main.EMF.k", "Main.Step.height"),
@@ -104,11 +97,7 @@ def test_sizes_and_structure(name: str) -> None:
     assert len(small.names) == len(small.roots) <= size.after
     assert model.title and model.reference and model.dt is not None
     found, after = ds.structure(model), ds.structure(small)
-    assert (found.index, found.differentiation_index, found.dof) == (
-        size.index_before,
-        size.index_before,
-        size.dof,
-    )
+    assert found.index == found.differentiation_index == size.index_before and found.dof == size.dof
     assert after.index <= size.index_after and after.dof == size.dof
     within(1.0, lambda: ds.structure(small))
 

@@ -42,7 +42,7 @@ COLUMNS, UNITS = columns(
     "sweeper:U32 rtol dt t_end steps:i8 reselections:i8 changed:i8 drift_before drift check:U64 error "
     "allowed passed:i8 message:U160"
 )
-TEXT = Layout("model:<24|index:>9|dof:>4|size:>14|reduction:<13|operations:>10|s:>36|steps:>6|invariants:>15")
+TEXT = Layout("model:<24|index:>9|dof:>4|size:>14|reduction:<13|operations:>10|s:>36|steps:>6|invariants:>14")
 
 
 def test_set(record: str, names: Sequence[str], allowed: float) -> Check:

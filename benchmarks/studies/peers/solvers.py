@@ -13,9 +13,10 @@ import importlib.util
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from statistics import median
 from time import process_time
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar, Protocol
@@ -31,6 +32,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 
+LONG = 0.25  # Share of the time limit from which on a run is not repeated
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
 
 
@@ -511,3 +513,18 @@ def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
     if not np.isfinite(found.end).all():
         return "the value at the end is not finite"
     return found
+
+
+def times_in_turn(
+    runs: Sequence[Callable[[], Outcome | str]], firsts: Sequence[Outcome | str], count: int, limit: float
+) -> list[dict[str, Any]]:
+    """Medians of the times of runs that take turns, and their numbers; long ones are not repeated."""
+    first_times = [first.time if isinstance(first, Outcome) else math.inf for first in firsts]
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(count):
+        for run, first, own in zip(runs, first_times, times, strict=True):
+            if first < LONG * limit:
+                again = run()
+                own += [again.time] if isinstance(again, Outcome) else []
+    kept = [own or [first] for own, first in zip(times, first_times, strict=True)]
+    return [{"time": median(own), "runs": len(own)} for own in kept]

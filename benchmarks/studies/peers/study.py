@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from statistics import median
 from time import process_time
 from typing import Any
 
@@ -24,6 +23,7 @@ from benchmarks.studies.peers.solvers import (
     carry_out,
     known_peers,
     missing,
+    times_in_turn,
 )
 from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -44,7 +44,6 @@ DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is name
 SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
 REFERENCES = (1e-6, 1e-9)  # Tolerances at which the error of the default is what all others have to reach
 MOST_SCALES = 12  # Unknowns whose scale a table names
-LONG = 0.25  # Share of the time limit from which on a run is not repeated
 LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
 ALL_WEIGHTS = "all"
 
@@ -117,7 +116,9 @@ def peers(
                 rows.leave_out(name, reason)
                 bar.update(len(tolerances))
                 continue
-            bench.warm_up(tolerances[0])
+            for one in bench.contenders:  # what is not compiled yet is compiled here
+                if one.solver in rows.parameters["ours"]:
+                    carry_out(partial(one.run, tolerances[0], False), max(LONGEST_WARM_UP, time_limit))
             for rtol in tolerances:
                 bench.measure(rtol)
                 bar.update(1)
@@ -208,11 +209,8 @@ class _Bench:
         for peer in others:
             self.contenders += [self._peer(peer, weights) for weights in self.case.exclusions]
         rows.parameters["settings"][name] = {peer.name: peer.settings(self.case) for peer in others}
-        rows.parameters["scales"][name] = {
-            unknown: size
-            for unknown, size in zip(problem.names, self.scale.tolist(), strict=True)
-            if size != 1.0
-        }
+        sizes = zip(problem.names, self.scale.tolist(), strict=True)
+        rows.parameters["scales"][name] = {unknown: size for unknown, size in sizes if size != 1.0}
 
     def _ours(self, solver: str, sweeper: str | None) -> Contender:
         named: dict[str, Any] = {} if sweeper is None else {"sweeper": sweeper}
@@ -238,29 +236,18 @@ class _Bench:
 
         return Contender(peer.name, weights, run)
 
-    def warm_up(self, rtol: float) -> None:
-        """Run each method of this package once, which compiles what is not compiled yet."""
-        for one in self.contenders:
-            if one.solver in self.rows.parameters["ours"]:
-                carry_out(partial(one.run, rtol, False), max(LONGEST_WARM_UP, self.time_limit))
-
     def measure(self, rtol: float) -> None:
         """The rows of one tolerance."""
         firsts = [self._first(one, rtol) for one in self.contenders]
-        times: list[list[float]] = [[] for _ in firsts]
-        for _ in range(self.repetitions):
-            for one, first, own in zip(self.contenders, firsts, times, strict=True):
-                if isinstance(first, Outcome) and first.time < LONG * self.time_limit:
-                    again = carry_out(partial(one.run, rtol, False), self.time_limit)
-                    own += [again.time] if isinstance(again, Outcome) else []
-        for one, first, own in zip(self.contenders, firsts, times, strict=True):
+        again = [partial(carry_out, partial(c.run, rtol, False), self.time_limit) for c in self.contenders]
+        times = times_in_turn(again, firsts, self.repetitions, self.time_limit)
+        for one, first, time in zip(self.contenders, firsts, times, strict=True):
             if isinstance(first, str):
                 if not one.left_out:
                     self.rows.put(**self._about(one, rtol), message=first)
                 continue
             self.rows.put(
-                **self._about(one, rtol),
-                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
+                **{**self._about(one, rtol), **time, "success": 1},
                 **{"error": self.score.error(first.end), "scd": self.score.digits(first.end)},
                 **{name: getattr(first, name) for name in COUNTS},
             )
@@ -371,9 +358,8 @@ def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol:
     best, best_time = fastest(about["ours"])
     peer, peer_time = fastest(about["like"])
     ratio = 0.0 if math.isnan(peer_time) else ours / peer_time
-    return Equal(
-        problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, fastest(about["unlike"])[1]
-    )
+    unlike = fastest(about["unlike"])[1]
+    return Equal(problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, unlike)
 
 
 def report(result: Result) -> str:

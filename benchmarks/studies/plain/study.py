@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.limits import TOO_LONG
-from benchmarks.measuring.processes import PATIENCE, ask, environment
-from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out
-from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
+from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out, times_in_turn
+from benchmarks.studies.peers.study import LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
 from benchmarks.study import Option, Table, check_counts, check_names, columns, left_out, register, tabulated
@@ -208,18 +208,11 @@ class _Bench:
                 runs.append((one, rtol, first))
                 if self.error(first) <= accuracy:
                     break
-        times: list[list[float]] = [[] for _ in runs]
-        for _ in range(repetitions):
-            for (one, rtol, first), own in zip(runs, times, strict=True):
-                if first.time < LONG * self.time_limit:
-                    again = self._carried_out(one, rtol, self.time_limit)
-                    own += [again.time] if isinstance(again, Outcome) else []
-        for (one, rtol, first), own in zip(runs, times, strict=True):
-            self.rows.put(
-                **self._about(one, rtol),
-                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
-                **{"error": self.error(first), "steps": first.steps, "rhs": first.rhs},
-            )
+        again = [partial(self._carried_out, one, rtol, self.time_limit) for one, rtol, _ in runs]
+        times = times_in_turn(again, [first for _, _, first in runs], repetitions, self.time_limit)
+        for (one, rtol, first), time in zip(runs, times, strict=True):
+            about = {**self._about(one, rtol), **time, "success": 1, "error": self.error(first)}
+            self.rows.put(**about, steps=first.steps, rhs=first.rhs)
 
     def _carried_out(self, one: Contender, rtol: float, seconds: float) -> Outcome | str:
         with filtering("ignore", UserWarning):
@@ -250,12 +243,8 @@ def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
 
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
     """Seconds of the processor for the import and the first two solves in a new process."""
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
-    if cache is not None:
-        given["NUMBA_CACHE_DIR"] = cache
     asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
-    found: list[float] = ask(("-c", CHILD), asked, "a fresh process", patience, given)
+    found: list[float] = ask_fresh(CHILD, asked, cache, patience)
     return found
 
 

@@ -138,9 +138,8 @@ def scaling(
                 measured.append(row)
                 bar.update(1)
         counts = {name: iterations or count_iterations(name, nodes) for name in names}
-        rows.parameters["iterations"] = {
-            name: {str(steps): count for steps, count in own.items()} for name, own in counts.items()
-        }
+        told = {name: {str(steps): n for steps, n in own.items()} for name, own in counts.items()}
+        rows.parameters["iterations"] = told
         evaluated, found = evaluate(measured, counts)
         rows.parameters |= found
         rows.add([rows.filled(row) for row in evaluated])
@@ -166,17 +165,10 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
     if launched() > 1:
         raise InputError("studies of ranks start their processes themselves; start them without mpirun")
     command = [launcher(), "-n", str(ranks), *python("-m", module)]
-    given = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
+    how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
+    how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
     with TemporaryFile("w+") as complaints:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-            env=given,
-            start_new_session=True,
-        ) as process:
+        with subprocess.Popen(command, stderr=complaints, **how) as process:
             try:
                 assert process.stdin is not None and process.stdout is not None
                 with suppress(BrokenPipeError):
@@ -192,9 +184,8 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
         if code:
             complaints.seek(0)
             said = [line for line in complaints.read().splitlines() if line.strip()]
-            raise RemoteError(
-                f"'{' '.join(command)}' ended with code {code}: {said[-1] if said else 'it said nothing'}"
-            )
+            last = said[-1] if said else "it said nothing"
+            raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
 
 
 def _row(line: str) -> dict[str, Any]:
@@ -266,23 +257,12 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
     A block of steps takes as long as the step that needs most.
     """
     work = FAMILIES[problem].work(problem, COUNTED_AT)
-    total = max(PREDICTED_STEPS)
     found = {}
     for steps in (1, *PREDICTED_STEPS):
-        together: dict[str, Any] = (
-            {} if steps == 1 else {"steps": steps, "coarse_nodes": min(COARSE_NODES, nodes)}
-        )
-        solution = solve(
-            problem,
-            params=work.params,
-            sweeper=work.sweeper,
-            nodes=nodes,
-            qdelta=BEST_SERIAL,
-            dt=work.dt,
-            t_end=total * work.dt,
-            restol=work.restol,
-            **together,
-        )
+        how: dict[str, Any] = {"sweeper": work.sweeper, "nodes": nodes, "qdelta": BEST_SERIAL}
+        how |= {"dt": work.dt, "t_end": max(PREDICTED_STEPS) * work.dt, "restol": work.restol}
+        how |= {} if steps == 1 else {"steps": steps, "coarse_nodes": min(COARSE_NODES, nodes)}
+        solution = solve(problem, params=work.params, **how)
         if not solution.success:
             raise SolveError(f"PFASST over {steps} steps of {problem}: {solution.message}")
         needed = solution.per_step["sweeps"][1:].reshape(-1, steps)
@@ -297,13 +277,10 @@ def _parallel(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _network(rows: Sequence[Mapping[str, Any]]) -> tuple[Network, float]:
     """Latency and bandwidth from the exchanges by themselves."""
     found = [
-        (row["ranks"], size, row[name])
+        (row["ranks"], row_bytes(n, row["nodes"]), row[name])
         for row in _parallel(rows)
         if not row["pinned"]
-        for name, size in (
-            ("exchange", row_bytes(row["n"], row["nodes"])),
-            ("exchange_notes", row_bytes(0, row["nodes"])),
-        )
+        for name, n in (("exchange", row["n"]), ("exchange_notes", 0))
         if row[name] > 0.0
     ]
     network, deviations = fit_network(*zip(*found, strict=True))
@@ -364,17 +341,20 @@ def _predictions(
         for nodes, ranks in cases:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
-            rows.append(
-                {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks, "steps": 1}
-                | {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
-            )
+            about = {
+                "source": "nodes",
+                "problem": problem,
+                "n": n,
+                "nodes": nodes,
+                "ranks": ranks,
+                "steps": 1,
+            }
+            rows.append(about | {"model": time, "speedup": speedup, "efficiency": speedup / ranks})
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
             speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
-            rows.append(
-                {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
-                | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps}
-            )
+            about = {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
+            rows.append(about | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps})
     return rows
 
 

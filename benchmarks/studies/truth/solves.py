@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -145,19 +145,24 @@ def judge(given: Generated, solution: Any, rtol: float) -> Finding:
     amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index)[places] - 1)
     # An answer that is off by the whole of it is wrong, however short the steps are.
     ratio = np.abs(values - exact) / (np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact)))
+    names = [f"{given.names[j]} of index {given.variable_index[j]}" for j in places]
+    return right_or_wrong(solution, names, values - exact, ratio, ".2g")
+
+
+def right_or_wrong(solution: Any, names: Sequence[str], error: Vector, ratio: Vector, form: str) -> Finding:
+    """What comes of errors, shape (K, n), and of what they are in units of what is allowed."""
     ratio = np.where(np.isfinite(ratio), ratio, np.inf)
-    worst = float(ratio.max(initial=0.0))
+    worst, steps = float(ratio.max(initial=0.0)), int(solution.stats["steps"])
     if worst <= 1.0:
         return Finding(DONE, "", worst, steps, 1)
     i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
     first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
-    index = given.variable_index[int(places[j])]
     said = (
-        f"{given.names[int(places[j])]} of index {index} is off by {abs(values[i, j] - exact[i, j]):.2g} at "
-        f"t={solution.t[i]:.4g}, {worst:.2g} times what is allowed; first wrong at row {first} of "
-        f"{len(solution.t)}, {steps} steps" + (f"; message: {solution.message}" if solution.message else "")
+        f"{names[int(j)]} is off by {abs(error[i, j]):.2g} at t={solution.t[i]:.4g}, {worst:{form}} times "
+        f"what is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
     )
-    return Finding(WRONG, said, worst, steps, 1)
+    told = f"; message: {solution.message}" if solution.message else ""
+    return Finding(WRONG, said + told, worst, steps, 1)
 
 
 def orders_of(given: Generated, method: str) -> tuple[float, ...]:

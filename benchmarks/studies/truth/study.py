@@ -57,7 +57,8 @@ def repeat(line: str) -> Finding:
     family, seed, *rest = parts
     if kind == "solve":
         if rest[0] not in solves.WAYS:
-            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {', '.join(solves.WAYS)}")
+            known = ", ".join(sorted(solves.WAYS))
+            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {known}")
         return judged(lambda: solves.run(family, int(seed), *rest))
     return judged(lambda: KINDS[kind].run(family, int(seed), *rest[1:]))
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
+from benchmarks.measuring.outcomes import FAILED, REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.solves import MARGIN, PATIENCE
+from benchmarks.studies.truth.solves import MARGIN, PATIENCE, right_or_wrong
 from dae_sdc.errors import DAEWarning
 from dae_sdc.registry import Registry
 
@@ -69,20 +69,8 @@ def held(
 ) -> Finding:
     """Hold a solution against 100 rtol (1 + |u|) in every unknown at every time, whatever its index."""
     # Shapes: exact (K, n), scale (n,), slack (K, n).
-    steps = int(solution.stats["steps"])
-    error = np.abs(solution.u - exact)
     ratio = ratios(solution, exact, rtol, scale, slack)
-    worst = float(ratio.max(initial=0.0))
-    if worst <= 1.0:
-        return Finding(DONE, "", worst, steps, 1)
-    i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
-    first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
-    said = (
-        f"{solution.names[j]} is off by {error[i, j]:.2g} at t={solution.t[i]:.4g}, {worst:.3g} times what "
-        f"is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
-    )
-    told = f"; message: {solution.message}" if solution.message else ""
-    return Finding(WRONG, said + told, worst, steps, 1)
+    return right_or_wrong(solution, solution.names, solution.u - exact, ratio, ".3g")
 
 
 def ratios(solution: Any, exact: Vector, rtol: float, scale: Vector | float, slack: Vector | float) -> Vector:

@@ -57,7 +57,7 @@ def run(family: str, seed: int, variant: str) -> Finding:
         j = int(rng.integers(given.n))
         fixed = {given.names[j]: float(exact[j] + 5.0 * NEAR)}
         rest = np.delete(slopes, j, axis=1)
-        free = _rank(rest) == len(slopes)
+        free = (np.linalg.matrix_rank(rest, tol=1e-6) if rest.size else 0) == len(slopes)
         return _with_fixed(given, model, fixed, exact, possible=free)
     if variant == "free":
         chosen = _independent(slopes, given.dof, rng)
@@ -85,10 +85,6 @@ def _slopes(given: Generated, u: Vector, t: float) -> Vector:
         return np.zeros((0, given.n))
     constraints = given.constraints
     return np.asarray(differences(lambda v: constraints(v, t), u), dtype=float)
-
-
-def _rank(matrix: Vector) -> int:
-    return int(np.linalg.matrix_rank(matrix, tol=1e-6)) if matrix.size else 0
 
 
 def _independent(slopes: Vector, count: int, rng: np.random.Generator) -> list[int]:

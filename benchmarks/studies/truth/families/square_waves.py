@@ -37,21 +37,29 @@ class Pulses:
         """From ``first`` to ``last`` pulses."""
         return [(first * self.p, last * self.p)]
 
-    @property
-    def every_other(self) -> Intervals:
-        """Pulses 0, 2, 4, ..."""
-        return [(2 * j * self.p, (2 * j + 1) * self.p) for j in range(int(self.end / self.p) + 1)]
-
-    @property
-    def duty(self) -> Intervals:
-        """The first part of every period."""
-        return [(j * self.p, (j + self.d) * self.p) for j in range(int(self.end / self.p) + 1)]
-
     def arcs(self, first: float, last: float) -> Intervals:
         """From ``first`` to ``last`` pulses in each two."""
-        return [
-            (lo * self.p, hi * self.p) for lo, hi in ((2 * j + first, 2 * j + last) for j in range(-1, 40))
-        ]
+        return [((2 * j + first) * self.p, (2 * j + last) * self.p) for j in range(-1, 40)]
+
+
+def every_other(q: Pulses) -> Intervals:
+    """Pulses 0, 2, 4, ..."""
+    return [(2 * j * q.p, (2 * j + 1) * q.p) for j in range(int(q.end / q.p) + 1)]
+
+
+def duty(q: Pulses) -> Intervals:
+    """The first part of every period."""
+    return [(j * q.p, (j + q.d) * q.p) for j in range(int(q.end / q.p) + 1)]
+
+
+def at(first: float, last: float) -> Callable[[Pulses], Intervals]:
+    """From so many pulses after pulse k to so many after it."""
+    return lambda q: q.pulse(q.k + first, q.k + last)
+
+
+def until(last: float) -> Callable[[Pulses], Intervals]:
+    """From the start to so many pulses after pulse k."""
+    return lambda q: q.pulse(0, q.k + last)
 
 
 Wave = Callable[[Any], Any]
@@ -108,114 +116,67 @@ def _larger(q: Pulses) -> Wave:
 
 
 IDIOMS: dict[str, Idiom] = {
-    "floor-equal": Idiom(
-        lambda q: lambda s: 1.0 if np.floor(s / q.p) == q.k else 0.0, lambda q: q.pulse(q.k, q.k + 1)
-    ),
-    "floor-unequal": Idiom(
-        lambda q: lambda s: 0.0 if np.floor(s / q.p) != q.k else 1.0, lambda q: q.pulse(q.k, q.k + 1)
-    ),
-    "floor-above": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) > q.k, 1.0, 0.0), lambda q: q.pulse(q.k + 1, EVER)
-    ),
-    "floor-from": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) >= q.k, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "floor-below": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) < q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
-    "floor-to": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) <= q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k + 1)
-    ),
-    "ceil-equal": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) == q.k, 1.0, 0.0), lambda q: q.pulse(q.k - 1, q.k)
-    ),
-    "ceil-unequal": Idiom(
-        lambda q: lambda s: 0.0 if np.ceil(s / q.p) != q.k else 1.0, lambda q: q.pulse(q.k - 1, q.k)
-    ),
-    "ceil-above": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) > q.k, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "ceil-from": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) >= q.k, 1.0, 0.0), lambda q: q.pulse(q.k - 1, EVER)
-    ),
-    "ceil-below": Idiom(
-        lambda q: lambda s: 1.0 if np.ceil(s / q.p) < q.k else 0.0, lambda q: q.pulse(0, q.k - 1)
-    ),
-    "ceil-to": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) <= q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
-    "round-equal": Idiom(
-        lambda q: lambda s: np.where(np.round(s / q.p) == q.k, 1.0, 0.0),
-        lambda q: q.pulse(q.k - 0.5, q.k + 0.5),
-    ),
+    "floor-equal": Idiom(lambda q: lambda s: 1.0 if np.floor(s / q.p) == q.k else 0.0, at(0, 1)),
+    "floor-unequal": Idiom(lambda q: lambda s: 0.0 if np.floor(s / q.p) != q.k else 1.0, at(0, 1)),
+    "floor-above": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) > q.k, 1.0, 0.0), at(1, EVER)),
+    "floor-from": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) >= q.k, 1.0, 0.0), at(0, EVER)),
+    "floor-below": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) < q.k, 1.0, 0.0), until(0)),
+    "floor-to": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) <= q.k, 1.0, 0.0), until(1)),
+    "ceil-equal": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) == q.k, 1.0, 0.0), at(-1, 0)),
+    "ceil-unequal": Idiom(lambda q: lambda s: 0.0 if np.ceil(s / q.p) != q.k else 1.0, at(-1, 0)),
+    "ceil-above": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) > q.k, 1.0, 0.0), at(0, EVER)),
+    "ceil-from": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) >= q.k, 1.0, 0.0), at(-1, EVER)),
+    "ceil-below": Idiom(lambda q: lambda s: 1.0 if np.ceil(s / q.p) < q.k else 0.0, until(-1)),
+    "ceil-to": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) <= q.k, 1.0, 0.0), until(0)),
+    "round-equal": Idiom(lambda q: lambda s: np.where(np.round(s / q.p) == q.k, 1.0, 0.0), at(-0.5, 0.5)),
     "floor-in": Idiom(
         lambda q: lambda s: 1.0 if np.floor(s / q.p) in (1.0, 3.0) else 0.0,
         lambda q: q.pulse(1, 2) + q.pulse(3, 4),
     ),
     "match": Idiom(_matched, lambda q: q.pulse(1, 2) + q.pulse(3, 4)),
     "loop-equal": Idiom(_listed, lambda q: q.pulse(0, 1) + q.pulse(2, 3)),
-    "parity-equal": Idiom(
-        lambda q: lambda s: 1.0 if np.floor(s / q.p) % 2 == 0 else 0.0, lambda q: q.every_other
-    ),
-    "parity-below": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) % 2 < 0.5, 1.0, 0.0), lambda q: q.every_other
-    ),
-    "power": Idiom(lambda q: lambda s: 0.5 + 0.5 * (-1.0) ** np.floor(s / q.p), lambda q: q.every_other),
-    "modulo": Idiom(lambda q: lambda s: np.where(s % (2 * q.p) < q.p, 1.0, 0.0), lambda q: q.every_other),
-    "floordiv": Idiom(lambda q: lambda s: np.where((s // q.p) % 2 == 0, 1.0, 0.0), lambda q: q.every_other),
-    "int": Idiom(lambda q: lambda s: 1.0 if int(s / q.p) % 2 == 0 else 0.0, lambda q: q.every_other),
-    "duty-modulo": Idiom(lambda q: lambda s: np.where(s % q.p < q.d * q.p, 1.0, 0.0), lambda q: q.duty),
-    "duty-remainder": Idiom(
-        lambda q: lambda s: 1.0 if np.remainder(s, q.p) <= q.d * q.p else 0.0, lambda q: q.duty
-    ),
-    "duty-sawtooth": Idiom(_sawtooth, lambda q: q.duty),
+    "parity-equal": Idiom(lambda q: lambda s: 1.0 if np.floor(s / q.p) % 2 == 0 else 0.0, every_other),
+    "parity-below": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) % 2 < 0.5, 1.0, 0.0), every_other),
+    "power": Idiom(lambda q: lambda s: 0.5 + 0.5 * (-1.0) ** np.floor(s / q.p), every_other),
+    "modulo": Idiom(lambda q: lambda s: np.where(s % (2 * q.p) < q.p, 1.0, 0.0), every_other),
+    "floordiv": Idiom(lambda q: lambda s: np.where((s // q.p) % 2 == 0, 1.0, 0.0), every_other),
+    "int": Idiom(lambda q: lambda s: 1.0 if int(s / q.p) % 2 == 0 else 0.0, every_other),
+    "duty-modulo": Idiom(lambda q: lambda s: np.where(s % q.p < q.d * q.p, 1.0, 0.0), duty),
+    "duty-remainder": Idiom(lambda q: lambda s: 1.0 if np.remainder(s, q.p) <= q.d * q.p else 0.0, duty),
+    "duty-sawtooth": Idiom(_sawtooth, duty),
     "searchsorted": Idiom(
         lambda q: lambda s: np.searchsorted(q.table, s) % 2 * 1.0,
         lambda q: list(zip(q.table[::2].tolist(), q.table[1::2].tolist(), strict=True)),
     ),
-    "where-sine": Idiom(
-        lambda q: lambda s: np.where(np.sin(np.pi * s / q.p) > 0, 1.0, 0.0), lambda q: q.every_other
-    ),
-    "sign-sine": Idiom(
-        lambda q: lambda s: 0.5 + 0.5 * np.sign(np.sin(np.pi * s / q.p)), lambda q: q.every_other
-    ),
+    "where-sine": Idiom(lambda q: lambda s: np.where(np.sin(np.pi * s / q.p) > 0, 1.0, 0.0), every_other),
+    "sign-sine": Idiom(lambda q: lambda s: 0.5 + 0.5 * np.sign(np.sin(np.pi * s / q.p)), every_other),
     "heaviside": Idiom(
         lambda q: lambda s: np.heaviside(s - q.k * q.p, 0.5) - np.heaviside(s - (q.k + 1) * q.p, 0.5),
-        lambda q: q.pulse(q.k, q.k + 1),
+        at(0, 1),
     ),
-    "max-equal": Idiom(
-        lambda q: lambda s: np.where(np.maximum(s, q.k * q.p) == s, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "min-equal": Idiom(
-        lambda q: lambda s: np.where(np.minimum(s, q.k * q.p) == s, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
+    "max-equal": Idiom(lambda q: lambda s: np.where(np.maximum(s, q.k * q.p) == s, 1.0, 0.0), at(0, EVER)),
+    "min-equal": Idiom(lambda q: lambda s: np.where(np.minimum(s, q.k * q.p) == s, 1.0, 0.0), until(0)),
     "max-of-waves": Idiom(_larger, lambda q: q.arcs(0.25, 1.25)),
     "clip-equal": Idiom(
-        lambda q: lambda s: np.where(np.clip(s, 0.0, q.k * q.p) == q.k * q.p, 1.0, 0.0),
-        lambda q: q.pulse(q.k, EVER),
+        lambda q: lambda s: np.where(np.clip(s, 0.0, q.k * q.p) == q.k * q.p, 1.0, 0.0), at(0, EVER)
     ),
     "clip-sine": Idiom(
         lambda q: lambda s: np.where(np.clip(np.sin(np.pi * s / q.p), -0.5, 0.5) == 0.5, 1.0, 0.0),
         lambda q: q.arcs(1 / 6, 5 / 6),
     ),
-    "sign-max": Idiom(
-        lambda q: lambda s: np.sign(np.maximum(s - q.k * q.p, 0.0)), lambda q: q.pulse(q.k, EVER)
-    ),
+    "sign-max": Idiom(lambda q: lambda s: np.sign(np.maximum(s - q.k * q.p, 0.0)), at(0, EVER)),
     "select": Idiom(
         lambda q: lambda s: np.select([s < q.k * q.p, s < (q.k + 1) * q.p], [0.0 * s, 1.0 + 0.0 * s], 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        at(0, 1),
     ),
     "logical-and": Idiom(
-        lambda q: lambda s: np.where(np.logical_and(s >= q.k * q.p, s < (q.k + 1) * q.p), 1.0, 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(np.logical_and(s >= q.k * q.p, s < (q.k + 1) * q.p), 1.0, 0.0), at(0, 1)
     ),
     "absolute": Idiom(
-        lambda q: lambda s: np.where(abs(s - (q.k + 0.5) * q.p) < 0.5 * q.p, 1.0, 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(abs(s - (q.k + 0.5) * q.p) < 0.5 * q.p, 1.0, 0.0), at(0, 1)
     ),
     "nested-where": Idiom(
-        lambda q: lambda s: np.where(s < q.k * q.p, 0.0, np.where(s > (q.k + 1) * q.p, 0.0, 1.0)),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(s < q.k * q.p, 0.0, np.where(s > (q.k + 1) * q.p, 0.0, 1.0)), at(0, 1)
     ),
 }
 
