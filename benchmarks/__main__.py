@@ -12,18 +12,7 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; arguments, errors and exit codes are as those of ``dae-sdc``.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Name of a study, or "plot", and its options; the arguments of the process if None.
-
-    Returns
-    -------
-    int
-        Exit code; 1 also for a study that has found what must not be.
-    """
+    """Run the command; arguments, errors and exit codes are as those of ``dae-sdc``."""
     # The threads of libraries are chosen below, before these load NumPy.
     from benchmarks.study import PROGRAM
     from dae_sdc.cli import carry_out

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
+import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from dae_sdc.errors import InputError
+import numpy as np
+
+from dae_sdc.arguments import checked
+from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.options import listed
 from dae_sdc.plotting.plot import PICTURES, Picture
+from dae_sdc.progress import bar_of
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.run.results import Result
 from dae_sdc.run.study import Study
 
 PROGRAM = "python -m benchmarks"
+T = TypeVar("T")
 
 
+# What reads the text of an option, by what stands in the annotation of the parameter
 READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
     ("Sequence[str]", listed(str, "names")),
     ("Sequence[int]", listed(int, "integers")),
@@ -27,31 +38,18 @@ READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
     ("int", int),
     ("str", str),
 )
-"""What reads the text of an option, by what stands in the annotation of the parameter."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of the command line for a parameter of a study, which gives its type and default.
+    """An option of the command line for a parameter of a study, which gives its type and default."""
 
-    Parameters
-    ----------
-    help : str
-        What it is.
-    flag : str
-        Its name; that of the parameter with hyphens if empty.
-    metavar : str or None
-        What stands for its value in the help.
-    repeated : bool
-        Whether it is given once for each value, instead of all values separated by commas.
-    read : callable, optional
-        What reads its text, where the annotation of the parameter does not say it.
-    """
-
-    help: str
-    flag: str = ""
-    metavar: str | None = None
+    help: str  # What it is
+    flag: str = ""  # Its name; that of the parameter with hyphens if empty
+    metavar: str | None = None  # What stands for its value in the help
+    # Whether it is given once for each value, instead of all values separated by commas
     repeated: bool = False
+    # What reads its text, where the annotation of the parameter does not say it
     read: Callable[[str], Any] | None = None
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
@@ -75,6 +73,7 @@ def _shown(default: Any) -> str:
     return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in few)
 
 
+# Options by the name of the parameter that they stand for; every study has those of its own parameters
 OPTIONS: Mapping[str, Option] = {
     "problems": Option("names of problems, separated by commas"),
     "repetitions": Option("runs of each kind in turn"),
@@ -97,49 +96,30 @@ OPTIONS: Mapping[str, Option] = {
     "workers": Option("processes; 0: this one"),
     "out": Option("file for the result; a .json of the same name says how it was made", metavar="FILE.npy"),
 }
-"""Options by the name of the parameter that they stand for; every study has those of its own parameters."""
-
-
-def _nothing_bad(result: Result) -> bool:
-    return False
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A study.
+    """A study."""
 
-    Parameters
-    ----------
-    run : callable
-        Measures; its arguments are by name, and those in :data:`OPTIONS` are options. The first line of its
-        docstring says what the study is.
-    report : callable
-        The table of a result as text.
-    example : str
-        Options that make a short run.
-    picture : Picture, optional
-        What draws a result, under the name of the study.
-    options : mapping of str to Option
-        Options that other studies do not have, or explain otherwise.
-    plan : callable, optional
-        Takes the arguments of ``run`` that say what is run, and not how, and gives a line for each run;
-        ``--list`` prints them.
-    bad : callable
-        Whether a result shows what must not be, for which the exit code is 1.
-    """
-
+    # Measures; its arguments are by name, and those in OPTIONS are options. The first line of its docstring
+    # says what the study is.
     run: Callable[..., Result]
-    report: Callable[[Result], str]
-    example: str = ""
-    picture: Picture | None = None
+    report: Callable[[Result], str]  # The table of a result as text
+    example: str = ""  # Options that make a short run
+    picture: Picture | None = None  # What draws a result, under the name of the study
+    # Options that other studies do not have, or explain otherwise
     options: Mapping[str, Option] = field(default_factory=dict)
+    # Takes the arguments of run that say what is run, and not how, and gives a line for each run; --list
+    # prints them
     plan: Callable[..., Iterable[str]] | None = None
-    bad: Callable[[Result], bool] = _nothing_bad
+    # Whether a result shows what must not be, for which the exit code is 1
+    bad: Callable[[Result], bool] = lambda result: False
 
     @property
     def about(self) -> str:
-        """What the study is, without its parameters."""
-        return inspect.cleandoc(self.run.__doc__ or "").partition("\n\nParameters\n")[0]
+        """What the study is."""
+        return inspect.cleandoc(self.run.__doc__ or "")
 
     @property
     def parameters(self) -> Iterator[tuple[inspect.Parameter, Option]]:
@@ -154,9 +134,8 @@ class Benchmark:
         for parameter, option in self.parameters:
             option.add_to(parser, parameter)
         if self.plan is not None:
-            parser.add_argument(
-                "--list", action="store_true", help="print the lines of the runs, and run nothing"
-            )
+            told = "print the lines of the runs, and run nothing"
+            parser.add_argument("--list", action="store_true", help=told)
 
     def main(self, args: argparse.Namespace) -> int:
         """Run the study as the command line asks, and print its table; returns the exit code."""
@@ -173,22 +152,114 @@ class Benchmark:
         return int(self.bad(result))
 
 
-STUDIES: Registry[Benchmark] = Registry("study", "benchmarks.studies")
-"""Every study by its name."""
+STUDIES: Registry[Benchmark] = Registry("study", "benchmarks.studies")  # Every study by its name
 
 
-def register(name: str, study: Benchmark) -> None:
-    """Enter a study, and what draws its results, under a name."""
+def register(
+    name: str, run: Callable[..., Result], report: Callable[[Result], str], *how: Any, **more: Any
+) -> None:
+    """Enter a study, and what draws its results, under a name; the arguments are those of Benchmark."""
+    study = Benchmark(run, report, *how, **more)
     STUDIES.add(name, study)
     if study.picture is not None:
         PICTURES.add(name, study.picture)
 
 
-def table(study: str, columns: list[tuple[str, str]], units: Mapping[str, str], out: Any) -> Study:
-    """An empty table of a study."""
-    made = Study("bench", columns, units, out)
-    made.parameters = {"study": study, "complete": False, "left_out": []}
-    return made
+def columns(text: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Names with types, and units, of columns from a text of ``name:type[unit]``; floats need no type."""
+    names, units = [], {}
+    for word in text.split():
+        name, _, unit = word.rstrip("]").partition("[")
+        name, _, kind = name.partition(":")
+        names.append((name, kind or "f8"))
+        if unit:
+            units[name] = unit
+    return names, units
+
+
+class Table(Study):
+    """The rows of a study, which are saved as they come, with a bar that shows how far it is."""
+
+    progress = False
+
+    def bar(self, total: int, unit: str) -> Any:
+        """Context of a bar."""
+        return bar_of(total, unit, self.progress)
+
+    def each(self, cases: Sequence[T], unit: str) -> Iterator[T]:
+        """Cases, of which the bar counts those that are done."""
+        with self.bar(len(cases), unit) as bar:
+            for case in cases:
+                yield case
+                bar.update(1)
+
+    @contextmanager
+    def or_left_out(self, what: str, *others: type[Exception]) -> Iterator[None]:
+        """Record a case that a DAEError or another error ends, and why, and go on."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, (DAEError, *others)):
+                raise
+            self.leave_out(what, error)
+
+
+def tabulated(
+    study: str, names: Sequence[tuple[str, str]], units: Mapping[str, str]
+) -> Callable[[Callable[..., None]], Callable[..., Result]]:
+    """Decorator of a study that puts rows into its first argument: it gives the result, which is saved."""
+
+    def decorate(measure: Callable[..., None]) -> Callable[..., Result]:
+        @functools.wraps(measure, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+        def run(*, out: str | Path | None = None, progress: bool = False, **given: Any) -> Result:
+            rows = Table("bench", names, units, out)
+            rows.progress = progress
+            rows.parameters = {"study": study, "complete": False, "left_out": []}
+            with rows:
+                measure(rows, **given)
+            return rows.result()
+
+        _, *own = inspect.signature(measure).parameters.values()
+        *also, _ = inspect.signature(run, follow_wrapped=False).parameters.values()
+        run.__signature__ = inspect.Signature([*own, *also])  # type: ignore[attr-defined]
+        return checked()(run)
+
+    return decorate
+
+
+class Layout:
+    """The columns of a text, given as ``title=key*factor:format``; the title may be the key, the factor 1."""
+
+    def __init__(self, text: str, nan: str | None = None) -> None:
+        self.nan, self.cells = nan, []  # nan stands for numbers that are none, if it is not None
+        for cell in text.split("|"):
+            name, _, form = cell.rpartition(":")
+            title, _, key = name.rpartition("=")
+            key, _, factor = key.partition("*")
+            width = re.match(r"[<>]\d+", form)
+            assert width is not None, cell
+            self.cells.append((title or key, key, float(factor or 1.0), form, width[0]))
+
+    def head(self) -> str:
+        """The line of titles."""
+        return " ".join(f"{title:{width}}" for title, _, _, _, width in self.cells)
+
+    def line(self, row: Any, **computed: Any) -> str:
+        """The line of a row, with what was computed by key in the place of what is there."""
+        texts = []
+        for _, key, factor, form, width in self.cells:
+            value = computed[key] if key in computed else row[key]
+            if isinstance(value, bool | np.bool_):
+                texts.append(f"{'yes' if value else 'no':{width}}")
+            elif self.nan is not None and isinstance(value, float) and math.isnan(value):
+                texts.append(f"{self.nan:{width}}")
+            else:
+                texts.append(f"{value if factor == 1.0 else factor * value:{form}}")
+        return " ".join(texts)
+
+    def lines(self, rows: Iterable[Any]) -> list[str]:
+        """The line of titles, and one of every row."""
+        return [self.head(), *(self.line(row) for row in rows)]
 
 
 def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
@@ -198,6 +269,14 @@ def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
             raise InputError(unknown(what, name, known))
+
+
+def check_counts(sizes: Sequence[int] | None = None, **numbers: int) -> None:
+    """Refuse numbers that count nothing, and no numbers of unknowns where there should be some."""
+    if sizes is not None and not len(sizes):
+        raise InputError("need at least one number of unknowns")
+    for what, number in (*numbers.items(), *(("the number of unknowns", size) for size in sizes or ())):
+        require_count(what, number)
 
 
 def left_out(result: Result) -> list[str]:

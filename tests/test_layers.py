@@ -321,6 +321,16 @@ def test_a_room_keeps_to_its_budget_of_lines(room: str) -> None:
     assert lines_of_rooms()[room] <= BUDGETS[room], "a feature pays with what it replaces"
 
 
+LINES_OF_BENCHMARKS = 18_250
+"""Most lines that the benchmarks and their tests may have; lowered as those of rooms are."""
+
+
+def test_benchmarks_keep_to_their_budget_of_lines(checkout: Path) -> None:
+    paths = (checkout / "benchmarks").rglob("*.py")
+    lines = sum(path.read_text(encoding="utf-8").count("\n") for path in paths)
+    assert lines <= LINES_OF_BENCHMARKS, "a study pays with what it replaces"
+
+
 REFERENCE = {"Parameters", "Returns", "Raises", "Yields", "Attributes"}
 
 
@@ -347,6 +357,12 @@ def referenced(tree: ast.AST, public: bool = False) -> Iterator[str]:
 
 def test_only_what_the_reference_lists_is_documented_as_a_reference() -> None:
     modules = {name: tree for name, tree in read_package(PACKAGE).items() if ".problems" not in name}
+    as_reference = {name: found for name, tree in modules.items() if (found := list(referenced(tree)))}
+    assert as_reference == {}, "say what it is in a sentence"
+
+
+def test_nothing_of_benchmarks_is_documented_as_a_reference(checkout: Path) -> None:
+    modules = read_package(checkout / "benchmarks")
     as_reference = {name: found for name, tree in modules.items() if (found := list(referenced(tree)))}
     assert as_reference == {}, "say what it is in a sentence"
 

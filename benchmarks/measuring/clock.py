@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-CALIBRATION = 2000
-"""Calls of nothing by which the cost of a timer is measured."""
-
+CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
+OUTSIDE = ""  # What calls a timed method that no other has called
 
-OUTSIDE = ""
-"""What calls a timed method that no other has called."""
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """No garbage is collected inside, also none that was made before: as timeit does, others pay for it."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def tied(core: int | None) -> Iterator[None]:
+    """On one core alone, unless it is None, this process runs inside."""
+    if core is None:
+        yield
+        return
+    everywhere = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, everywhere)
 
 
 class Clock:
@@ -20,11 +44,6 @@ class Clock:
 
     A timed call adds its time to its part, without the time of timed calls inside it. What the timers
     themselves cost, a part of a microsecond a call, is taken off in :meth:`times`.
-
-    Attributes
-    ----------
-    calls : dict of str to int
-        Number of calls of each part.
     """
 
     def __init__(self) -> None:
@@ -74,13 +93,7 @@ class Clock:
         return sum(self.calls.values())
 
     def times(self, a_call: float | None = None) -> dict[str, float]:
-        """Seconds of each part without the parts inside it and without what the timers cost.
-
-        Parameters
-        ----------
-        a_call : float, optional
-            What a timer costs a call, where that has been measured; that of a call of nothing if not given.
-        """
+        """Seconds of each part without the parts inside it and without what the timers cost."""
         inside, outside = cost()
         if a_call is not None:
             outside = a_call - inside

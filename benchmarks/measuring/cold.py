@@ -41,33 +41,8 @@ def peak_memory() -> float:
     return largest if sys.platform == "darwin" else 1024.0 * largest
 
 
-def carry_out(
-    problem: str,
-    params: Mapping[str, Any],
-    t_end: float,
-    warm: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Solve once and say what it took.
-
-    Parameters
-    ----------
-    problem, params : str, mapping
-        Name and parameters of the problem.
-    t_end : float
-        End time.
-    warm : mapping, optional
-        Parameters of a run before the one that is measured.
-    **settings
-        See :func:`dae_sdc.run.solve.solve`.
-
-    Returns
-    -------
-    dict
-        ``time`` and ``processor``, seconds by the clock and on a processor, ``memory`` and ``memory_before``
-        (bytes, largest so far), ``error`` at the end against the exact solution in units of nominal values,
-        ``steps``, ``sweeps`` and work counters of the whole run.
-    """
+def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **settings: Any) -> dict[str, Any]:
+    """Solve once and say what it took."""
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
@@ -80,26 +55,12 @@ def carry_out(
     made: Any = make_problem(problem, params)
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
-    return {
-        "time": time,
-        "processor": busy,
-        "memory": memory,
-        "memory_before": before,
-        "error": error,
-        **counts,
-    }
+    spent = {"time": time, "processor": busy, "memory": memory, "memory_before": before}
+    return {**spent, "error": error, **counts}
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
-    """What :func:`carry_out` finds in a new process.
-
-    Raises
-    ------
-    InputError
-        If something asked for cannot be used.
-    RemoteError
-        If the process fails, or takes too long.
-    """
+    """What :func:`carry_out` finds in a new process."""
     module = ("-m", "benchmarks.measuring.cold")
     found: dict[str, Any] = ask(module, asked, "a solve in a process of its own", patience, environment())
     if "error_text" in found:

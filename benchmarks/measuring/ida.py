@@ -24,34 +24,19 @@ SETTINGS = {"linsolver": "sparse", "max_order": 5, "max_num_steps": MOST_INNER_S
 
 ``max_num_steps`` bounds the steps to the next output, and the end is the only one."""
 
-LOOSEST, TIGHTEST = -2.0, -14.0
-"""Range in which a tolerance is searched for, as powers of ten."""
-
-STRIDE = 0.5
-"""Distance in powers of ten of the tolerances that are tried before the bisection."""
-
+LOOSEST, TIGHTEST = -2.0, -14.0  # Range in which a tolerance is searched for, as powers of ten
+STRIDE = 0.5  # Distance in powers of ten of the tolerances that are tried before the bisection
 HALVINGS = 4
 
 
 @dataclass
 class Outcome:
-    """What a run of IDA gave.
+    """What a run of IDA gave."""
 
-    Parameters
-    ----------
-    time : float
-        Seconds of the integration, its set-up included.
-    end : ndarray, shape (n,)
-        Value at the end.
-    success : bool
-        Whether it came there.
-    rhs, jacobian : int
-        Evaluations of the residual and of the Jacobian.
-    """
-
-    time: float
-    end: NDArray[np.float64]
-    success: bool
+    time: float  # Seconds of the integration, its set-up included
+    end: NDArray[np.float64]  # shape (n,): Value at the end
+    success: bool  # Whether it came there
+    # rhs, jacobian: evaluations of the residual and of the Jacobian
     rhs: int
     jacobian: int
 
@@ -61,13 +46,6 @@ class Ida:
 
     Residual and Jacobian are written into IDA's arrays by the kernels of the problem where it gives them, by
     its methods otherwise. Nothing is stored on the way.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With ``sparsity``, ``jacobian``, ``u_exact`` and ``du_exact``.
-    t0, t_end : float
-        Start and end.
     """
 
     switches = False
@@ -133,18 +111,6 @@ def loosest(error_at: Callable[[float], float], target: float) -> float:
     Tolerances are tried from loose to tight, half a power of ten apart, until the error is at most
     ``target``; between the last two, bisection in the logarithm follows. The error need not fall with the
     tolerance everywhere: the first that is small enough counts.
-
-    Parameters
-    ----------
-    error_at : callable
-        Gives the error with a tolerance.
-    target : float
-        Largest error.
-
-    Returns
-    -------
-    float
-        A tolerance whose error is at most ``target``; NaN if there is none down to 1e-14.
     """
     power = LOOSEST
     while not error_at(10.0**power) <= target:

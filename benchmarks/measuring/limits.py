@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-TOO_LONG = "took more than"
-"""How the reason of a run that was stopped begins."""
+TOO_LONG = "took more than"  # How the reason of a run that was stopped begins
 
 
 class TimeLimit(Exception):

@@ -14,43 +14,25 @@ DONE, REFUSED, FAILED, WRONG, CRASHED = "done", "refused", "failed", "WRONG", "C
 OUTCOMES = (DONE, REFUSED, FAILED, WRONG, CRASHED)
 BAD = (WRONG, CRASHED)
 
+# Text of a library under dae_sdc, in which no user finds a cause
 RAW = re.compile(
     r"\b(numpy|scipy|numba|llvmlite|LAPACK|d[gs]e[a-z]{3}\d?|daxpy|offx|Traceback|object has no attribute|"
     r"unexpected keyword|positional argument|not subscriptable|index out of|out of bounds|must be same rank|"
     r"could not be broadcast|this is a defect)\b"
 )
-"""Text of a library under dae_sdc, in which no user finds a cause."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome of one run.
+    """The outcome of one run."""
 
-    Parameters
-    ----------
-    outcome : str
-        One of ``OUTCOMES``.
-    message : str
-        What the package or the judge said; empty for what is right and needs no word.
-    error : float
-        Largest error in units of what is allowed; NaN where there is none.
-    steps : int
-        Steps that were taken.
-    solves : int
-        Integrations that the run consists of.
-    seconds : float
-        Time that it took on the processor.
-    warned : str
-        Warnings that are none of dae_sdc.
-    """
-
-    outcome: str
-    message: str = ""
-    error: float = float("nan")
-    steps: int = 0
-    solves: int = 0
-    seconds: float = 0.0
-    warned: str = ""
+    outcome: str  # One of OUTCOMES
+    message: str = ""  # What the package or the judge said; empty for what is right and needs no word
+    error: float = float("nan")  # Largest error in units of what is allowed; NaN where there is none
+    steps: int = 0  # Steps that were taken
+    solves: int = 0  # Integrations that the run consists of
+    seconds: float = 0.0  # Time that it took on the processor
+    warned: str = ""  # Warnings that are none of dae_sdc
 
     @property
     def kind(self) -> str:

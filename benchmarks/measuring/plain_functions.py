@@ -12,13 +12,7 @@ from dae_sdc.run.solve import solve
 
 
 def plain_function(name: str) -> tuple[Any, Any]:
-    """A problem of the catalogue, and a class with the eval_f that its kernels are in Python.
-
-    Parameters
-    ----------
-    name : str
-        Name of the problem. One that chooses its equations step by step has those of its start.
-    """
+    """A problem of the catalogue, and a class with the eval_f that its kernels are in Python."""
     cls: Any = PROBLEMS[name]
     own = cls()
     p = np.array(own.kernel_parameters(), dtype=float)
@@ -58,15 +52,7 @@ def plain_function(name: str) -> tuple[Any, Any]:
 
 
 def first_change(name: str, **run: Any) -> float:
-    """The first time at which a problem of the catalogue chooses other equations, or the end of its interval.
-
-    Parameters
-    ----------
-    name : str
-        Name of the problem.
-    **run
-        Arguments of :func:`dae_sdc.solve`.
-    """
+    """The first time at which a catalogue problem chooses other equations, or the end of its interval."""
     cls: Any = PROBLEMS[name]
     own = cls()
     end = min((*own.breakpoints(*own.interval), own.interval[1]))

@@ -12,11 +12,8 @@ from typing import Any
 from dae_sdc.errors import RemoteError
 from dae_sdc.sharing import python, surroundings
 
-ROOT = Path(__file__).resolve().parents[2]
-"""The directory that ``benchmarks`` lies in."""
-
-PATIENCE = 900.0
-"""Seconds after which a process is ended."""
+ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
+PATIENCE = 900.0  # Seconds after which a process is ended
 
 
 def environment() -> dict[str, str]:
@@ -25,32 +22,17 @@ def environment() -> dict[str, str]:
     return {**found, "PYTHONPATH": os.pathsep.join([found["PYTHONPATH"], str(ROOT)])}
 
 
+def ask_fresh(child: str, asked: Any, cache: str | os.PathLike[str] | None, patience: float) -> Any:
+    """Ask a program that is a text, in a process that keeps byte code and has a cache of numba of its own."""
+    given = environment()
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    if cache is not None:
+        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
+    return ask(("-c", child), asked, "a fresh process", patience, given)
+
+
 def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given: Mapping[str, str]) -> Any:
-    """Start another Python, hand it something, and return what it answers, both as JSON.
-
-    Parameters
-    ----------
-    arguments : tuple of str
-        Of the interpreter.
-    asked : object
-        What it finds on standard input.
-    who : str
-        What the process is called in messages.
-    patience : float
-        Seconds after which it is ended.
-    given : mapping of str to str
-        Its environment.
-
-    Returns
-    -------
-    object
-        What it printed.
-
-    Raises
-    ------
-    RemoteError
-        If the process fails, or takes too long.
-    """
+    """Start another Python, hand it something, and return what it answers, both as JSON."""
     how: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "env": dict(given)}
     try:
         done = subprocess.run(python(*arguments), input=json.dumps(asked), timeout=patience, **how)

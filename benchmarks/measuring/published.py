@@ -9,60 +9,31 @@ from typing import Any, NamedTuple
 
 
 class PublishedRun(NamedTuple):
-    """Work of one published run.
+    """Work of one published run."""
 
-    Parameters
-    ----------
-    solver : str
-        Name of the code.
-    rtol, atol : float
-        Its tolerances.
-    steps, failed : int
-        All steps, and those of them that were rejected.
-    fev, jac : int
-        Evaluations of residual and Jacobian.
-    lu : int or None
-        Factorisations; None where not printed.
-    scd : float or None
-        Significant correct digits at the end; None where not printed or without meaning.
-    reported_failure : bool
-        Whether the code said that it failed on its way.
-    formulation : int or None
-        Index of the formulation, where a problem has several.
-    """
-
-    solver: str
+    solver: str  # Name of the code
+    # rtol, atol: its tolerances
     rtol: float
     atol: float
+    # steps, failed: all steps, and those of them that were rejected
     steps: int
     failed: int
+    # fev, jac: evaluations of residual and Jacobian
     fev: int
     jac: int
-    lu: int | None
-    scd: float | None
-    reported_failure: bool = False
-    formulation: int | None = None
+    lu: int | None  # Factorisations; None where not printed
+    scd: float | None  # Significant correct digits at the end; None where not printed or without meaning
+    reported_failure: bool = False  # Whether the code said that it failed on its way
+    formulation: int | None = None  # Index of the formulation, where a problem has several
 
 
 class Published(NamedTuple):
-    """Published figures of a problem.
+    """Published figures of a problem."""
 
-    Parameters
-    ----------
-    source : str
-        Where the ladder was printed.
-    note : str
-        What to know when its scores are compared with those of :func:`~dae_sdc.problems._testset.scd`.
-    ladder : tuple of PublishedRun
-        Runs of one code at a row of tolerances.
-    reference_runs : tuple of PublishedRun
-        Runs that made the official reference value.
-    """
-
-    source: str
-    note: str
-    ladder: tuple[PublishedRun, ...]
-    reference_runs: tuple[PublishedRun, ...]
+    source: str  # Where the ladder was printed
+    note: str  # What to know when its scores are compared with those of dae_sdc.problems._testset.scd
+    ladder: tuple[PublishedRun, ...]  # Runs of one code at a row of tolerances
+    reference_runs: tuple[PublishedRun, ...]  # Runs that made the official reference value
 
 
 @functools.cache

@@ -26,32 +26,17 @@ def as_it_is(line: str, found: Finding) -> Finding:
 
 @dataclass(frozen=True)
 class Runs:
-    """What the runs of a study are, and which of them are bad.
+    """What the runs of a study are, and which of them are bad."""
 
-    Parameters
-    ----------
-    study : str
-        Its name.
-    columns : list
-        Names and types of the columns, of which "line" and "outcome" are two.
-    repeat : callable
-        Does the run of a line; a function of a module, for other processes.
-    row : callable
-        The values of the columns from a line and what came of its run.
-    bad : sequence of str
-        Outcomes that must not be.
-    judged : callable
-        What came of a run whose process may have ended before it could say so.
-    slower : float
-        How much longer than its time on a processor a run may take, on a busy machine or asleep.
-    """
-
-    study: str
-    columns: list[Any]
-    repeat: Callable[[str], Finding]
+    study: str  # Its name
+    columns: list[Any]  # Names and types of the columns, of which "line" and "outcome" are two
+    repeat: Callable[[str], Finding]  # Does the run of a line; a function of a module, for other processes
+    # The values of the columns from a line and what came of its run
     row: Callable[[str, Finding], tuple[Any, ...]]
-    bad: Sequence[str]
+    bad: Sequence[str]  # Outcomes that must not be
+    # What came of a run whose process may have ended before it could say so
     judged: Callable[[str, Finding], Finding] = as_it_is
+    # How much longer than its time on a processor a run may take, on a busy machine or asleep
     slower: float = SLOWER
 
     def carry_out(
@@ -65,28 +50,7 @@ class Runs:
         progress: bool,
         order: Sequence[str] | None = None,
     ) -> Result:
-        """Do the runs; an interrupt ends them, and what is done counts.
-
-        Parameters
-        ----------
-        lines : sequence of str
-            The runs.
-        about : mapping
-            Parameters of the result, besides those that every such study has.
-        workers, time_limit : int, float
-            Processes, 0 for this one, and seconds that a run may take on a processor.
-        out : str or Path, optional
-            File to save the result to.
-        progress : bool
-            Show a progress bar if standard error is a terminal, and what is bad when it is found.
-        order : sequence of str, optional
-            The runs in the order of the rows; as in ``lines`` if not given.
-
-        Returns
-        -------
-        Result
-            Of kind "bench", a row for each run.
-        """
+        """Do the runs; an interrupt ends them, and what is done counts."""
         if out is not None:
             check_target(out)
         rows, began = [], perf_counter()
@@ -104,11 +68,8 @@ class Runs:
         parameters = {
             "study": self.study,
             **about,
-            "workers": workers,
-            "time_limit": time_limit,
-            "elapsed": perf_counter() - began,
-            "package": str(Path(dae_sdc.__file__).parent),
-            "complete": len(rows) == len(lines),
+            **{"workers": workers, "time_limit": time_limit, "elapsed": perf_counter() - began},
+            **{"package": str(Path(dae_sdc.__file__).parent), "complete": len(rows) == len(lines)},
         }
         data = np.array([row for _, row in rows], dtype=self.columns)
         result = Result("bench", data, {"seconds": "s"}, parameters, command_line())

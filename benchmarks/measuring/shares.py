@@ -6,19 +6,19 @@ on standard input; rank 0 prints a line of JSON for every way to run.
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import quantiles
 from time import perf_counter, process_time, thread_time
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.clock import tied, undisturbed
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import TimedComm, answer, rest
@@ -34,85 +34,45 @@ from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.tolerance import Tolerance
 
+# Ways to run: the default method by one, threads or ranks; SDC with shared nodes, or shared steps of a fixed
+# size on one level or two; IDA
 SERIAL, THREADS, RANKS, SWEEPS, STEPS, LEVELS, IDA = (
     *("serial", "threads", "ranks", "sdc", "mssdc", "pfasst", "ida"),
 )
-"""Ways to run: the default method by one, threads or ranks; SDC with shared nodes, or shared steps of a fixed
-size on one level or two; IDA."""
 
-REFERENCE_FACTOR = 1e-2
-"""Tolerance of the run that the errors of others are measured by, in units of theirs."""
-
+REFERENCE_FACTOR = 1e-2  # Tolerance of the run that the errors of others are measured by, in units of theirs
+# Tolerances of IDA that are tried, in units of that of the default method, until its error is as small
 IDA_FACTORS = (10.0, 1.0, 0.1, 1e-2, 1e-3, 1e-4)
-"""Tolerances of IDA that are tried, in units of that of the default method, until its error is as small."""
-
-LONGEST_OF_IDA = 60.0
-"""Seconds that one run of IDA may take."""
-
-STEPS_OF_BLOCKS = 16
-"""Number of steps of a fixed size where ranks share steps."""
+LONGEST_OF_IDA = 60.0  # Seconds that one run of IDA may take
+STEPS_OF_BLOCKS = 16  # Number of steps of a fixed size where ranks share steps
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run that is measured.
+    """A run that is measured."""
 
-    Parameters
-    ----------
-    problem : str
-        Name of the problem.
-    params : dict
-        Its parameters.
-    rtol : float
-        Relative tolerance.
-    t_end : float or None
-        End, if it is not that of the problem.
-    """
-
-    problem: str
-    params: dict[str, Any]
-    rtol: float
-    t_end: float | None = None
+    problem: str  # Name of the problem
+    params: dict[str, Any]  # Its parameters
+    rtol: float  # Relative tolerance
+    t_end: float | None = None  # End, if it is not that of the problem
 
 
 @dataclass
 class Timing:
-    """What a run took.
+    """What a run took."""
 
-    Parameters
-    ----------
-    wall, computing : float
-        Seconds, and seconds of the busiest thread or of this rank on its core, outside MPI.
-    communication : list of float
-        Seconds of computing time in every call of MPI.
-    end : ndarray, shape (n,)
-        Value at the end.
-    steps, factorizations : int
-        Numbers of accepted steps and of factorised matrices.
-    """
-
+    # wall, computing: seconds, and seconds of the busiest thread or of this rank on its core, outside MPI
     wall: float
     computing: float
-    communication: list[float]
-    end: NDArray[np.float64]
+    communication: list[float]  # Seconds of computing time in every call of MPI
+    end: NDArray[np.float64]  # shape (n,): Value at the end
+    # steps, factorizations: numbers of accepted steps and of factorised matrices
     steps: int
     factorizations: int
 
 
 class Run:
-    """The run of a case from its start, each time with a new controller, whose making is not timed.
-
-    Parameters
-    ----------
-    case : Case
-        What is solved.
-    way : str
-        :data:`SERIAL`, :data:`THREADS`, :data:`RANKS` or :data:`SWEEPS`.
-    threads : int, optional
-        Number of threads.
-    comm : TimedComm, optional
-        The ranks.
-    """
+    """The run of a case from its start, each time with a new controller, whose making is not timed."""
 
     def __init__(
         self, case: Case, way: str, threads: int | None = None, comm: TimedComm | None = None
@@ -142,53 +102,28 @@ class Run:
         controller.show_stages(False)
         calls = [] if self.comm is None else self.comm.calls
         calls.clear()
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             wall, cpu = perf_counter(), thread_time()
             end, _ = controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end)
             spent, wall = thread_time() - cpu, perf_counter() - wall
-        finally:
-            gc.enable()
         level = controller.MS[0].levels[0]
         pool = getattr(level.sweep, "team", None)
         others = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        return Timing(
-            wall,
-            max(spent - sum(call.cpu for call in calls), *others)
-            if others
-            else spent - sum(c.cpu for c in calls),
-            [call.cpu for call in calls],
-            np.array(end),
-            len(record.rows),
-            level.prob.work_counters["factorization"].niter,
-        )
+        in_calls = [call.cpu for call in calls]
+        counts = len(record.rows), level.prob.work_counters["factorization"].niter
+        return Timing(wall, max([spent - sum(in_calls), *others]), in_calls, np.array(end), *counts)
 
 
 class BlockRun:
-    """A run of steps of a fixed size that ranks share, on one level or two; for ``comm`` None, in serial.
-
-    Parameters
-    ----------
-    case : Case
-        What is solved; its tolerance is that of the residuals.
-    way : str
-        :data:`STEPS` or :data:`LEVELS`.
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-    """
+    """A run of steps of a fixed size that ranks share, on one level or two; for ``comm`` None, in serial."""
 
     def __init__(self, case: Case, way: str, comm: Any) -> None:
         problem = make_problem(case.problem, case.params)
         start, end = problem.interval
         end = end if case.t_end is None else case.t_end
-        self.given: dict[str, Any] = {
-            "params": case.params,
-            "sweeper": "semi-implicit",
-            "nodes": 5,
-            "t_end": end,
-        }
+        self.given: dict[str, Any] = {"params": case.params, "t_end": end}
+        self.given |= {"sweeper": "semi-implicit", "nodes": 5}
         self.given |= {"dt": (end - start) / STEPS_OF_BLOCKS, "restol": 0.1 * case.rtol, "dense": False}
         self.given |= {"parallel": "steps", "comm": comm} | ({"coarse_nodes": 3} if way == LEVELS else {})
         self.case, self.comm = case, comm
@@ -213,8 +148,8 @@ def reference(case: Case) -> NDArray[np.float64]:
 class Row:
     """What becomes of repeated runs beside the serial ones that they took turns with."""
 
+    # References of cases, and the sizes that errors are measured in
     known: ClassVar[dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
-    """References of cases, and the sizes that errors are measured in."""
 
     @classmethod
     def error(cls, case: Case, end: NDArray[np.float64]) -> float:
@@ -239,18 +174,11 @@ class Row:
         messages = min(sum(min(each) for each in zip(*of_ranks, strict=True)) for of_ranks in calls)
         low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
         return {
-            **{
-                "problem": case.problem,
-                "n": len(first.end),
-                "rtol": case.rtol,
-                "way": way,
-                "workers": workers,
-            },
-            **{"pinned": pinned, "steps": first.steps, "factorizations": first.factorizations},
-            "error": cls.error(case, first.end),
+            **{"problem": case.problem, "n": len(first.end), "rtol": case.rtol, "way": way},
+            **{"workers": workers, "pinned": pinned, "steps": first.steps},
+            **{"factorizations": first.factorizations, "error": cls.error(case, first.end)},
             "equal": all(np.array_equal(rank.end, serial[0].end) for ranks in runs for rank in ranks),
-            "computing": float(np.median(busiest)),
-            "ratio": float(np.median(ratios)),
+            **{"computing": float(np.median(busiest)), "ratio": float(np.median(ratios))},
             "ratio_least": min(busiest) / min(one.computing for one in serial),
             "communication": messages / min(busiest),
             "wall": float(np.median([max(rank.wall for rank in ranks) for ranks in runs])),
@@ -266,28 +194,18 @@ def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None
     for run in runs.values():
         run()
     times: list[Timing] = []
-    found: dict[int, list[Timing]] = {count: [] for count in threads}
     with_turns = teams.TEAM
-    for pinned in (False, True):
-        if pinned and core is None:
-            continue
+    # On one core, threads that take over the work of others would do it all.
+    alone_on_core = replace(with_turns, takes_over=False)
+    for pinned in (False, True) if core is not None else (False,):
         times.clear()
-        everywhere = os.sched_getaffinity(0) if pinned else set()
-        if pinned and core is not None:
-            os.sched_setaffinity(0, {core})
-            # On one core, threads that take over the work of others would do it all.
-            teams.TEAM = replace(with_turns, takes_over=False)
-        try:
-            for one in found.values():
-                one.clear()
+        found: dict[int, list[Timing]] = {count: [] for count in threads}
+        team = alone_on_core if pinned else with_turns
+        with tied(core if pinned else None), patch.object(teams, "TEAM", team):
             for _ in range(repetitions):
                 times.append(serial())
                 for count, run in runs.items():
                     found[count].append(run())
-        finally:
-            teams.TEAM = with_turns
-            if pinned:
-                os.sched_setaffinity(0, everywhere)
         yield Row.of(case, SERIAL, 1, pinned, [[one] for one in times], times)
         for count, own in found.items():
             yield Row.of(case, THREADS, count, pinned, [[one] for one in own], times)
@@ -329,27 +247,18 @@ def together(
         serial()
     rest(comm)
     timed = TimedComm(comm)
-    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     for way in ways:
         run = BlockRun(case, way, timed) if way in (STEPS, LEVELS) else Run(case, way, comm=timed)
         run()
-        for pinned in (False, True):
-            if pinned and core is None:
-                continue
+        for pinned in (False, True) if core is not None else (False,):
             times, runs = [], []
-            if pinned and core is not None:
-                os.sched_setaffinity(0, {core})
-            try:
+            with tied(core if pinned else None):
                 for _ in range(repetitions):
                     if serial is not None:
                         times.append(serial())
                     rest(comm)
-                    gathered = comm.gather(run(), root=0)
-                    runs.append(gathered)
+                    runs.append(comm.gather(run(), root=0))
                     rest(comm)
-            finally:
-                if pinned:
-                    os.sched_setaffinity(0, everywhere)
             if root:
                 yield Row.of(case, way, comm.Get_size(), pinned, runs, times)
             rest(comm)

@@ -21,14 +21,7 @@ def largest_error(problem: ProblemDAE, found: NDArray[np.float64], exact: NDArra
 
 
 def common_sizes(problem: ProblemDAE, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The size of the largest unknown, for all of them: each in units of its nominal value.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem.
-    values : ndarray, shape (n,)
-        Its unknowns.
-    """
+    """The size of the largest unknown, for all of them: each in units of its nominal value."""
+    # Shapes: values (n,).
     nominal = np.broadcast_to(nominal_of(problem), values.shape)
     return np.asarray(nominal * np.abs(values / nominal).max(), dtype=np.float64)

@@ -19,30 +19,16 @@ from dae_sdc.errors import InputError, SolveError
 from dae_sdc.run.study import Study
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
+# What dae_sdc.run.solve.solve does in every step, besides pySDC's own hooks
 HOOKS = (RequireConvergence, StepRecord)
-"""What :func:`dae_sdc.run.solve.solve` does in every step, besides pySDC's own hooks."""
-
+# By which pySDC's controllers use a sweeper
 SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
-"""By which pySDC's controllers use a sweeper."""
-
-STEPS = 10
-"""Steps that are measured, after :data:`benchmarks.studies.scaling.study.WARM` others."""
-
+STEPS = 10  # Steps that are measured, after benchmarks.studies.scaling.study.WARM others
 COMPILED, NUMPY = "compiled", "numpy"
 
 
 class Steps(Run):
-    """Time steps as ``solve`` does them, repeated from the same state with everything warm.
-
-    Parameters
-    ----------
-    work : Work
-        What to do.
-    nodes, qdelta : int, str
-        M and Q_Delta.
-    **settings
-        Further arguments of :func:`dae_sdc.run.description.describe`.
-    """
+    """Time steps as ``solve`` does them, repeated from the same state with everything warm."""
 
     def __init__(self, work: Work, nodes: int, qdelta: str, **settings: Any) -> None:
         super().__init__(work, nodes, qdelta, settings=settings, hooks=HOOKS, by_node=False, at_once=True)

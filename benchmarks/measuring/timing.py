@@ -6,7 +6,6 @@ JSON on standard input; rank 0 prints a line of JSON for every measurement.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
+from benchmarks.measuring.clock import tied, undisturbed
 from dae_sdc.control.hooks import RequireConvergence
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.run.description import describe
@@ -27,46 +27,25 @@ from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.processes import world
 
+# What a message carries: the solution at nodes, two numbers a node, or anything else
 VALUES, NOTES, OTHERS = "values", "notes", "others"
-"""What a message carries: the solution at nodes, two numbers a node, or anything else."""
-
-BEST_SERIAL = "LU"
-"""Q_Delta of the serial sweeps that parallel ones compete with: it needs the fewest."""
-
-PAUSE = 1e-3
-"""Seconds between two looks of a rank that waits without taking time from the others."""
-
-
-EXCHANGES = 20
-"""Messages in a burst, when they are timed by themselves."""
-
-BURSTS, BURST_PAUSE = 10, 0.02
-"""Number of bursts, and the pause before each in seconds."""
+BEST_SERIAL = "LU"  # Q_Delta of the serial sweeps that parallel ones compete with: it needs the fewest
+PAUSE = 1e-3  # Seconds between two looks of a rank that waits without taking time from the others
+EXCHANGES = 20  # Messages in a burst, when they are timed by themselves
+BURSTS, BURST_PAUSE = 10, 0.02  # Number of bursts, and the pause before each in seconds
 
 
 @dataclass(frozen=True)
 class Work:
-    """One problem of one size, and the time steps to be measured.
+    """One problem of one size, and the time steps to be measured."""
 
-    Parameters
-    ----------
-    problem : str
-        Name of the problem.
-    params : dict
-        Its parameters.
-    sweeper : str
-        Name of the serial sweeper.
-    dt, restol : float
-        Step size and residual tolerance.
-    warm, steps : int
-        Number of steps that are not counted, and of those after them that are.
-    """
-
-    problem: str
-    params: dict[str, Any]
-    sweeper: str
+    problem: str  # Name of the problem
+    params: dict[str, Any]  # Its parameters
+    sweeper: str  # Name of the serial sweeper
+    # dt, restol: step size and residual tolerance
     dt: float
     restol: float
+    # warm, steps: number of steps that are not counted, and of those after them that are
     warm: int
     steps: int
 
@@ -83,18 +62,10 @@ class Call:
 
 @dataclass
 class TimedComm:
-    """A communicator that notes what its messages cost.
+    """A communicator that notes what its messages cost."""
 
-    Parameters
-    ----------
-    comm : mpi4py.MPI.Intracomm
-        Does the work.
-    calls : list of Call
-        Every call so far.
-    """
-
-    comm: Any
-    calls: list[Call] = field(default_factory=list)
+    comm: Any  # Does the work
+    calls: list[Call] = field(default_factory=list)  # Every call so far
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.comm, name)
@@ -131,27 +102,7 @@ class TimedComm:
 
 
 class Run:
-    """Time steps that can be repeated from the same state with everything warm.
-
-    Parameters
-    ----------
-    work : Work
-        What to do.
-    nodes : int
-        M.
-    qdelta : str
-        Q_Delta.
-    comm : TimedComm, optional
-        Its ranks share the nodes; a serial run if not given.
-    settings : mapping, optional
-        Further arguments of :func:`dae_sdc.run.description.describe`.
-    hooks : sequence of type
-        pySDC hooks besides its own.
-    by_node : bool
-        Whether to measure what the solves at each node of a serial run take.
-    at_once : bool
-        Whether the sweeps of a step belong to its prediction, as those of ``solve`` do.
-    """
+    """Time steps that can be repeated from the same state with everything warm."""
 
     def __init__(
         self,
@@ -166,16 +117,9 @@ class Run:
         at_once: bool = False,
     ) -> None:
         self.work, self.comm = work, comm
-        setup = describe(
-            work.problem,
-            sweeper=work.sweeper,
-            nodes=nodes,
-            qdelta=qdelta,
-            restol=work.restol,
-            parallel=None if comm is None else "nodes",
-            params=work.params,
-            **(settings or {}),
-        )
+        method: dict[str, Any] = {"sweeper": work.sweeper, "nodes": nodes, "qdelta": qdelta}
+        method |= {"restol": work.restol, "parallel": None if comm is None else "nodes", **(settings or {})}
+        setup = describe(work.problem, params=work.params, **method)
         if at_once:
             setup = swept_at_once(setup)
         description = setup.with_step(work.dt)
@@ -221,16 +165,11 @@ class Run:
         calls.clear()
         before = self.controller.MS[0].levels[0].sweep.iterate.sweeps
         end = self.t0 + (self.work.steps - 0.5) * self.work.dt
-        # As timeit does: a collection set off by what was done before must not be paid here.
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             tic, cpu = perf_counter(), process_time()
             value, stats = self.controller.run(u0=self.u0, t0=self.t0, Tend=end)
             spent = process_time() - cpu
             wall = perf_counter() - tic
-        finally:
-            gc.enable()
         entries = sorted((key.time, count) for key, count in stats.items() if key.type == "niter")
         sweeps = [before, *(int(count) for _, count in entries)]
         return Timing(wall, spent, list(calls), sweeps, list(self.at_node), value.view(np.ndarray).copy())
@@ -262,28 +201,15 @@ class Run:
 
 @dataclass
 class Timing:
-    """What one run took on one rank.
+    """What one run took on one rank."""
 
-    Parameters
-    ----------
-    wall, cpu : float
-        Seconds, and seconds of process time.
-    calls : list of Call
-        Calls of MPI.
-    sweeps : list of int
-        Sweeps of the step before the run and of its steps.
-    at_node : list of float
-        Process time of the solves at each node, seen in a run of its own.
-    end : ndarray, shape (n,)
-        Value at the end.
-    """
-
+    # wall, cpu: seconds, and seconds of process time
     wall: float
     cpu: float
-    calls: list[Call]
-    sweeps: list[int]
-    at_node: list[float]
-    end: Any
+    calls: list[Call]  # Calls of MPI
+    sweeps: list[int]  # Sweeps of the step before the run and of its steps
+    at_node: list[float]  # Process time of the solves at each node, seen in a run of its own
+    end: Any  # shape (n,): Value at the end
 
     @property
     def computing(self) -> float:
@@ -297,11 +223,6 @@ def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
     A step measures its residual before its first sweep and after each. Until it has had as many sweeps as
     the step before, the next sweep is computed at once and takes the residual along; after that, residuals
     travel alone and the sweeps by themselves.
-
-    Parameters
-    ----------
-    sweeps : sequence of int
-        Sweeps of the step before the run and of every step of it.
     """
     values = notes = 0
     for before, now in pairwise(sweeps):
@@ -314,26 +235,7 @@ def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
 def measure(
     work: Work, nodes: int, qdelta: str, repetitions: int, cores: Sequence[int | None], comm: Any
 ) -> Iterator[dict[str, Any]]:
-    """Medians of all times of one problem and size, on one process and on all.
-
-    Parameters
-    ----------
-    work : Work
-        Problem and steps.
-    nodes, qdelta : int, str
-        M and a diagonal Q_Delta.
-    repetitions : int
-        Runs of each kind, in turn.
-    cores : sequence of int or None
-        Core to which all ranks are tied, None where they run free; one measurement each.
-    comm : mpi4py.MPI.Intracomm
-        The ranks.
-
-    Yields
-    ------
-    dict
-        On rank 0 alone: the values of a row, for every core and kind of run.
-    """
+    """Medians of all times of one problem and size, on one process and on all."""
     root, size = comm.Get_rank() == 0, comm.Get_size()
     # Made in turn: a rank that waits inside MPI takes the time of the others.
     kinds = [qdelta, *([BEST_SERIAL] if qdelta != BEST_SERIAL else [])]
@@ -342,26 +244,18 @@ def measure(
     together = Run(work, nodes, qdelta, TimedComm(comm))
     n = together.problem.n
     exchange, exchange_notes = together.exchanges()
-    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     for core in cores:
         serial: list[Timing] = []
         best: list[Timing] = []
         parallel: list[list[Timing]] = []
-        if core is not None:
-            os.sched_setaffinity(0, {core})
-        try:
+        with tied(core):
             for _ in range(repetitions):
                 # One place is enough for what only ends up as a number of sweeps and their time.
                 for run, found in zip(alone, (serial, best)[: 1 + (core is None)], strict=False):
                     found.append(run())
                 rest(comm)
-                gathered = comm.gather(together(), root=0)
-                if root:
-                    parallel.append(gathered)
+                parallel.append(comm.gather(together(), root=0))
                 rest(comm)
-        finally:
-            if core is not None:
-                os.sched_setaffinity(0, everywhere)
         if not root:
             continue
         common = {"problem": work.problem, "n": n, "nodes": nodes, "steps": work.steps, "dt": work.dt}
@@ -385,7 +279,8 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
     """Medians over repeated runs, each on all its ranks, beside the serial runs they took turns with."""
     first = runs[0]
     sweeps = sum(first[0].sweeps[1:])
-    shared = [_shared(ranks) for ranks in runs]
+    # Seconds of every call on all ranks: the one that comes last waits for nobody.
+    shared = [np.array([[call.wall for call in rank.calls] for rank in ranks]) for ranks in runs]
     pairs = list(zip(runs, serial, strict=True))
     # Other processes make process time longer too, by the caches and memory they share, never shorter.
     least = min(max(r.computing for r in ranks) for ranks in runs)
@@ -398,53 +293,23 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
         "computing": median(max(r.computing for r in ranks) for ranks in runs),
         "computing_least": median(min(r.computing for r in ranks) for ranks in runs),
         "at_node": [median(ranks[0].at_node[m] for ranks in runs) for m in range(len(first[0].at_node))],
-        "communication": median(sum(c.min for c in part) for part in shared),
-        "waiting": median(
-            max(sum(c.walls[r] for c in part) for r in range(len(first))) - sum(c.min for c in part)
-            for part in shared
-        ),
-        "exchange": 0.0,
-        "exchange_notes": 0.0,
+        "communication": median(float(walls.min(axis=0).sum()) for walls in shared),
+        "waiting": median(float(walls.sum(axis=1).max() - walls.min(axis=0).sum()) for walls in shared),
+        **{"exchange": 0.0, "exchange_notes": 0.0},
         "ratio_wall": median(max(r.wall for r in ranks) / one.wall for ranks, one in pairs),
         "ratio_computing": median(max(r.computing for r in ranks) / one.computing for ranks, one in pairs),
-        "ratio_least": least / min(one.computing for one in serial),
-        "undisturbed": least,
+        **{"ratio_least": least / min(one.computing for one in serial), "undisturbed": least},
         "messages": sum(call.carries == VALUES for call in calls),
         "messages_notes": sum(call.carries == NOTES for call in calls),
         "messages_others": len(first[0].calls) - len(calls),
         "bytes": sum(call.sent for rank in first for call in rank.calls),
         "expected": expected_calls(first[0].sweeps) if len(first) > 1 else (0, 0),
-        "equal": all(
-            np.array_equal(r.end, one.end) and r.sweeps == one.sweeps for ranks, one in pairs for r in ranks
-        ),
+        "equal": all(np.array_equal(r.end, s.end) and r.sweeps == s.sweeps for rs, s in pairs for r in rs),
     }
 
 
-@dataclass
-class _Shared:
-    """One call on all ranks: the rank that comes last waits for nobody."""
-
-    carries: str
-    walls: list[float]
-
-    @property
-    def min(self) -> float:
-        return min(self.walls)
-
-
-def _shared(ranks: list[Timing]) -> list[_Shared]:
-    everywhere = zip(*(rank.calls for rank in ranks), strict=True)
-    return [_Shared(calls[0].carries, [call.wall for call in calls]) for calls in everywhere]
-
-
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
-    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all.
-
-    Parameters
-    ----------
-    rows : callable
-        Gives the rows of a rank for what is asked and the communicator.
-    """
+    """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all."""
     rank = 0
     try:
         comm = world()

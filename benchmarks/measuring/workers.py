@@ -16,17 +16,10 @@ from typing import Any
 
 from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
 
-GRACE = 2.0
-"""Seconds that a process gets to end."""
-
-SLOWER = 20.0
-"""How much longer than its time on a processor a run may take on a busy machine."""
-
-STARTING = 600.0
-"""Seconds that a new process gets to import what it needs."""
-
+GRACE = 2.0  # Seconds that a process gets to end
+SLOWER = 20.0  # How much longer than its time on a processor a run may take on a busy machine
+STARTING = 600.0  # Seconds that a new process gets to import what it needs
 READY = "ready"
-
 Runner = Callable[[str], Finding]
 
 
@@ -110,21 +103,7 @@ def grouped(lines: Sequence[str]) -> deque[deque[str]]:
 def carry_out(
     run: Runner, lines: Sequence[str], workers: int, seconds: float, slower: float = SLOWER
 ) -> Generator[tuple[str, Finding], None, None]:
-    """Do runs and give what came of them, in the order in which they end.
-
-    Parameters
-    ----------
-    run : callable
-        What does the run of a line; a function of a module, for other processes.
-    lines : sequence of str
-        The runs.
-    workers : int
-        Number of processes; with 0 this one does all, and nothing limits their time.
-    seconds : float
-        Time limit of a run, on the processor.
-    slower : float
-        How much longer than that a run may take, on a busy machine or asleep.
-    """
+    """Do runs and give what came of them, in the order in which they end."""
     if workers < 1:
         yield from ((line, timed(run, line)) for line in lines)
         return

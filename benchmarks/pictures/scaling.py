@@ -8,52 +8,24 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    NullLocator,
-    ScalarFormatter,
-)
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from benchmarks.pictures import decimal
 from benchmarks.studies.scaling.costs import Network, SweepCost, sweep_time
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
 
-NUMBERS = (
-    *("n", "nodes", "ranks", "steps", "sweeps", "wall", "undisturbed"),
-    *("speedup", "efficiency"),
-)
+NUMBERS = (*("n", "nodes", "ranks", "steps", "sweeps", "wall", "undisturbed"), *("speedup", "efficiency"))
 TEXTS = ("source", "problem", "qdelta")
-
 _POINTS = 60
 _MODEL = {"marker": "", "linewidth": 1.3}
 
 
 def scaling(result: Result) -> Figure:
-    """Draw what the study "scaling" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "scaling".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row of panels for each problem: times of a sweep against n, then speed-up and efficiency of sweeps
-        against ranks and speed-up of PFASST against steps, a colour for each n. Points are measured, lines
-        modelled.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "scaling" found."""
     require_columns(result, NUMBERS, TEXTS, "a study of scaling; run the study again", ["pinned"])
     for name in ("n", "nodes", "ranks", "steps"):
         require_range(result, name, 1.0)
@@ -93,9 +65,8 @@ def _fits(about: Mapping[str, Any], problems: list[str]) -> tuple[Network, dict[
 
 def _cost(fit: Mapping[str, Any]) -> SweepCost:
     names = ("controller", "replicated", "fixed", "growing", "exponent")
-    controller, replicated, fixed, growing, exponent = (float(fit[name]) for name in names)
     shares = tuple(float(share) for share in fit["shares"])
-    return SweepCost(controller, replicated, fixed, growing, exponent, shares)
+    return SweepCost(shares=shares, **{name: float(fit[name]) for name in names})
 
 
 def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network) -> None:
@@ -120,22 +91,16 @@ def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network)
         nodes, per_step = int(own["nodes"][0]), float(np.mean(own["sweeps"] / own["steps"]))
         model = [1e3 * sweep_time(cost, network, round(n), nodes, ranks, max(per_step, 1.0)) for n in sizes]
         axes.plot(sizes, model, color=colour, linestyle=look["linestyle"], **_MODEL)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("unknowns n")
-    axes.set_ylabel("time of a sweep [ms]")
+    axes.set(xscale="log", yscale="log", xlabel="unknowns n", ylabel="time of a sweep [ms]")
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.6)  # room for the legend
-    axes.yaxis.set_major_locator(LogLocator(numticks=9))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    decimal(axes.yaxis)
     handles = []
     for number, ranks in enumerate(np.unique(measured["ranks"]).tolist()):
         look = style.curve(number)
         word = "rank" if ranks == 1 else "ranks"
-        handles.append(
-            Line2D([], [], color=look["color"], linestyle=look["linestyle"], label=f"{ranks} {word}, model")
-        )
+        line = {"linestyle": look["linestyle"], "label": f"{ranks} {word}, model"}
+        handles.append(Line2D([], [], color=look["color"], **line))
         one = {"color": look["color"], "marker": look["marker"], "linestyle": ""}
         handles.append(Line2D([], [], label="computing (process time)", **one))
         handles.append(Line2D([], [], markerfacecolor="none", label="wall time, shared cores", **one))
@@ -155,35 +120,25 @@ def _ranks(axes: Any, rows: NDArray[np.void], sizes: list[int], what: str) -> No
         colour = look["color"]
         line = predicted[(predicted["n"] == n) & (predicted["nodes"] == predicted["ranks"])]
         line = np.sort(line, order="ranks")
-        axes.plot(
-            [1, *line["ranks"]], [1.0, *line[what]], color=colour, linestyle=look["linestyle"], **_MODEL
-        )
+        curve = {"color": colour, "linestyle": look["linestyle"], **_MODEL}
+        axes.plot([1, *line["ranks"]], [1.0, *line[what]], **curve)
         points = measured[measured["n"] == n]
         place = points["ranks"] + 0.07 * (number - 0.5 * (len(sizes) - 1))
         for pinned in (False, True):
-            own = points["pinned"] == pinned
-            axes.plot(
-                place[own],
-                points[what][own],
-                color=colour,
-                marker=look["marker"],
-                linestyle="",
-                markerfacecolor=colour if pinned else "none",
-            )
+            own, face = points["pinned"] == pinned, colour if pinned else "none"
+            marks = {"marker": look["marker"], "linestyle": "", "markerfacecolor": face}
+            axes.plot(place[own], points[what][own], color=colour, **marks)
     axes.set_xlabel("ranks P")
     axes.xaxis.set_major_locator(FixedLocator(list(range(1, most + 1))))
     if what == "speedup":
-        axes.set_title("nodes on ranks: speed-up")
-        axes.set_ylabel("speed-up [-]")
+        axes.set(title="nodes on ranks: speed-up", ylabel="speed-up [-]")
         reached = [*predicted[what].tolist(), *measured[what].tolist(), 1.0]
         axes.set_ylim(0.5, min(most, 1.6 * max(reached)) + 0.2)
         handles = [Line2D([], [], color="0.55", linestyle=":", linewidth=0.9, label="ideal")]
-        handles += [_handle(number, f"n={n}") for number, n in enumerate(sizes)]
+        handles += [Line2D([], [], label=f"n={n}", **style.curve(k)) for k, n in enumerate(sizes)]
         axes.legend(handles=handles, loc="upper left", handlelength=2.6, frameon=True, edgecolor="none")
     else:
-        axes.set_title("nodes on ranks: efficiency")
-        axes.set_ylabel("speed-up / P [-]")
-        axes.set_ylim(0.0, 1.1)
+        axes.set(title="nodes on ranks: efficiency", ylabel="speed-up / P [-]", ylim=(0.0, 1.1))
         note = "points: M nodes on P ranks, process time\n(filled: one core); lines: M = P nodes"
         axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", fontsize=style.SMALL, color=style.GREY)
 
@@ -191,9 +146,7 @@ def _ranks(axes: Any, rows: NDArray[np.void], sizes: list[int], what: str) -> No
 def _steps(axes: Any, rows: NDArray[np.void], sizes: list[int]) -> None:
     """Speed-up of PFASST against the number of steps."""
     predicted = rows[rows["source"] == "pfasst"]
-    axes.set_title("PFASST: speed-up")
-    axes.set_xlabel("steps P")
-    axes.set_ylabel("speed-up [-]")
+    axes.set(title="PFASST: speed-up", xlabel="steps P", ylabel="speed-up [-]")
     if not len(predicted):
         return
     ticks = np.unique(predicted["ranks"]).tolist()
@@ -209,8 +162,3 @@ def _steps(axes: Any, rows: NDArray[np.void], sizes: list[int]) -> None:
         axis.set_major_formatter(ScalarFormatter())
         axis.set_minor_formatter(NullFormatter())
         axis.set_minor_locator(NullLocator())
-
-
-def _handle(number: int, label: str) -> Line2D:
-    look = style.curve(number)
-    return Line2D([], [], label=label, **look)

@@ -6,49 +6,28 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from benchmarks.pictures import logarithmic
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "nodes", "time", "memory", "memory_before", "time_run", "accuracy")
 TEXTS = ("source", "solver")
-
 _NAMES = {"superlu": "SuperLU", "klu": "KLU", "gmres": "GMRES", "dense": "dense", "auto": "automatic"}
 
 
 def size(result: Result) -> Figure:
-    """Draw what the study "size" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "size".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Three panels over the number of unknowns: time of a step and memory of a process by linear solver,
-        with lines of slope 1 and, for the time with dense matrices, 3; and the time to each accuracy here
-        and with IDA.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "size" found."""
     require_columns(result, NUMBERS, TEXTS, "a study of sizes; run the study again")
     require_range(result, "n", 1.0)
     data, about = result.data, result.parameters
     steps, compared = data[data["source"] == "step"], data[data["source"] == "accuracy"]
     parts = [style.text(about.get(name, "?")) for name in ("problem", "sweeper")]
-    title = (
-        f"{', '.join(parts)}, M={style.text(about.get('nodes', '?'))}, {style.text(about.get('qdelta', '?'))}"
-    )
+    parts += [f"M={style.text(about.get('nodes', '?'))}", style.text(about.get("qdelta", "?"))]
     with style.styled():
-        figure = style.figure(12.6 if len(compared) else 8.4, 4.2, title)
+        figure = style.figure(12.6 if len(compared) else 8.4, 4.2, ", ".join(parts))
         panels = figure.subplots(1, 3 if len(compared) else 2, squeeze=False)[0]
         _by_solver(panels[0], steps, "time", 1e3, "time of a step [ms]", True)
         panels[0].set_title("a warm step")
@@ -76,7 +55,7 @@ def _by_solver(axes: Any, rows: NDArray[np.void], name: str, factor: float, labe
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         place |= {"fontsize": style.SMALL, "color": style.GREY}
         axes.annotate("before the solve", (0.03, before), xytext=(0, -10), **place)
-    _logarithmic(axes, label)
+    logarithmic(axes, "unknowns n", label)
     low, high = axes.get_ylim()
     axes.set_ylim(low / 2.0, high * max(high / low, 10.0) ** 0.25)
     if guides and np.isfinite(lowest):
@@ -120,20 +99,7 @@ def _compared(axes: Any, rows: NDArray[np.void]) -> None:
                 look |= {"linestyle": (0, (1.0, 1.6)), "markerfacecolor": "white", "linewidth": 1.0}
                 shown = style.clipped(1e3 * theirs["time_run"])
                 axes.plot(theirs["n"], shown, label="IDA, as accurate", **look)
-    _logarithmic(axes, "time of the run [ms]")
+    logarithmic(axes, "unknowns n", "time of the run [ms]")
     low, high = axes.get_ylim()
     axes.set_ylim(low / 1.3, high * (high / low) ** 0.45)
     axes.legend(loc="upper left", ncols=2, columnspacing=1.0, handlelength=2.4)
-
-
-def _logarithmic(axes: Any, label: str) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("unknowns n")
-    axes.set_ylabel(label)
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,), numticks=9)
-    )
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())

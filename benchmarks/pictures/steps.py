@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
+from benchmarks.pictures import decimal
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
@@ -19,11 +20,8 @@ WORK_NUMBERS = ("n", "time", "ratio")
 WORK_TEXTS = ("problem", "sweeper", "qdelta", "backend")
 PROFILE_NUMBERS = ("n", "time")
 PROFILE_TEXTS = ("problem", "backend", "part", "inside")
-
 BACKENDS = ("compiled", "numpy")
-
-_LINE = 0.19
-"""Height of a line of text in inches."""
+_LINE = 0.19  # Height of a line of text in inches
 
 # Blue for what pySDC does, orange for the sweeper, green for the equations and their algebra.
 _COLOURS = {
@@ -42,24 +40,7 @@ _COLOURS = {
 
 
 def work(result: Result) -> Figure:
-    """Draw what the study "work" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "work".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each Q_Delta; a line for each problem and sweeper with the time of a step of every
-        backend, joined, and the ratio beside.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "work" found."""
     _require(result, WORK_NUMBERS, WORK_TEXTS, "work")
     data, about = result.data, result.parameters
     lines = list(dict.fromkeys((str(row["problem"]), int(row["n"]), str(row["sweeper"])) for row in data))
@@ -91,25 +72,16 @@ def _times(axes: Any, rows: NDArray[np.void], lines: list[tuple[str, int, str]])
         if len(times) > 1:
             axes.plot(list(times.values()), [place] * len(times), color="0.75", linewidth=1.5, zorder=1)
         for backend, time in times.items():
-            look = _look(backend)
-            axes.plot([time], [place], linestyle="", **look)
+            axes.plot([time], [place], linestyle="", **_look(backend))
         ratios = [float(row["ratio"]) for row in own if np.isfinite(row["ratio"])]
         if ratios:
-            axes.annotate(
-                f"{ratios[0]:.1f}",
-                (max(times.values()), place),
-                xytext=(6, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=style.SMALL,
-                color=style.GREY,
-            )
+            look = {"va": "center", "fontsize": style.SMALL, "color": style.GREY}
+            where = {"xytext": (6, 0), "textcoords": "offset points"}
+            axes.annotate(f"{ratios[0]:.1f}", (max(times.values()), place), **where, **look)
         if place and lines[place - 1][:2] != (problem, n):
             axes.axhline(place - 0.5, color="0.8", linewidth=0.8)
     axes.set_xlabel("time of a step [ms]")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    decimal(axes.xaxis, (1.0, 2.0, 5.0), 12)
     axes.margins(x=0.12)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.tick_params(axis="y", length=0)
@@ -137,24 +109,7 @@ def _point(backend: str) -> Line2D:
 
 
 def profile(result: Result) -> Figure:
-    """Draw what the study "profile" found.
-
-    Parameters
-    ----------
-    result : Result
-        Of kind "bench" with the parameter ``study`` "profile".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each problem with a bar for each backend: the parts of a step one after another.
-        What a compiled sweep has inside is a thinner bar below it.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
-    """
+    """Draw what the study "profile" found."""
     _require(result, PROFILE_NUMBERS, PROFILE_TEXTS, "profile")
     data, about = result.data, result.parameters
     problems = list(dict.fromkeys((str(row["problem"]), int(row["n"])) for row in data))

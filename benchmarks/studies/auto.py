@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
@@ -14,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
+from benchmarks.measuring.clock import undisturbed
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, require_count, require_number
 from dae_sdc.problems._models import MODELS
@@ -26,51 +24,33 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.teams import AUTO
 
 RTOL = 1e-6
-SIZES = (4000,)
 REPETITIONS = 20
 SECONDS = 2.0
 TIME_LIMIT = 4.0
-
 QUICK_SECONDS, QUICK_REPETITIONS, QUICK_TIME_LIMIT = 0.4, 8, 1.0
 
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("part", "f8"), ("steps", "i8"), ("pairs", "i8")),
-    *((name, "f8") for name in ("serial", "wall", "wall_low", "computing", "computing_low")),
-    *(("equal", "?"), ("slower", "?"), ("choice", "U100")),
-]
-
-UNITS = {"serial": "s", **dict.fromkeys(("part", *(name for name, kind in COLUMNS[6:10])), "1")}
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
+    "equal:? slower:? choice:U100"
+)
+TEXT = Layout(
+    "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|wall:>13|computing:>13"
+    "|equal:>5"
+)
 
 
 @dataclass(frozen=True)
 class AutoOptions:
-    """How runs are timed, and when one counts as slower.
+    """How runs are timed, and when one counts as slower."""
 
-    Parameters
-    ----------
-    allowed : float
-        Largest ratio of the time with "auto" to the serial one.
-    least_time : float
-        Seconds that one time takes at least; shorter runs are repeated within it.
-    fewest : int
-        Smallest number of pairs in a round, if they do not take too long.
-    longest : float
-        Longest time of a round in units of the usual one.
-    rounds : int
-        How often a problem that seems slower is measured, each time with as many more pairs.
-    shorter : float
-        Part of the way that a run came within the time limit which is measured, if it did not end.
-    chance : float
-        Probability with which the lower bound of a median is above it by chance.
-    """
-
-    allowed: float = 1.05
-    least_time: float = 0.02
-    fewest: int = 5
-    longest: float = 4.0
-    rounds: int = 3
+    allowed: float = 1.05  # Largest ratio of the time with "auto" to the serial one
+    least_time: float = 0.02  # Seconds that one time takes at least; shorter runs are repeated within it
+    fewest: int = 5  # Smallest number of pairs in a round, if they do not take too long
+    longest: float = 4.0  # Longest time of a round in units of the usual one
+    rounds: int = 3  # How often a problem that seems slower is measured, each time with as many more pairs
+    # Part of the way that a run came within the time limit which is measured, if it did not end
     shorter: float = 0.25
-    chance: float = 0.01
+    chance: float = 0.01  # Probability with which the lower bound of a median is above it by chance
 
 
 AUTO_OPTIONS = AutoOptions()
@@ -85,19 +65,12 @@ class Times(NamedTuple):
 
 @dataclass
 class Pairs:
-    """Times of two runs in turn, in pairs of which each second one begins with the other run.
+    """Times of two runs in turn, in pairs of which each second one begins with the other run."""
 
-    Parameters
-    ----------
-    first, second : callable
-        The runs.
-    times : list of pair of Times
-        What they took.
-    """
-
+    # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
-    times: list[tuple[Times, Times]] = field(default_factory=list)
+    times: list[tuple[Times, Times]] = field(default_factory=list)  # What they took
 
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
@@ -134,35 +107,15 @@ def low(values: Sequence[float]) -> float:
 
 def timed(run: Callable[[], object], repeats: int) -> Times:
     """Mean times of a run that is repeated."""
-    # As timeit does: a collection set off by what was done before must not be paid here.
-    gc.collect()
-    gc.disable()
-    try:
+    with undisturbed():
         wall, computing = perf_counter(), process_time()
         for _ in range(repeats):
             run()
         return Times((perf_counter() - wall) / repeats, (process_time() - computing) / repeats)
-    finally:
-        gc.enable()
 
 
 class _Case:
-    """A problem, and the part of its interval that is integrated.
-
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    params : mapping
-        Its parameters.
-    time_limit : float
-        Seconds after which a run is shortened.
-
-    Raises
-    ------
-    DAEError
-        If ``solve`` cannot run it by itself.
-    """
+    """A problem, and the part of its interval that is integrated."""
 
     def __init__(self, problem: str, params: Mapping[str, Any], time_limit: float) -> None:
         self.problem, self.params, self.part = problem, dict(params), 1.0
@@ -191,59 +144,23 @@ class _Case:
         return self._solve(parallel=AUTO, threads=AUTO)
 
 
-@checked()
+@tabulated("auto", COLUMNS, UNITS)
 def auto(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    sizes: Sequence[int] = SIZES,
+    sizes: Sequence[int] = (4000,),
     repetitions: int | None = None,
     seconds: float | None = None,
     time_limit: float | None = None,
     quick: bool = False,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Show that runs with parallel="auto" and threads="auto" are nowhere slower than serial ones.
 
     Every problem and model of the catalogue is solved to rtol = 1e-6 by ``solve`` itself, in turn serially
     and with "auto": pairs of runs, of which every second one begins with "auto", short runs repeated until
     they take 20 ms. A problem whose runs with "auto" seem to take more than 1.05 of the time is measured
     again.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of problems and models; all if not given.
-    sizes : sequence of int
-        Numbers of unknowns besides the usual one, for the problems that can have any.
-    repetitions : int, optional
-        Largest number of pairs in a round; 20, or 8 with ``quick``.
-    seconds : float, optional
-        Time of a round in which there are fewer pairs; 2, or 0.4 with ``quick``.
-    time_limit : float, optional
-        Seconds after which a run is shortened to a quarter of what it came to; 4, or 1 with ``quick``.
-    quick : bool
-        Whether to take less time for each.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "auto". ``serial`` is the time of the clock of a serial
-        run (s), ``wall`` and ``computing`` the ratios of "auto" to serial, medians over pairs, and
-        ``wall_low`` and ``computing_low`` lower bounds of them, with a chance of 1 % to be too high;
-        ``computing`` counts all threads. ``part`` is the part of the interval, ``equal`` whether both have
-        the same values to the last bit, ``choice`` what was chosen, and ``slower`` whether ``wall_low`` is
-        above 1.05, and ``computing_low`` too if nothing was shared. The parameter ``left_out`` says what
-        ``solve`` could not run by itself, and why.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and numbers that cannot be used.
     """
     known = list(dict.fromkeys([*PROBLEMS, *MODELS]))
     names = known if problems is None else list(problems)
@@ -254,18 +171,11 @@ def auto(
     require_count("repetitions", count)
     budget = usual[1] if seconds is None else require_number("seconds", seconds)
     limit = usual[2] if time_limit is None else require_number("time_limit", time_limit)
-    cases = list(_cases(names, sizes))
-    rows = table("auto", COLUMNS, UNITS, out)
     rows.parameters |= {"repetitions": count, "seconds": budget, "time_limit": limit, "rtol": RTOL}
     rows.parameters |= {"allowed": AUTO_OPTIONS.allowed}
-    with rows.running(len(cases), "problem", progress) as bar:
-        for name, params in cases:
-            try:
-                rows.put(**measured(_Case(name, params, limit), count, budget))
-            except DAEError as error:
-                rows.leave_out(name, error)
-            bar.update(1)
-    return rows.result()
+    for name, params in rows.each(list(_cases(names, sizes)), "problem"):
+        with rows.or_left_out(name):
+            rows.put(**measured(_Case(name, params, limit), count, budget))
 
 
 def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -277,17 +187,7 @@ def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, di
 
 
 def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
-    """The row of a problem.
-
-    Parameters
-    ----------
-    case : object
-        With ``problem``, ``part``, and methods ``serial`` and ``auto`` that return a solution.
-    count : int
-        Largest number of pairs in a round.
-    seconds : float
-        Time in which there are fewer.
-    """
+    """The row of a problem."""
     alone, chosen = case.serial(), case.auto()
     choice = chosen.parameters.get("sharing", "")
     shared = not choice.startswith("serial")
@@ -303,19 +203,12 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
             break
     wall, computing = pairs.ratios()
     return {
-        "problem": case.problem,
-        "n": alone.u.shape[1],
-        "part": case.part,
-        "steps": alone.stats["steps"],
-        "pairs": len(pairs.times),
-        "serial": median(first.wall for first, _ in pairs.times),
-        "wall": median(wall),
-        "wall_low": low(wall),
-        "computing": median(computing),
-        "computing_low": low(computing),
+        **{"problem": case.problem, "n": alone.u.shape[1], "part": case.part, "steps": alone.stats["steps"]},
+        **{"pairs": len(pairs.times), "serial": median(first.wall for first, _ in pairs.times)},
+        **{"wall": median(wall), "wall_low": low(wall)},
+        **{"computing": median(computing), "computing_low": low(computing)},
         "equal": np.array_equal(alone.u, chosen.u) and np.array_equal(alone.t, chosen.t),
-        "slower": pairs.is_slower(shared),
-        "choice": choice,
+        **{"slower": pairs.is_slower(shared), "choice": choice},
     }
 
 
@@ -323,16 +216,11 @@ def report(result: Result) -> str:
     """The table of a result of :func:`auto`, as text."""
     lines = [
         "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)",
-        f"{'problem':<22} {'n':>6} {'part':>6} {'steps':>6} {'pairs':>5} {'serial ms':>10} {'wall':>12} "
-        f"{'computing':>12} {'equal':>5}  chosen",
+        f"{TEXT.head()}  chosen",
     ]
     for row in result.data:
-        walls, computing = (f"{row[name]:.3f} ({row[f'{name}_low']:.2f})" for name in ("wall", "computing"))
-        lines.append(
-            f"{row['problem']:<22} {row['n']:>6} {row['part']:>6.2g} {row['steps']:>6} {row['pairs']:>5} "
-            f"{1e3 * row['serial']:>10.2f} {walls:>13} {computing:>13} {'yes' if row['equal'] else 'no':>4}  "
-            f"{row['choice']}"
-        )
+        both = {name: f"{row[name]:.3f} ({row[f'{name}_low']:.2f})" for name in ("wall", "computing")}
+        lines.append(f"{TEXT.line(row, **both)}  {row['choice']}")
     slower = [f"{row['problem']} (n = {row['n']})" for row in result.data[result.data["slower"]]]
     allowed, count = result.parameters["allowed"], len(result.data)
     lines.append(
@@ -343,23 +231,16 @@ def report(result: Result) -> str:
     return "\n".join([*lines, *left_out(result)])
 
 
-def bad(result: Result) -> bool:
-    """Whether a run with "auto" is slower than it may be."""
-    return bool(result.data["slower"].any())
-
-
 register(
     "auto",
-    Benchmark(
-        auto,
-        report,
-        "--problems pendulum --repetitions 2 --quick",
-        options={
-            "quick": Option("take less time for each problem"),
-            "seconds": Option("time in which a round has fewer pairs (2, or 0.4 with --quick)"),
-            "time_limit": Option("seconds after which a run is shortened (4, or 1 with --quick)"),
-            "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)"),
-        },
-        bad=bad,
-    ),
+    auto,
+    report,
+    "--problems pendulum --repetitions 2 --quick",
+    options={
+        "quick": Option("take less time for each problem"),
+        "seconds": Option("time in which a round has fewer pairs (2, or 0.4 with --quick)"),
+        "time_limit": Option("seconds after which a run is shortened (4, or 1 with --quick)"),
+        "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)"),
+    },
+    bad=lambda result: bool(result.data["slower"].any()),
 )

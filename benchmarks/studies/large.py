@@ -2,64 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.limits import TimeLimit, limited
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import DAEError, InputError, require_count, require_tolerance
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
+from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.run.results import Result
 from dae_sdc.run.target import make_problem
 
 SIZES = (10_000, 100_000)
-RTOLS = (1e-4, 1e-6, 1e-9)
-REPETITIONS = 3
-WARM = 100
-"""Unknowns of a solve before the one that is measured, which loads compiled code."""
+WARM = 100  # Unknowns of a solve before the one that is measured, which loads compiled code
+LONGEST = 3600.0  # Seconds that one process may take
+TIGHTER = math.sqrt(0.1)  # Factor between tolerances that IDA is given until its error is as small
 
-LONGEST = 3600.0
-"""Seconds that one process may take."""
-
-LONGEST_OF_IDA = 60.0
-"""Seconds that one run of IDA may take, unless the command says another number."""
-
-TIGHTER = math.sqrt(0.1)
-"""Factor between tolerances that IDA is given until its error is as small."""
-
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("rtol", "f8"), ("time", "f8"), ("memory", "f8")),
-    *(("exponent", "f8"), ("exponent_step", "f8"), ("steps", "i8"), ("factorization", "i8"), ("error", "f8")),
-    *(("ida_tolerance", "f8"), ("ida_time", "f8"), ("ida_error", "f8"), ("ratio", "f8")),
-]
-UNITS = {"time": "s", "ida_time": "s", "memory": "B", "exponent": "1", "exponent_step": "1", "ratio": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 rtol time[s] memory[B] exponent[1] exponent_step[1] steps:i8 factorization:i8 error "
+    "ida_tolerance ida_time[s] ida_error ratio[1]"
+)
+TEXT = Layout(
+    "problem:<18|n:>8|rtol:>6.0e|s=time:>8.2f|exp.=exponent:>5.2f|a step=exponent_step:>6.2f|"
+    "MB=memory*1e-6:>6.0f|steps:>5|fact.=factorization:>5|error:>8.1e|IDA: tol.=ida_tolerance:>9.1e|"
+    "s=ida_time:>8.2f|error=ida_error:>8.1e|ours/ida=ratio:>8.2f",
+    nan="",
+)
 
 
 class Cost(NamedTuple):
-    """What a run took.
+    """What a run took."""
 
-    Parameters
-    ----------
-    n : int
-        Number of unknowns.
-    time : float
-        Seconds.
-    steps : int
-        Number of steps.
-    """
-
-    n: int
-    time: float
-    steps: int
+    n: int  # Number of unknowns
+    time: float  # Seconds
+    steps: int  # Number of steps
 
     def exponents_from(self, before: Cost | None) -> tuple[float, float]:
         """Powers of n by which times of the run and of one step grow since another; NaN without one."""
@@ -70,18 +51,17 @@ class Cost(NamedTuple):
         return grown, grown - math.log(self.steps / before.steps) / apart
 
 
-@checked()
+@tabulated("large", COLUMNS, UNITS)
 def large(
+    rows: Table,
     *,
     problems: Sequence[str] = tuple(FAMILIES),
     sizes: Sequence[int] = SIZES,
-    rtols: Sequence[float] = RTOLS,
+    rtols: Sequence[float] = (1e-4, 1e-6, 1e-9),
     compared: int = SIZES[0],
-    repetitions: int = REPETITIONS,
-    time_limit: float = LONGEST_OF_IDA,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    repetitions: int = 3,
+    time_limit: float = 60.0,  # Seconds that one run of IDA may take, unless the command says another number
+) -> None:
     """Measure runs of the default method with many unknowns, and runs of IDA that are as accurate.
 
     Each run of this package has a process of its own, in which a small one has loaded compiled code before;
@@ -89,38 +69,6 @@ def large(
     of the problem. IDA gets the tolerance of this package, and tighter ones until its error at the end is as
     small; errors and absolute tolerances are in units of the ``nominal`` values of a problem. Times are those
     of processors; runs take turns.
-
-    Parameters
-    ----------
-    problems : sequence of str
-        Of :data:`benchmarks.measuring.families.FAMILIES`.
-    sizes : sequence of int
-        Numbers of unknowns, ascending; near ones are met.
-    rtols : sequence of float
-        Relative tolerances.
-    compared : int
-        Largest number of unknowns for the comparison with IDA.
-    repetitions : int
-        Runs of each kind.
-    time_limit : float
-        Longest time of a run of IDA in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "large": ``time`` (s, median), ``memory`` (B),
-        ``exponent`` of the time from the size before, ``exponent_step`` of the time divided by the number of
-        steps, ``error`` at the end, and those of IDA with the ``ratio`` ours / IDA, median of neighbouring
-        runs.
-
-    Raises
-    ------
-    InputError
-        For unknown names and for numbers that cannot be used.
     """
     check_names("problem", problems, list(FAMILIES))
     for what, numbers in (("number of unknowns", sizes), ("rtol", rtols)):
@@ -130,28 +78,15 @@ def large(
         require_count("sizes and repetitions", number)
     for rtol in rtols:
         require_tolerance("rtol", rtol)
-    rows = table("large", COLUMNS, UNITS, out)
     rows.parameters |= {"repetitions": repetitions, "ida": {**ida.SETTINGS, "jacfn": "exact"}}
-    with rows.running(len(problems) * len(rtols) * len(sizes), "large", progress) as bar:
-        for problem in problems:
-            for rtol in rtols:
-                before: Cost | None = None
-                for n in sizes:
-                    before = _measure(rows, problem, rtol, n, n <= compared, repetitions, time_limit, before)
-                    bar.update(1)
-    return rows.result()
+    before: Cost | None = None
+    for problem, rtol, n in rows.each(list(itertools.product(problems, rtols, sizes)), "large"):
+        before = None if n == sizes[0] else before
+        how = {"compared": n <= compared, "repetitions": repetitions, "time_limit": time_limit}
+        before = _measure(rows, problem, rtol, n, before, **how)
 
 
-def _measure(
-    rows: Any,
-    problem: str,
-    rtol: float,
-    n: int,
-    compared: bool,
-    repetitions: int,
-    time_limit: float,
-    before: Cost | None,
-) -> Cost | None:
+def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None, **how: Any) -> Cost | None:
     """One row; returns what our run took."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
@@ -159,20 +94,18 @@ def _measure(
     where = f"{problem}, n={made.n}, rtol={rtol:g}"
     # IDA keeps nothing for values between the steps either.
     asked |= {"warm": family.params(WARM), "dense": False}
-    try:
+    first: dict[str, Any] = {}
+    with rows.or_left_out(where):
         first = in_a_new_process(asked, LONGEST)
-    except DAEError as error:
-        rows.leave_out(where, error)
+    if not first:
         return None
     other: ida.Ida | None = None
     tolerance = math.nan
-    if compared and ida.installed():
-        try:
-            other, tolerance = _as_accurate(made, rtol, first["error"], time_limit)
-        except (DAEError, TimeLimit) as error:
-            rows.leave_out(f"IDA, {where}", error)
+    if how["compared"] and ida.installed():
+        with rows.or_left_out(f"IDA, {where}", TimeLimit):
+            other, tolerance = _as_accurate(made, rtol, first["error"], how["time_limit"])
     runs, theirs = [first], []
-    for k in range(repetitions):
+    for k in range(how["repetitions"]):
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
@@ -218,19 +151,7 @@ def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> 
 def report(result: Result) -> str:
     """The table of a result of :func:`large`, as text."""
     lines = [
-        f"{'problem':<18} {'n':>8} {'rtol':>6} {'s':>8} {'exp.':>5} {'a step':>6} {'MB':>6} {'steps':>5} "
-        f"{'fact.':>5} {'error':>8} {'IDA: tol.':>9} {'s':>8} {'error':>8} {'ours/ida':>8}"
-    ]
-    for row in result.data:
-        lines.append(
-            f"{row['problem']:<18} {row['n']:>8} {row['rtol']:>6.0e} {row['time']:>8.2f} "
-            f"{_number(row['exponent'], '.2f'):>5} {_number(row['exponent_step'], '.2f'):>6} "
-            f"{row['memory'] / 1e6:>6.0f} {row['steps']:>5} {row['factorization']:>5} "
-            f"{row['error']:>8.1e} {_number(row['ida_tolerance'], '.1e'):>9} "
-            f"{_number(row['ida_time'], '.2f'):>8} {_number(row['ida_error'], '.1e'):>8} "
-            f"{_number(row['ratio'], '.2f'):>8}"
-        )
-    lines += [
+        *TEXT.lines(result.data),
         "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",
         "a step: by which s / steps has; MB: largest memory of the process; error in units of nominal sizes;",
         "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal sizes",
@@ -238,18 +159,10 @@ def report(result: Result) -> str:
     return "\n".join([*lines, *left_out(result)])
 
 
-def _number(value: float, form: str) -> str:
-    return format(value, form) if np.isfinite(value) else ""
-
-
-OPTIONS: Mapping[str, Option] = {"compared": Option("largest number of unknowns for the comparison with IDA")}
-
 register(
     "large",
-    Benchmark(
-        large,
-        report,
-        "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1",
-        options=OPTIONS,
-    ),
+    large,
+    report,
+    "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1",
+    options={"compared": Option("largest number of unknowns for the comparison with IDA")},
 )

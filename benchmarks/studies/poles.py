@@ -6,7 +6,6 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -16,10 +15,9 @@ from qmat.qdelta import QDELTA_GENERATORS
 from scipy.linalg import lu
 from scipy.optimize import minimize
 
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
@@ -28,17 +26,12 @@ from dae_sdc.sweepers.simultaneous import Simultaneous
 from dae_sdc.sweepers.tableaux import METHODS
 
 NODES = (3, 4, 5, 7)
-MEASURED_NODES = 5
-"""Nodes of the runs."""
-
-MOST_ITERATIONS = 40
-"""Largest number of Newton iterations of a step in the runs."""
-
+MEASURED_NODES = 5  # Nodes of the runs
+MOST_ITERATIONS = 40  # Largest number of Newton iterations of a step in the runs
+# Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early
 TIGHTER = 1e-3
-"""Tolerance of the Newton iterations in the runs, in units of the usual one, as slow ones stop early."""
 
-TIME_LIMIT = 60.0
-
+# Problems of index 1, 2 and 3, a chain and a grid, and how they are run
 CASES: Mapping[str, dict[str, Any]] = {
     "hessenberg-1": {"rtol": 1e-6},
     "hessenberg-2": {"rtol": 1e-6},
@@ -46,21 +39,15 @@ CASES: Mapping[str, dict[str, Any]] = {
     "transmission-line": {"rtol": 1e-6, "params": {"sections": 500}},
     "navier-stokes": {"rtol": 1e-5, "params": {"cells": 20}, "t_end": 0.05},
 }
-"""Problems of index 1, 2 and 3, a chain and a grid, and how they are run."""
 
-SAMPLES = np.logspace(-2.0, 3.0, 101)
-"""Sizes of h lambda for which iterations are judged."""
+SAMPLES = np.logspace(-2.0, 3.0, 101)  # Sizes of h lambda for which iterations are judged
 
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("way", "U8"), ("nodes", "i8"), ("imaginary", "f8"), ("real", "f8")),
-    *(("steps", "i8"), ("rejected", "i8"), ("real_factorizations", "i8"), ("complex_factorizations", "i8")),
-    *(("real_solves", "i8"), ("complex_solves", "i8"), ("error", "f8")),
-]
-
-
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 way:U8 nodes:i8 imaginary real steps:i8 rejected:i8 real_factorizations:i8 "
+    "complex_factorizations:i8 real_solves:i8 complex_solves:i8 error"
+)
+TEXT = Layout("problem:<18|n:>6|way:<9|steps:>6|rej.=rejected:>5|factorisations:>15|solves:>15|error:>8.1e")
 COUNTED = ("real_factorizations", "complex_factorizations", "real_solves", "complex_solves")
-
-# --- triangular matrices in the place of A ------------------------------------------------------------------
 
 
 def collocation(nodes: int) -> tuple[Vector, Vector]:
@@ -73,17 +60,8 @@ def radii(A: Vector, T: Vector) -> tuple[float, float]:
     """The largest spectral radii of the iteration with T for u' = lambda u, on two axes.
 
     The errors of the stages are multiplied by h lambda (I - h lambda T)^-1 (A - T).
-
-    Parameters
-    ----------
-    A, T : ndarray, shape (M, M)
-        The coefficients of the stages, and what stands for them in Newton's matrix.
-
-    Returns
-    -------
-    tuple of float
-        For imaginary and for negative real lambda.
     """
+    # Shapes: A and T (M, M).
     identity = np.eye(len(A))
 
     def largest(z: npt.NDArray[np.complexfloating[Any, Any]]) -> float:
@@ -105,9 +83,8 @@ def distinct(nodes: int) -> Vector:
 def diagonal(nodes: int) -> Vector:
     """The diagonal matrix MIN-SR-S of G. Caklovic, T. Lunet, S. Goetschel, D. Ruprecht (2024)."""
     A, c = collocation(nodes)
-    made = QDELTA_GENERATORS["MIN-SR-S"](
-        Q=A, nodes=c, nNodes=nodes, nodeType="LEGENDRE", quadType="RADAU-RIGHT"
-    )
+    kinds = {"nodeType": "LEGENDRE", "quadType": "RADAU-RIGHT"}
+    made = QDELTA_GENERATORS["MIN-SR-S"](Q=A, nodes=c, nNodes=nodes, **kinds)
     return np.asarray(made.genCoeffs(), dtype=np.float64)
 
 
@@ -134,13 +111,13 @@ def equal(nodes: int) -> Vector:
     return found
 
 
+# What stands for A in Newton's matrix, by name
 WAYS: Mapping[str, Callable[[int], Vector]] = {
     "A": lambda nodes: collocation(nodes)[0],
     "distinct": distinct,
     "diagonal": diagonal,
     "equal": equal,
 }
-"""What stands for A in Newton's matrix, by name."""
 
 
 class CountedStages(Simultaneous):
@@ -201,70 +178,36 @@ class TriangularStages(CountedStages):
         return self._weighted_norm(self.change)
 
 
-# --- the study ----------------------------------------------------------------------------------------------
-
-
-@checked()
+@tabulated("poles", COLUMNS, UNITS)
 def poles(
+    rows: Table,
     *,
     problems: Sequence[str] = tuple(CASES),
     ways: Sequence[str] = tuple(WAYS),
-    time_limit: float = TIME_LIMIT,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    time_limit: float = 60.0,
+) -> None:
     """Compare Radau IIA with iterations whose matrices are real: of distinct, of equal poles, and diagonal.
 
     Rows without a problem are the largest spectral radii of the iteration for u' = lambda u. The others are
     runs under the step size control of the default method, in Python, with at most 40 iterations a step that
     are continued to a thousandth of the usual tolerance.
 
-    Parameters
-    ----------
-    problems : sequence of str
-        Of :data:`CASES`.
-    ways : sequence of str
-        What stands for the coefficients A in Newton's matrix: "A", "distinct", "diagonal", "equal".
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "poles": ``imaginary`` and ``real`` are the spectral
-        radii on both axes; ``error`` is relative to the largest unknown at the end.
-
-    Raises
-    ------
-    InputError
-        For unknown names.
-
-    References
-    ----------
     P. J. van der Houwen, J. J. B. de Swart, Triangularly implicit iteration methods for ODE-IVP solvers, SIAM
     J. Sci. Comput. 18 (1997) 41, for distinct poles.
     """
     check_names("problem of this study", list(problems), list(CASES))
     check_names("way", list(ways), list(WAYS))
-    rows = table("poles", COLUMNS, {}, out)
     rows.parameters |= {"nodes": MEASURED_NODES, "time_limit": time_limit}
-    with rows.running(len(ways) * (len(problems) + 1), "run", progress) as bar:
+    with rows.bar(len(ways) * (len(problems) + 1), "run") as bar:
         for way in ways:
             for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
                 _put(rows, way, nodes, radii(collocation(nodes)[0], WAYS[way](nodes)))
             bar.update(1)
         for problem in problems:
             for way in ways:
-                try:
+                with rows.or_left_out(f"{problem} by {way}", SingularMatrixError):
                     _run(rows, problem, way, time_limit)
-                except (DAEError, SingularMatrixError) as error:
-                    rows.leave_out(f"{problem} by {way}", error)
                 bar.update(1)
-    return rows.result()
 
 
 def _put(rows: Any, way: str, nodes: int, radius: tuple[float, float], **found: Any) -> None:
@@ -303,26 +246,17 @@ def report(result: Result) -> str:
         shown = (f"{known[m]['imaginary']:.2f}, {known[m]['real']:.2f}" if m in known else "" for m in NODES)
         lines.append(f"{way:<10}" + "".join(f"{text:>14}" for text in shown))
     lines += ["", f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"]
-    head = (
-        f"{'problem':<18} {'n':>6} {'way':<9} {'steps':>6} {'rej.':>5} {'factorisations':>15} {'solves':>15}"
-    )
-    lines.append(f"{head} {'error':>8}")
+    lines.append(TEXT.head())
     for row in data[data["problem"] != ""]:
-        factorizations = f"{row['real_factorizations']} {row['complex_factorizations']:>5}"
-        solves = f"{row['real_solves']} {row['complex_solves']:>6}"
-        lines.append(
-            f"{row['problem']:<18} {row['n']:>6} {row['way']:<9} {row['steps']:>6} {row['rejected']:>5} "
-            f"{factorizations:>15} {solves:>15} {row['error']:>8.1e}"
-        )
+        both = {"factorisations": f"{row['real_factorizations']} {row['complex_factorizations']:>5}"}
+        lines.append(TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}"))
     return "\n".join([*lines, *left_out(result)])
 
 
 register(
     "poles",
-    Benchmark(
-        poles,
-        report,
-        "--problems hessenberg-1 --ways A,distinct",
-        options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
-    ),
+    poles,
+    report,
+    "--problems hessenberg-1 --ways A,distinct",
+    options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
 )

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.study import Benchmark, Option, check_names, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Option, Table, check_names, columns, register, tabulated
 from dae_sdc.errors import require_count
 from dae_sdc.run.results import Result
 
@@ -18,39 +16,19 @@ if TYPE_CHECKING:
     from dae_sdc.polynomials.polynomials import PolynomialSystem
 
 REPETITIONS = 20
-
-COLUMNS = [
-    *(("case", "U32"), ("what", "U16"), ("known", "U96"), ("seeds", "i8"), ("right", "i8")),
-    ("certified", "i8"),
-    *(("time", "f8"), ("time_longest", "f8"), ("found", "U120")),
-]
-
-UNITS = {"time": "s", "time_longest": "s"}
+COLUMNS, UNITS = columns(
+    "case:U32 what:U16 known:U96 seeds:i8 right:i8 certified:i8 time[s] time_longest[s] found:U120"
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A system, what is looked for, and what is known.
+    """A system, what is looked for, and what is known."""
 
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    what : {"solutions", "components", "singular points"}
-        What is looked for.
-    system : callable
-        Makes the polynomials.
-    known : str
-        What must be found, as :data:`WAYS` tell it.
-    """
-
-    name: str
-    what: str
-    system: Callable[[], PolynomialSystem]
-    known: str
-
-
-# --- systems --------------------------------------------------------------------------------------
+    name: str  # Name in tables
+    what: str  # What is looked for
+    system: Callable[[], PolynomialSystem]  # Makes the polynomials
+    known: str  # What must be found, as WAYS tell it
 
 
 def _system(expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
@@ -87,13 +65,8 @@ def chandrasekhar(n: int) -> PolynomialSystem:
     import sympy as sp
 
     h, c = sp.symbols(f"h1:{n + 1}"), sp.Rational("0.51234")
-    given = [
-        2 * n * h[k - 1]
-        - c * h[k - 1] * (1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)))
-        - 2 * n
-        for k in range(1, n + 1)
-    ]
-    return _system(given, h)
+    sums = [1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)) for k in range(1, n + 1)]
+    return _system([2 * n * x - c * x * terms - 2 * n for x, terms in zip(h, sums, strict=True)], h)
 
 
 def reimer(n: int) -> PolynomialSystem:
@@ -143,9 +116,6 @@ def six_components() -> PolynomialSystem:
     return _system([sp.expand(one) for one in given], [x, y, z])
 
 
-# --- what is found --------------------------------------------------------------------------------
-
-
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     from dae_sdc.polynomials.homotopy import solve_polynomials
 
@@ -178,13 +148,14 @@ def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}", -1
 
 
+# What is found, and the number of solutions that are proved, -1 if none can be
 WAYS: dict[str, Callable[[PolynomialSystem, int], tuple[str, int]]] = {
     "solutions": _solutions,
     "components": _components,
     "singular points": _singular_points,
 }
-"""What is found, and the number of solutions that are proved, -1 if none can be."""
 
+# Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler
 CASES: tuple[Case, ...] = (
     Case("katsura-5", "solutions", lambda: katsura(5), "32 solutions, 16 real"),
     Case("cyclic-5", "solutions", lambda: cyclic(5), "70 solutions, 10 real"),
@@ -194,12 +165,7 @@ CASES: tuple[Case, ...] = (
     Case("reimer-5", "solutions", lambda: reimer(5), "144 solutions, 24 real"),
     Case("chandra-6", "solutions", lambda: chandrasekhar(6), "32 solutions, 32 real"),
     *(
-        Case(
-            f"wilkinson-{n}",
-            "solutions",
-            partial(product_of, *range(1, n + 1)),
-            f"{n} solutions, {n} real",
-        )
+        Case(f"wilkinson-{n}", "solutions", partial(product_of, *range(1, n + 1)), f"{n} solutions, {n} real")
         for n in (10, 15, 20)
     ),
     Case("four-roots", "solutions", lambda: product_of(3, "1/2 + 5*I", "I", "7*I"), "4 solutions, 1 real"),
@@ -223,54 +189,19 @@ CASES: tuple[Case, ...] = (
         "equal-bars-points", "singular points", lambda: slider_crank(1), "2 points of ranks 2 2, elsewhere 3"
     ),
 )
-"""Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler."""
 
 
-# --- the study ------------------------------------------------------------------------------------
-
-
-@checked()
+@tabulated("polynomials", COLUMNS, UNITS)
 def polynomials(
-    *,
-    problems: Sequence[str] | None = None,
-    repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
-    """Solve and decompose polynomial systems whose solutions are known, with many seeds.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of the systems, see :data:`CASES`; all if not given.
-    repetitions : int
-        Number of seeds, 0, 1, ...
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "polynomials": how many ``seeds`` there were and with how
-        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified``
-        with every seed, -1 where none can be; median and longest ``time`` of the
-        processor (s); and what was ``found`` where it was another.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for what cannot be used.
-    """
+    rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = REPETITIONS
+) -> None:
+    """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
     require_count("repetitions", repetitions)
     known = [case.name for case in CASES]
     check_names("polynomial system", known if problems is None else list(problems), known)
     chosen = [case for case in CASES if problems is None or case.name in problems]
-    rows = table("polynomials", COLUMNS, UNITS, out)
     rows.parameters["repetitions"] = repetitions
-    total = len(chosen) * repetitions
-    with rows.running(total, "system", progress) as bar:
+    with rows.bar(len(chosen) * repetitions, "system") as bar:
         for case in chosen:
             bar.set_postfix_str(case.name)
             system, times, wrong, proved = case.system(), [], [], []
@@ -283,17 +214,11 @@ def polynomials(
                     wrong.append(f"seed {seed}: {found}")
                 bar.update(1)
             rows.put(
-                case=case.name,
-                what=case.what,
-                known=case.known,
-                seeds=repetitions,
-                right=repetitions - len(wrong),
-                certified=min(proved),
-                time=sorted(times)[len(times) // 2],
-                time_longest=max(times),
+                **{"case": case.name, "what": case.what, "known": case.known, "seeds": repetitions},
+                **{"right": repetitions - len(wrong), "certified": min(proved)},
+                **{"time": sorted(times)[len(times) // 2], "time_longest": max(times)},
                 found="; ".join(wrong)[:120],
             )
-    return rows.result()
 
 
 def report(result: Result) -> str:
@@ -315,10 +240,8 @@ def report(result: Result) -> str:
 
 register(
     "polynomials",
-    Benchmark(
-        polynomials,
-        report,
-        "--problems katsura-5 --repetitions 3",
-        options={"repetitions": Option("number of seeds, 0, 1, ...")},
-    ),
+    polynomials,
+    report,
+    "--problems katsura-5 --repetitions 3",
+    options={"repetitions": Option("number of seeds, 0, 1, ...")},
 )

@@ -6,7 +6,6 @@ See :func:`profile`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,60 +13,39 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.measuring.clock import Clock
-from benchmarks.measuring.steps import (
-    COMPILED,
-    Steps,
-    backends,
-    measured,
-    several_sizes,
-    steps_of,
-)
+from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Benchmark, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import require_count
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
-from dae_sdc.run.study import Study
 
-NODES = 3
-QDELTA = "LU"
-SWEEPER = "semi-implicit"
-REPETITIONS = 25
 PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
 SIZES = (1000,)
 RESTOL = 1e-9
-
 CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
 SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
-EQUATIONS, JACOBIANS, FACTORING, SOLVING = (
-    "equations",
-    "Jacobians",
-    "factorisations",
-    "solves with the factors",
-)
-LEFT = "left over"
-STEP = "step"
+EQUATIONS, JACOBIANS, FACTORING = "equations", "Jacobians", "factorisations"
+SOLVING, LEFT, STEP = "solves with the factors", "left over", "step"
 
+# Parts of a step that add up to it
 PARTS = (
     *(CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART, CALLS),
     *(EQUATIONS, JACOBIANS, FACTORING, SOLVING, LEFT),
 )
-"""Parts of a step that add up to it."""
 
+# Parts that are inside of a compiled sweep, where there is one
 INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING)
-"""Parts that are inside of a compiled sweep, where there is one."""
 
+# By which pySDC's controllers use convergence controllers
 CONVERGENCE_METHODS = (
     *("reset_buffers_nonMPI", "reset_status_variables", "post_spread_processing", "pre_iteration_processing"),
     *("post_iteration_processing", "post_iteration_processing_block", "convergence_control"),
     *("communicate_convergence", "post_step_processing", "prepare_next_block", "post_run_processing"),
 )
-"""By which pySDC's controllers use convergence controllers."""
 
 HOOK_METHODS = (
     *("post_setup", "pre_run", "post_run", "pre_step", "post_step", "pre_iteration", "post_iteration"),
@@ -75,30 +53,24 @@ HOOK_METHODS = (
 )
 
 SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
+LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
-LONG = 1e-3
-"""Seconds that a call is repeated for when it is timed by itself."""
-
-COLUMNS = [
-    *(("problem", "U32"), ("backend", "U16"), ("n", "i8"), ("dt", "f8"), ("steps", "i8")),
-    *(("part", "U32"), ("inside", "U32"), ("time", "f8"), ("share", "f8"), ("calls", "f8")),
-]
-
-UNITS = {"time": "s", "share": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls"
+)
 
 
-@checked()
+@tabulated("profile", COLUMNS, UNITS)
 def profile(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
-    sweeper: str = SWEEPER,
-    nodes: int = NODES,
-    qdelta: str = QDELTA,
-    repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    sweeper: str = "semi-implicit",
+    nodes: int = 3,
+    qdelta: str = "LU",
+    repetitions: int = 25,
+) -> None:
     """Time the parts of a warm step, compiled and with NumPy.
 
     Timers around the methods that pySDC calls see the same steps again, in turn with runs without timers.
@@ -106,43 +78,10 @@ def profile(
     taken off. Of all repetitions the least counts, for the step and for each part. What is inside a compiled
     sweep cannot be timed there: its kernels and solves are timed alone, at the numbers of calls that were
     counted.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; a few of different sizes if not given.
-    sizes : sequence of int, optional
-        Numbers of unknowns of the problems that can have any; 1000 if not given.
-    sweeper, nodes, qdelta : str, int, str
-        Sweeper, M and Q_Delta.
-    repetitions : int
-        Runs with and without timers.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "profile": for every problem and backend a row with the
-        ``time`` of the whole step (``part`` "step", the least without timers), rows of :data:`PARTS` that add
-        up to it, the last of which is what the timers did not find, and rows with the name of a part in
-        ``inside``, which say what that part has in it and do not add to the sum; ``share`` of the step and
-        ``calls`` a step.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PROBLEM_NAMES if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))
-    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
-        require_count(what, number)
-    for size in sizes or ():
-        require_count("the number of unknowns", size)
-    rows = table("profile", COLUMNS, UNITS, out)
+    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
     rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
     rows.parameters |= {"repetitions": repetitions, "timers": {}}
     cases = [
@@ -151,14 +90,11 @@ def profile(
         for params in several_sizes(name, SIZES if sizes is None else sizes)
         for backend in backends(name, params)
     ]
-    with rows.running(len(cases), "case", progress) as bar:
-        for work, backend in cases:
-            _measure(rows, work, backend, nodes, qdelta, repetitions)
-            bar.update(1)
-    return rows.result()
+    for work, backend in rows.each(cases, "case"):
+        _measure(rows, work, backend, nodes, qdelta, repetitions)
 
 
-def _measure(rows: Study, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
+def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
     """The rows of one problem and backend."""
     run = measured(rows, what, nodes, qdelta, backend)
     if run is None:
@@ -219,8 +155,8 @@ def _put_timers(clock: Clock, run: Steps) -> None:
                 clock.time(convergence, name, CONVERGENCE)
     for name in SWEEPER_METHODS:
         clock.time(sweep, name, SWEEPER_PART)
-    solver = compiled_solver(sweep)
-    if solver is not None:
+    solver = getattr(sweep, "solver", None)  # what carries out sweeps, perhaps in compiled code
+    if getattr(solver, "compiled", False) is True:
         for name in ("solve", "norms", "sweeps"):
             clock.time(solver, name, CALLS)
     for name in ("evaluate", "evaluate_nodes"):
@@ -230,12 +166,6 @@ def _put_timers(clock: Clock, run: Steps) -> None:
     clock.time(newton, "factorize", FACTORING)
     for factors in (linear.DenseLU, linear.SparseLU):
         clock.time(factors, "solve", SOLVING)
-
-
-def compiled_solver(sweep: Any) -> Any:
-    """What carries out the sweeps of a sweeper in compiled code; None if nothing does."""
-    solver = getattr(sweep, "solver", None)
-    return solver if getattr(solver, "compiled", False) is True else None
 
 
 def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:
@@ -279,9 +209,8 @@ def time_kernels(
     if sparse.issparse(matrix):
         return residual, max(evaluation - call, 0.0), *_time_loops(factors, matrix)
     ones, right = np.ones(1), np.ones(problem.n)
-    factoring = repeated(lambda: linear.factorize(matrix)) - repeated(
-        lambda: linear.factorize(np.ones((1, 1)))
-    )
+    least = repeated(lambda: linear.factorize(np.ones((1, 1))))
+    factoring = repeated(lambda: linear.factorize(matrix)) - least
     solving = repeated(lambda: factors.solve(right)) - repeated(lambda: one.solve(ones))
     return residual, max(evaluation - call, 0.0), max(factoring, 0.0), max(solving, 0.0)
 
@@ -317,17 +246,15 @@ def report(result: Result) -> str:
     """The table of a result of :func:`profile`, as text."""
     data, about = result.data, result.parameters
     keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
-    cells = {
-        (str(r["problem"]), int(r["n"]), str(r["backend"]), str(r["part"]), str(r["inside"])): r for r in data
-    }
+    names = ("problem", "n", "backend", "part", "inside")
+    cells = {tuple(row[name].item() for name in names): row for row in data}
     lines = [
         f"us a step, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}; least of "
         f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step",
         f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys),
         f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys),
     ]
-    names = [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]
-    for part, inside in names:
+    for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
         found = [cells.get((*key, part, inside)) for key in keys]
         if all(cell is None for cell in found):
             continue
@@ -352,10 +279,8 @@ def report(result: Result) -> str:
 
 register(
     "profile",
-    Benchmark(
-        profile,
-        report,
-        "--problems simple --repetitions 1",
-        Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
-    ),
+    profile,
+    report,
+    "--problems simple --repetitions 1",
+    Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
 )

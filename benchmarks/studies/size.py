@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import importlib.util
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -17,79 +15,65 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.clock import undisturbed
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Benchmark, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.errors import DAEError, InputError, require_count, require_number
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.results import Result
-from dae_sdc.run.study import Study
 
 PROBLEM = "transmission-line"
 SWEEPER = "semi-implicit"
 QDELTA = "LU"
-NODES = 3
-SIZES = (100, 1000, 10_000, 100_000)
-REPETITIONS = 5
-ACCURACIES = (1e-6, 1e-9)
-
+# Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders
 NODES_COMPARED = 5
-"""Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders."""
-
 RESTOL = 1e-9
-
 LINEAR_SOLVERS = ("superlu", "klu", "gmres", "dense")
 AUTOMATIC = "auto"
+# Module that a linear solver needs, and the extra of this package that brings it
 NEEDS = {"klu": ("kvxopt", "klu")}
-"""Module that a linear solver needs, and the extra of this package that brings it."""
-
 DENSE_MOST = 2000
 """Largest number of unknowns for dense matrices, which take less than two minutes up to there.
 
 With n = 1e4 one factorisation takes 13 s on one core and 0.8 GB, and ten steps do thirty of them."""
 
-COMPARED_MOST = 10_000
-"""Largest number of unknowns for the comparison with IDA."""
-
-MOST_STEPS = 4096
-"""Largest number of steps that is tried for an accuracy."""
-
+COMPARED_MOST = 10_000  # Largest number of unknowns for the comparison with IDA
+MOST_STEPS = 4096  # Largest number of steps that is tried for an accuracy
 OURS, IDA = "dae_sdc", "ida"
 STEP, ACCURACY = "step", "accuracy"
 
-COLUMNS = [
-    *(("source", "U16"), ("solver", "U16"), ("n", "i8"), ("nodes", "i8"), ("dt", "f8"), ("steps", "i8")),
-    *(("time", "f8"), ("time_cold", "f8"), ("time_run", "f8"), ("memory", "f8"), ("memory_before", "f8")),
-    *(("exponent", "f8"), ("accuracy", "f8"), ("tolerance", "f8"), ("error", "f8"), ("ratio", "f8")),
-    *((name, "f8") for name in ("sweeps", *COUNTERS)),
-]
+COLUMNS, UNITS = columns(
+    "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
+    "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS)
+)
+GROWTH = Layout(
+    "solver:<8|n:>7|ms/step=time*1e3:>9.2f|exponent:>8|ms cold=time_cold*1e3:>9.1f|MB=memory*1e-6:>8.0f|"
+    "MB before=memory_before*1e-6:>9.0f|sweeps:>6.1f|newton:>6.1f|fact.=factorization:>5.1f|error:>8.1e"
+)
+COMPARED = Layout(
+    "n:>7|accuracy:>8.0e|M=nodes:>2| =solver:<8|steps:>6|tolerance:>9.1e|error:>8.1e|rhs:>6.0f|"
+    "jac.=jacobian:>5.0f|ms=time_run*1e3:>9.1f|ida/ours=ratio:>8"
+)
 
-UNITS = {
-    **dict.fromkeys(("time", "time_cold", "time_run"), "s"),
-    **dict.fromkeys(("memory", "memory_before"), "B"),
-    **{"dt": "ms", "error": "V", "accuracy": "V", "exponent": "1", "ratio": "1"},
-}
 
-
-@checked()
+@tabulated("size", COLUMNS, UNITS)
 def size(
+    rows: Table,
     *,
-    sizes: Sequence[int] = SIZES,
-    nodes: int = NODES,
+    sizes: Sequence[int] = (100, 1000, 10_000, 100_000),
+    nodes: int = 3,
     linear_solvers: Sequence[str] | None = None,
-    accuracies: Sequence[float] = ACCURACIES,
-    repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    accuracies: Sequence[float] = (1e-6, 1e-9),
+    repetitions: int = 5,
+) -> None:
     """Measure steps of the transmission line with more and more unknowns, and compare with IDA.
 
     The time of a step is that of ten warm steps, repeated from the same state; the linear solvers take turns.
@@ -102,56 +86,17 @@ def size(
     residual tolerance equal to it and a Newton tolerance of a tenth; IDA gets the loosest tolerance at which
     its error is at most ours. Each run begins with a new controller or integrator, which are made before the
     clock starts, without any matrix; compiled code is loaded.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Numbers of unknowns; even ones are met.
-    nodes : int
-        M.
-    linear_solvers : sequence of str, optional
-        Of :data:`LINEAR_SOLVERS`; all that are installed if not given.
-    accuracies : sequence of float
-        Largest errors for the comparison with IDA; none leaves it out.
-    repetitions : int
-        Runs of each kind.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "size". Rows of source "step", for each linear solver and
-        n: ``time`` of a warm step and ``time_cold`` of the whole solve (s, medians), ``memory`` and
-        ``memory_before`` (B), ``exponent`` of the time of a step from the row before, ``error`` at the end of
-        the cold solve, means a step of ``sweeps`` and work counters. Rows of source "accuracy": ``time_run``
-        of the whole run, steps, error, tolerance and the work of the run; in those of the solver "ida" the
-        ``ratio`` ida / ours, median of neighbouring runs. The parameters hold the fitted exponents and IDA's
-        settings; ``left_out`` says what could not be measured.
-
-    Raises
-    ------
-    InputError
-        For unknown names, for numbers that cannot be used, and for a solver that is not installed.
     """
     chosen = available() if linear_solvers is None else list(linear_solvers)
     check_names("linear solver", chosen, [*LINEAR_SOLVERS, AUTOMATIC])
     for name in chosen:
-        if name in NEEDS and importlib.util.find_spec(NEEDS[name][0]) is None:
+        if name in NEEDS and find_spec(NEEDS[name][0]) is None:
             module, extra = NEEDS[name]
             raise InputError(f"linear solver '{name}' needs {module}: pip install 'dae_sdc[{extra}]'")
-    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
-        require_count(what, number)
-    if not len(sizes):
-        raise InputError("need at least one number of unknowns")
-    for number in sizes:
-        require_count("the number of unknowns", number)
+    check_counts(sizes, nodes=nodes, repetitions=repetitions)
     for accuracy in accuracies:
         if not 0.0 < require_number("an accuracy", accuracy) < math.inf:
             raise InputError(f"an accuracy must be positive and finite; got {accuracy}")
-    rows = table("size", COLUMNS, UNITS, out)
     rows.parameters |= {"problem": PROBLEM, "sweeper": SWEEPER, "qdelta": QDELTA, "nodes": nodes}
     rows.parameters |= {"restol": RESTOL, "repetitions": repetitions, "steps": STEPS, "exponents": {}}
     rows.parameters |= {"accuracies": list(accuracies), "ida": {**ida.SETTINGS, "jacfn": "exact"}}
@@ -160,7 +105,7 @@ def size(
         rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
         compared = []
     total = len(sizes) + len(compared)
-    with rows.running(total, "size", progress) as bar:
+    with rows.bar(total, "size") as bar:
         for number in sizes:
             _grow(rows, number, nodes, chosen, repetitions)
             bar.update(1)
@@ -170,16 +115,11 @@ def size(
                 for accuracy in accuracies:
                     _compare(rows, number, m, accuracy, repetitions)
             bar.update(1)
-    return rows.result()
 
 
 def available() -> list[str]:
     """The linear solvers that are installed."""
-    return [
-        name
-        for name in LINEAR_SOLVERS
-        if name not in NEEDS or importlib.util.find_spec(NEEDS[name][0]) is not None
-    ]
+    return [name for name in LINEAR_SOLVERS if name not in NEEDS or find_spec(NEEDS[name][0])]
 
 
 def _with_solver(params: dict[str, Any], solver: str) -> dict[str, Any]:
@@ -187,10 +127,7 @@ def _with_solver(params: dict[str, Any], solver: str) -> dict[str, Any]:
     return params if solver == AUTOMATIC else {**params, "linear_solver": solver}
 
 
-# --- time and memory against n ------------------------------------------------------------------------------
-
-
-def _grow(rows: Study, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
+def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
     """The rows of one number of unknowns."""
     params = FAMILIES[PROBLEM].params(n)
     dt = FAMILIES[PROBLEM].dt
@@ -200,10 +137,8 @@ def _grow(rows: Study, n: int, nodes: int, solvers: Sequence[str], repetitions: 
             rows.leave_out(f"dense, n={n}", f"dense matrices are measured up to n={DENSE_MOST}")
             continue
         work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
-        try:
+        with rows.or_left_out(f"{solver}, n={n}"):
             runs[solver] = Steps(work, nodes, QDELTA)
-        except DAEError as error:
-            rows.leave_out(f"{solver}, n={n}", error)
     times: dict[str, list[float]] = {solver: [] for solver in runs}
     for _ in range(repetitions):
         for solver, run in runs.items():
@@ -243,7 +178,7 @@ def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     }
 
 
-def _growth(rows: Study, solver: str, n: int, time: float) -> float:
+def _growth(rows: Table, solver: str, n: int, time: float) -> float:
     """Exponent of the time of a step from the last row of the same solver; NaN for the first."""
     earlier = [row for row in rows.rows if row[0] == STEP and row[1] == solver and row[2] != n]
     if not earlier:
@@ -253,45 +188,26 @@ def _growth(rows: Study, solver: str, n: int, time: float) -> float:
 
 
 def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
-    """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes.
-
-    Parameters
-    ----------
-    rows : sequence of sequence
-        With the entries of :data:`COLUMNS`.
-    """
-    names = [name for name, _ in COLUMNS]
-    steps = [one for one in (dict(zip(names, row, strict=True)) for row in rows) if one["source"] == STEP]
-    found = {}
-    for solver in dict.fromkeys(str(one["solver"]) for one in steps):
-        own = [(one["n"], one["time"]) for one in steps if one["solver"] == solver]
+    """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes."""
+    steps = [row for row in rows if row[0] == STEP]
+    at, found = [name for name, _ in COLUMNS].index("time"), {}
+    for solver in dict.fromkeys(str(row[1]) for row in steps):
+        own = [(row[2], row[at]) for row in steps if row[1] == solver]
         if len({n for n, _ in own}) > 1:
             n, time = np.log(np.array(own, dtype=float)).T
             found[solver] = float(np.polyfit(n, time, 1)[0])
     return found
 
 
-# --- against IDA --------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Side:
-    """Runs of this package over the interval with a number of steps.
+    """Runs of this package over the interval with a number of steps."""
 
-    Parameters
-    ----------
-    setup : Setup
-        How.
-    t0, t_end : float
-        The interval.
-    steps : int
-        Number of steps.
-    """
-
-    setup: Setup
+    setup: Setup  # How
+    # t0, t_end: the interval
     t0: float
     t_end: float
-    steps: int
+    steps: int  # Number of steps
 
     def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
         """Seconds, the value at the end and the work, of a run with a new controller."""
@@ -300,14 +216,10 @@ class Side:
         controller = controller_nonMPI(1, params, self.setup.with_step(dt))
         problem = self.setup.problem
         u0 = problem.state(problem.u_exact(self.t0))
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             tic = perf_counter()
             end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
             time = perf_counter() - tic
-        finally:
-            gc.enable()
         counters = controller.MS[0].levels[0].prob.work_counters
         counts = {name: float(counters[name].niter) for name in COUNTERS}
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
@@ -320,9 +232,7 @@ def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
     yield from (2, 3, 4, 5, 6)
     base = 8
     while base <= most:
-        yield from (
-            number for number in (base, 5 * base // 4, 3 * base // 2, 7 * base // 4) if number <= most
-        )
+        yield from (number for k in (4, 5, 6, 7) if (number := k * base // 4) <= most)
         base *= 2
 
 
@@ -341,7 +251,7 @@ def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
     raise InputError(f"no step size down to 1/{MOST_STEPS} of the interval has an error below {accuracy:g}")
 
 
-def _compare(rows: Study, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
+def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
     """The rows of both sides at one accuracy."""
     params = FAMILIES[PROBLEM].params(n)
     settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
@@ -385,25 +295,17 @@ def _compare(rows: Study, n: int, nodes: int, accuracy: float, repetitions: int)
     )
 
 
-# --- the table ----------------------------------------------------------------------------------------------
-
-
 def report(result: Result) -> str:
     """The tables of a result of :func:`size`, as text."""
     data, about = result.data, result.parameters
     lines = [
         f"{about['problem']}, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}, residual "
         f"{about['restol']:g}; medians of {about['repetitions']} runs in turn",
-        f"{'solver':<8} {'n':>7} {'ms/step':>9} {'exponent':>8} {'ms cold':>9} {'MB':>8} {'MB before':>9} "
-        f"{'sweeps':>6} {'newton':>6} {'fact.':>5} {'error':>8}",
+        GROWTH.head(),
     ]
     for row in data[data["source"] == STEP]:
         grown = f"{row['exponent']:.2f}" if row["exponent"] == row["exponent"] else "-"
-        lines.append(
-            f"{row['solver']:<8} {row['n']:>7} {1e3 * row['time']:>9.2f} {grown:>8} "
-            f"{1e3 * row['time_cold']:>9.1f} {row['memory'] / 1e6:>8.0f} {row['memory_before'] / 1e6:>9.0f} "
-            f"{row['sweeps']:>6.1f} {row['newton']:>6.1f} {row['factorization']:>5.1f} {row['error']:>8.1e}"
-        )
+        lines.append(GROWTH.line(row, exponent=grown))
     fitted = ", ".join(f"{name} {value:.2f}" for name, value in about["exponents"].items())
     lines += [
         f"ms/step: warm, {about['steps']} steps; ms cold: solve() of {about['steps']} steps in a new "
@@ -417,16 +319,11 @@ def report(result: Result) -> str:
         lines += [
             "",
             "to the end of the interval at equal accuracy, here and with IDA of SUNDIALS in turn",
-            f"{'n':>7} {'accuracy':>8} {'M':>2} {'':<8} {'steps':>6} {'tolerance':>9} {'error':>8} "
-            f"{'rhs':>6} {'jac.':>5} {'ms':>9} {'ida/ours':>8}",
+            COMPARED.head(),
         ]
         for row in rows:
             ratio = f"{row['ratio']:.2f}" if row["ratio"] == row["ratio"] else ""
-            lines.append(
-                f"{row['n']:>7} {row['accuracy']:>8.0e} {row['nodes']:>2} {row['solver']:<8} "
-                f"{row['steps']:>6} {row['tolerance']:>9.1e} {row['error']:>8.1e} {row['rhs']:>6.0f} "
-                f"{row['jacobian']:>5.0f} {1e3 * row['time_run']:>9.1f} {ratio:>8}"
-            )
+            lines.append(COMPARED.line(row, ratio=ratio))
         lines += [
             "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough",
             f"IDA: {options}, sparsity, algebraic_idx, consistent start",
@@ -436,10 +333,8 @@ def report(result: Result) -> str:
 
 register(
     "size",
-    Benchmark(
-        size,
-        report,
-        "--sizes 10,20 --repetitions 1",
-        Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
-    ),
+    size,
+    report,
+    "--sizes 10,20 --repetitions 1",
+    Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
 )

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.measuring.processes import PATIENCE, ask, environment
-from benchmarks.study import Benchmark, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.study import Layout, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import RemoteError, require_count
 from dae_sdc.run.results import Result
-from dae_sdc.run.study import Study
 
 START_PROBLEMS = ("simple", "wscc9", "transmission-line")
 REPETITIONS = 3
-
-COLD, WARM = "cold", "warm"
-"""Numba's cache is empty, or holds what the process before compiled."""
-
-TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")
-
-COLUMNS = [("problem", "U32"), ("cache", "U16"), *((name, "f8") for name in (*TIMES, "first_least"))]
-
-UNITS = dict.fromkeys((*TIMES, "first_least"), "s")
+COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
+COLUMNS, UNITS = columns(
+    "problem:U32 cache:U16 import_pysdc[s] import_dae_sdc[s] first[s] second[s] first_least[s]"
+)
+TIMES = tuple(UNITS)[:4]
+TEXT = Layout(
+    "problem:<19|cache:<5|import pySDC=import_pysdc:>12.3f|import dae_sdc=import_dae_sdc:>14.4f|"
+    "first solve=first:>11.3f|least=first_least:>8.3f|second:>8.4f"
+)
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 CHILD = """
@@ -53,65 +50,30 @@ print(json.dumps(found))
 """
 
 
-@checked()
-def start(
-    *,
-    problems: Sequence[str] | None = None,
-    repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+@tabulated("start", COLUMNS, UNITS)
+def start(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = REPETITIONS) -> None:
     """Measure what a fresh process takes for its imports, its first solve and a second one.
 
     Processes come in pairs. The first of a pair has an empty directory for numba's cache and compiles what it
     needs; the second finds there what the first has compiled. A process that is not counted runs before all
     others, so that the byte code of Python lies on disk and files have been read. The time in which the
     interpreter itself starts is not included.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; :data:`START_PROBLEMS` if not given.
-    repetitions : int
-        Pairs of processes of each problem.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "start". For each problem and ``cache`` ("cold" or
-        "warm") the medians of ``import_pysdc`` (the controller of pySDC, with NumPy and SciPy),
-        ``import_dae_sdc`` after it, ``first`` and ``second`` (calls of :func:`dae_sdc.run.solve.solve` with
-        its own settings; the first also imports what the package loads when it is used), and the least value
-        of ``first``, all in s. The parameter ``left_out`` says what could not be measured.
-
-    Raises
-    ------
-    InputError
-        For an unknown problem, and for a number of repetitions that cannot be used.
     """
     names = list(START_PROBLEMS if problems is None else problems)
     check_names("problem", names, list(PROBLEMS))
     require_count("repetitions", repetitions)
-    rows = table("start", COLUMNS, UNITS, out)
     rows.parameters |= {"problems": names, "repetitions": repetitions}
     total = 2 * len(names) * repetitions + 1
-    with rows.running(total, "process", progress) as bar:
+    with rows.bar(total, "process") as bar:
         with TemporaryDirectory(prefix="dae_sdc-start-") as folder:
-            try:
+            with rows.or_left_out("the process that is not counted"):
                 in_a_fresh_process(names, folder)
-            except RemoteError as error:
-                rows.leave_out("the process that is not counted", error)
         bar.update(1)
         for name in names:
             _measure(rows, name, repetitions, bar)
-    return rows.result()
 
 
-def _measure(rows: Study, problem: str, repetitions: int, bar: Any) -> None:
+def _measure(rows: Table, problem: str, repetitions: int, bar: Any) -> None:
     """The two rows of one problem; none, with the reason in the table, where a process fails."""
     found: dict[str, list[list[float]]] = {COLD: [], WARM: []}
     for _ in range(repetitions):
@@ -134,32 +96,8 @@ def _measure(rows: Study, problem: str, repetitions: int, bar: Any) -> None:
 def in_a_fresh_process(
     problems: Sequence[str], cache: str | Path | None, patience: float = PATIENCE
 ) -> list[list[float]]:
-    """Import pySDC and this package in a new process, and solve every problem twice.
-
-    Parameters
-    ----------
-    problems : sequence of str
-        Names, solved in this order.
-    cache : str, Path or None
-        Directory of numba's cache; None leaves it where it is.
-    patience : float
-        Seconds after which the process is ended.
-
-    Returns
-    -------
-    list of list of float
-        The :data:`TIMES` of each problem (s); those of the imports are the same for all.
-
-    Raises
-    ------
-    RemoteError
-        If the process fails, or takes too long.
-    """
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
-    if cache is not None:
-        given["NUMBA_CACHE_DIR"] = os.fspath(cache)
-    found: list[list[float]] = ask(("-c", CHILD), list(problems), "a fresh process", patience, given)
+    """Import pySDC and this package in a new process, and solve every problem twice."""
+    found: list[list[float]] = ask_fresh(CHILD, list(problems), cache, patience)
     return found
 
 
@@ -168,20 +106,11 @@ def report(result: Result) -> str:
     about = result.parameters
     lines = [
         f"s in a fresh process; medians of {about['repetitions']} pairs of processes, cold and warm in turn",
-        f"{'problem':<19} {'cache':<5} {'import pySDC':>12} {'import dae_sdc':>14} {'first solve':>11} "
-        f"{'least':>8} {'second':>8}",
-    ]
-    for row in result.data:
-        lines.append(
-            f"{row['problem']:<19} {row['cache']:<5} {row['import_pysdc']:>12.3f} "
-            f"{row['import_dae_sdc']:>14.4f} {row['first']:>11.3f} {row['first_least']:>8.3f} "
-            f"{row['second']:>8.4f}"
-        )
-    lines += [
+        *TEXT.lines(result.data),
         "cold: numba compiles; warm: it loads what the process before compiled; least: of the first solve,",
         "which also imports the parts of the package that it uses",
     ]
     return "\n".join([*lines, *left_out(result)])
 
 
-register("start", Benchmark(start, report, "--problems simple --repetitions 1"))
+register("start", start, report, "--problems simple --repetitions 1")

@@ -4,92 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from benchmarks.measuring.published import Published, published
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Table, check_names, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._testset import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 
-RTOLS = (1e-4, 1e-7, 1e-10)
-
-TIME_LIMIT = 300.0
-
-COLUMNS = [
-    *(("problem", "U32"), ("n", "i8"), ("index", "i8"), ("rtol", "f8"), ("success", "i8"), ("method", "U24")),
-    *((name, "i8") for name in ("steps", "rejected", "rhs", "jacobian", "factorization")),
-    *(("time", "f8"), ("scd", "f8"), ("scd_differential", "f8"), ("required", "f8")),
-    *(("steps_published", "f8"), ("rhs_published", "f8"), ("message", "U160")),
-]
-
-UNITS = {"time": "s", "rtol": "1", "scd": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
+    "factorization:i8 time[s] scd[1] scd_differential required steps_published rhs_published message:U160"
+)
+HEAD = Layout("problem:<20|n:>4|index:>5|rtol:>6.0e")
+WORK = Layout(
+    "steps:>7|rej.=rejected:>5|rhs:>8|jac.=jacobian:>6|fact.=factorization:>7|s=time:>8.3f|scd:>5.1f|"
+    "diff.=scd_differential:>5.1f|need=required:>5.1f"
+)
 
 
-@checked()
+@tabulated("testset", COLUMNS, UNITS)
 def testset(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
-    time_limit: float = TIME_LIMIT,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
-    """Solve the problems of the test set with nothing given but a tolerance.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; all problems with a reference at their end if not given.
-    rtols : sequence of float
-        Relative tolerances; the absolute ones are these times the nominal sizes of the unknowns.
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "testset", a row for every problem and tolerance: work,
-        ``time`` (s), significant correct digits ``scd`` of the unknowns that the test set scores and of those
-        of them that are differential, the digits ``required`` of the latter, -log10(rtol) - 1 as far as the
-        reference is known, and, where published, steps and residual evaluations in which MEBDFI reached
-        the same scd.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
-    """
+    rtols: Sequence[float] = (1e-4, 1e-7, 1e-10),
+    time_limit: float = 300.0,
+) -> None:
+    """Solve the problems of the test set with nothing given but a tolerance."""
     known = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
     names = known if problems is None else list(problems)
     check_names("problem with a reference at its end", names, known)
     if not len(rtols):
         raise InputError("need at least one tolerance")
     require_number("time_limit", time_limit)
-    rows = table("testset", COLUMNS, UNITS, out)
-    rows.parameters |= {
-        "rtols": [require_number("a tolerance", rtol) for rtol in rtols],
-        "time_limit": time_limit,
-    }
-    total = len(names) * len(rtols)
-    with rows.running(total, "run", progress) as bar:
-        for name in names:
-            for rtol in rtols:
-                _measure(rows, name, float(rtol), time_limit)
-                bar.update(1)
-    return rows.result()
+    rows.parameters["rtols"] = [require_number("a tolerance", rtol) for rtol in rtols]
+    rows.parameters["time_limit"] = time_limit
+    for name, rtol in rows.each(list(product(names, rtols)), "run"):
+        _measure(rows, name, float(rtol), time_limit)
 
 
 def required_digits(problem: Any, rtol: float) -> float:
@@ -125,7 +83,7 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
     return steps, fev
 
 
-def _measure(rows: Study, name: str, rtol: float, time_limit: float) -> None:
+def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     make: Any = PROBLEMS[name]
     problem: ProblemDAE = make()
     tic = perf_counter()
@@ -148,26 +106,17 @@ def report(result: Result) -> str:
     lines = [
         "scd: significant correct digits at the end, of all scored and of the scored differential unknowns;",
         "published: steps and residual evaluations in which MEBDFI (Cash 2000) reached the same scd",
-        f"{'problem':<20} {'n':>4} {'index':>5} {'rtol':>6} {'steps':>7} {'rej.':>5} {'rhs':>8} {'jac.':>6} "
-        f"{'fact.':>7} {'s':>8} {'scd':>5} {'diff.':>5} {'need':>5}  {'published':>15}",
+        f"{HEAD.head()} {WORK.head()}  {'published':>15}",
     ]
     short = []
     for row in result.data:
-        head = f"{row['problem']:<20} {row['n']:>4} {row['index']:>5} {row['rtol']:>6.0e}"
         if not row["success"]:
-            lines.append(f"{head} {row['message']}")
+            lines.append(f"{HEAD.line(row)} {row['message']}")
             short.append(f"{row['problem']} at {row['rtol']:g}")
             continue
-        told = (
-            ""
-            if np.isnan(row["steps_published"])
-            else f"{row['steps_published']:.0f} {row['rhs_published']:.0f}"
-        )
-        lines.append(
-            f"{head} {row['steps']:>7} {row['rejected']:>5} {row['rhs']:>8} {row['jacobian']:>6} "
-            f"{row['factorization']:>7} {row['time']:>8.3f} {row['scd']:>5.1f} "
-            f"{row['scd_differential']:>5.1f} {row['required']:>5.1f}  {told:>15}"
-        )
+        known = f"{row['steps_published']:.0f} {row['rhs_published']:.0f}"
+        known = "" if np.isnan(row["steps_published"]) else known
+        lines.append(f"{HEAD.line(row)} {WORK.line(row)}  {known:>15}")
         if row["scd_differential"] < row["required"]:
             short.append(f"{row['problem']} at {row['rtol']:g}")
     lines.append("published runs that made the reference values: steps, residual evaluations, Jacobians")
@@ -180,4 +129,4 @@ def report(result: Result) -> str:
     return "\n".join(lines)
 
 
-register("testset", Benchmark(testset, report, "--problems hires --rtols 1e-4"))
+register("testset", testset, report, "--problems hires --rtols 1e-4")

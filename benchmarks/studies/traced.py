@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -12,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.plain_functions import first_change, plain_function
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Table, check_counts, check_names, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.run.method import default_sweeper
 from dae_sdc.run.results import Result
@@ -23,72 +20,28 @@ from dae_sdc.run.solve import solve
 
 RTOL = 1e-6
 
-COLUMNS = [
-    ("problem", "U32"),
-    ("n", "i8"),
-    ("equations", "U200"),
-    ("steps", "i8"),
-    ("steps_traced", "i8"),
-    ("steps_function", "i8"),
-    ("time", "f8"),
-    ("time_traced", "f8"),
-    ("time_read", "f8"),
-    ("time_function", "f8"),
-    ("done", "f8"),
-]
+COLUMNS, UNITS = columns(
+    "problem:U32 n:i8 equations:U200 steps:i8 steps_traced:i8 steps_function:i8 time[s] time_traced[s] "
+    "time_read[s] time_function[s] done"
+)
 
 
-@checked()
+@tabulated("traced", COLUMNS, UNITS)
 def traced(
-    *,
-    problems: Sequence[str] | None = None,
-    repetitions: int = 5,
-    time_limit: float = 10.0,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 5, time_limit: float = 10.0
+) -> None:
     """Time problems of the catalogue, the same as plain functions that are read, and as ones that are called.
 
     All run with the default method at rtol = 1e-6, up to the first time at which the problem chooses other
     equations. Times are those of a whole call of ``solve``, which reads the equations anew; machine code is
     there from a run that is not counted.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of the problems; all if not given.
-    repetitions : int
-        Runs of the problem and of the function that is read, in turn.
-    time_limit : float
-        Seconds after which a run of a function that is called ends.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": whether the equations were read; steps and times (medians, s) of the problem, of its
-        function read before and called; the time that reading takes; and the part of the interval that is
-        ``done`` when the function that is called has come to its time limit.
-
-    Raises
-    ------
-    InputError
-        For an unknown problem.
     """
-    if repetitions < 1:
-        raise InputError(f"repetitions must be at least 1; got {repetitions}")
+    check_counts(repetitions=repetitions)
     names = list(PROBLEMS) if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))
-    rows = table("traced", COLUMNS, {name: "s" for name, _ in COLUMNS if name.startswith("time")}, out)
     rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtol": RTOL}
-    with rows.running(len(names), "problem", progress) as bar:
-        for name in names:
-            rows.put(**_compared(name, repetitions, time_limit))
-            bar.update(1)
-    return rows.result()
+    for name in rows.each(names, "problem"):
+        rows.put(**_compared(name, repetitions, time_limit))
 
 
 def _compared(name: str, repetitions: int, time_limit: float) -> dict[str, Any]:
@@ -96,9 +49,8 @@ def _compared(name: str, repetitions: int, time_limit: float) -> dict[str, Any]:
     run: dict[str, Any] = {"rtol": RTOL, "sweeper": default_sweeper(RTOL, None)}
     run["t_end"] = first_change(name, **run)
     solve(cls, **run)
-    pairs = [
-        (_timed(lambda: solve(name, **run)), _timed(lambda: solve(cls, **run))) for _ in range(repetitions)
-    ]
+    ways = (lambda: solve(name, **run), lambda: solve(cls, **run))
+    pairs = [tuple(map(_timed, ways)) for _ in range(repetitions)]
     (_, first), (_, second) = pairs[-1]
     reading = [_timed(lambda: trace_problem(cls()))[0] for _ in range(repetitions)]
     time, called = _timed(lambda: solve(cls, trace=False, time_limit=time_limit, **run))
@@ -146,4 +98,4 @@ def _mean(values: Any) -> float:
     return float(np.exp(np.log(values).mean())) if len(values) else np.nan
 
 
-register("traced", Benchmark(traced, report, "--problems simple,skate --repetitions 1"))
+register("traced", traced, report, "--problems simple,skate --repetitions 1")

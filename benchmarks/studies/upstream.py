@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -15,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
+from benchmarks.measuring.clock import undisturbed
 from benchmarks.measuring.steps import distance
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, register, tabulated
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -29,11 +27,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 RESTOL = 1e-9
 NEWTON_TOL = 1e-10
 MAXITER = 100
-
-CONVERGED = 1e-14
-"""Tolerances that nothing meets: every step takes all the iterations."""
-
-LEAST_REPETITIONS = 5
+CONVERGED = 1e-14  # Tolerances that nothing meets: every step takes all the iterations
 
 SWEEPER_MODULES = {
     "fully-implicit": ("fullyImplicitDAE", "FullyImplicitDAE"),
@@ -43,30 +37,14 @@ SWEEPER_MODULES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work that both implementations do.
+    """One piece of work that both implementations do."""
 
-    Parameters
-    ----------
-    problem : str
-        Name here.
-    module : str
-        Module of pySDC.projects.DAE.problems; the classes have the same names.
-    dt : float
-        Step size in the time unit of the problem.
-    steps : int
-        Number of steps.
-    sweeper : str
-        Name of the sweeper.
-    params : mapping
-        Parameters here, where defaults differ.
-    """
-
-    problem: str
-    module: str
-    dt: float
-    steps: int
-    sweeper: str = "fully-implicit"
-    params: Mapping[str, Any] = field(default_factory=dict)
+    problem: str  # Name here
+    module: str  # Module of pySDC.projects.DAE.problems; the classes have the same names
+    dt: float  # Step size in the time unit of the problem
+    steps: int  # Number of steps
+    sweeper: str = "fully-implicit"  # Name of the sweeper
+    params: Mapping[str, Any] = field(default_factory=dict)  # Parameters here, where defaults differ
 
 
 # The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE
@@ -84,24 +62,13 @@ UPSTREAM = (
     Case("wscc9", "wscc9BusSystem", 1e-2, 4, params={"data": "pysdc"}),
 )
 
-COLUMNS = [
-    ("problem", "U32"),
-    ("sweeper", "U32"),
-    ("n", "i8"),
-    ("dt", "f8"),
-    ("steps", "i8"),
-    ("time", "f8"),
-    ("time_upstream", "f8"),
-    ("ratio", "f8"),
-    ("ratio_least", "f8"),
-    ("sweeps", "f8"),
-    ("sweeps_upstream", "f8"),
-    ("rhs", "f8"),
-    ("rhs_upstream", "f8"),
-    ("difference", "f8"),
-    ("error", "f8"),
-    ("error_upstream", "f8"),
-]
+COLUMNS, UNITS = columns(
+    "problem:U32 sweeper:U32 n:i8 dt[s] steps:i8 time[s] time_upstream[s] ratio ratio_least sweeps "
+    "sweeps_upstream rhs rhs_upstream difference error error_upstream"
+)
+TEXT = Layout(
+    "problem:<20|sweeper:<15|n:>3|time:>17|ratio:>7.1f|sweeps:>11|evaluations:>15|difference:>10.1e|errors:>17"
+)
 
 
 @dataclass
@@ -114,15 +81,10 @@ class _Run:
         return self.controller.MS[0].levels[0].prob
 
     def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        # As timeit does: a collection that one side's garbage sets off must not be paid by the other.
-        gc.collect()
-        gc.disable()
-        try:
+        with undisturbed():
             tic = perf_counter()
             end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
             return perf_counter() - tic, end, stats
-        finally:
-            gc.enable()
 
 
 def _controller(
@@ -172,14 +134,9 @@ def _ours(case: Case, nodes: int, qdelta: str, adapted: bool, hooks: Sequence[ty
 def _pair(case: Case, nodes: int, qdelta: str, adapted: bool) -> tuple[_Run, _Run]:
     cls = PROBLEMS[case.problem]
     ours = _ours(case, nodes, qdelta, adapted)
-    theirs = _controller(
-        _upstream_class("problems", case.module, cls.__name__),
-        {},
-        _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper]),
-        case,
-        nodes,
-        qdelta,
-    )
+    classes = "problems", case.module, cls.__name__
+    sweeper = _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper])
+    theirs = _controller(_upstream_class(*classes), {}, sweeper, case, nodes, qdelta)
     n_diff, n = ours.MS[0].levels[0].prob.n_diff, ours.MS[0].levels[0].prob.n
 
     def packed(state: Any) -> NDArray[np.float64]:
@@ -215,67 +172,30 @@ def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
     return calls
 
 
-def _sweeps(stats: Mapping[Any, Any]) -> float:
-    counts = [value for key, value in stats.items() if key.type == "niter"]
-    return float(sum(counts) / len(counts))
-
-
-@checked()
+@tabulated("upstream", COLUMNS, UNITS)
 def upstream(
+    rows: Table,
     *,
-    repetitions: int = LEAST_REPETITIONS,
+    repetitions: int = 5,
     nodes: int = 3,
     qdelta: str = "LU",
     problems: Sequence[str] | None = None,
     adapted: bool = False,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Time the same work here and in ``pySDC.projects.DAE``, alternating, and compare the end values.
 
     Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value
     are the same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
-
-    Parameters
-    ----------
-    repetitions : int
-        Alternating runs of each side after one that is not counted.
-    nodes, qdelta : int, str
-        Number of nodes and Q_Delta.
-    problems : sequence of str, optional
-        Names of the problems; all if not given.
-    adapted : bool
-        Whether the problems here are the classes of ``pySDC.projects.DAE`` as they are, too.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios
-        of neighbouring runs) and its least value, sweeps and residual evaluations a step, the largest
-        ``difference`` of the end values, and the distance of each (``error``, ``error_upstream``) from the
-        discretisation iterated to the end, all relative to 1 + abs(u).
-
-    Raises
-    ------
-    InputError
-        For an unknown problem, or a pySDC without the project.
     """
-    if repetitions < 1:
-        raise InputError(f"repetitions must be at least 1; got {repetitions}")
+    check_counts(repetitions=repetitions)
     known = sorted({case.problem for case in UPSTREAM})
     check_names("problem of this study", known if problems is None else list(problems), known)
     cases = [case for case in UPSTREAM if problems is None or case.problem in problems]
-    rows = table("upstream", COLUMNS, {"time": "s", "time_upstream": "s", "dt": "s"}, out)
     rows.parameters |= {"repetitions": repetitions, "nodes": nodes, "qdelta": qdelta, "adapted": adapted}
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
-    with rows.running(len(cases) * repetitions, "pair", progress) as bar:
+    with rows.bar(len(cases) * repetitions, "pair") as bar:
         for case in cases:
             rows.add([_compare(case, nodes, qdelta, adapted, repetitions, bar)])
-    return rows.result()
 
 
 def _compare(
@@ -301,48 +221,31 @@ def _compare(
     exact = _Run(_controller(PROBLEMS[case.problem], *settings, CONVERGED, CONVERGED), ours.values)
     limit = exact.values(exact(ours_u0, t0, t_end)[1])
     ratios = [upstream / own for own, upstream in times]
+    counts = [value for key, value in stats_upstream.items() if key.type == "niter"]
     return (
-        case.problem,
-        case.sweeper,
-        len(here),
-        case.dt,
-        case.steps,
-        median(own for own, _ in times),
-        median(upstream for _, upstream in times),
-        median(ratios),
-        min(ratios),
-        sweeps,
-        _sweeps(stats_upstream),
-        rhs,
-        rhs_upstream,
-        distance(here, there),
-        distance(here, limit),
-        distance(there, limit),
+        *(case.problem, case.sweeper, len(here), case.dt, case.steps),
+        *(median(own for own, _ in times), median(upstream for _, upstream in times)),
+        *(median(ratios), min(ratios), sweeps, float(np.mean(counts)), rhs, rhs_upstream),
+        *(distance(here, there), distance(here, limit), distance(there, limit)),
     )
-
-
-def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    return float((np.abs(first - second) / (1.0 + np.abs(second))).max())
 
 
 def report(result: Result) -> str:
     """The table of a result of :func:`upstream`, as text."""
     lines = [
         "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream",
-        f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} "
-        f"{'sweeps':>11} {'evaluations':>15} {'difference':>10} {'errors':>17}",
+        TEXT.head(),
     ]
     for row in result.data:
-        time = f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}"
-        sweeps = f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}"
-        rhs = f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}"
-        errors = f"{row['error']:.1e} / {row['error_upstream']:.1e}"
-        lines.append(
-            f"{row['problem']:<20} {row['sweeper']:<15} {row['n']:>3} {time:>17} {row['ratio']:>7.1f} "
-            f"{sweeps:>11} {rhs:>15} {row['difference']:>10.1e} {errors:>17}"
-        )
+        both = {
+            "time": f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}",
+            "sweeps": f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}",
+            "evaluations": f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}",
+            "errors": f"{row['error']:.1e} / {row['error_upstream']:.1e}",
+        }
+        lines.append(TEXT.line(row, **both))
     mean = np.exp(np.log(result.data["ratio"]).mean())
     return "\n".join([*lines, f"geometric mean of the ratios: {mean:.1f}"])
 
 
-register("upstream", Benchmark(upstream, report, "--problems simple --repetitions 1"))
+register("upstream", upstream, report, "--problems simple --repetitions 1")

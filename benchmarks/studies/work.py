@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,83 +19,43 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Benchmark, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
-from dae_sdc.run.study import Study
 from dae_sdc.sweepers.parallel import DIAGONAL
-
-NODES = 3
-QDELTAS = ("LU", DIAGONAL)
-REPETITIONS = 5
 
 RESTOL = 1e-9
 
-COUNTS = ("rhs", "newton", "jacobian", "factorization")
+COLUMNS, UNITS = columns(
+    "problem:U32 sweeper:U32 qdelta:U16 backend:U16 nodes:i8 n:i8 dt steps:i8 time[s] time_sweep[s] sweeps "
+    f"iterations {' '.join(COUNTERS)} ratio[1] difference[1]"
+)
+TEXT = Layout(
+    "problem:<19|sweeper:<14|Q_Delta=qdelta:<8|backend:<8|n:>5|dt:>10|us/step=time*1e6:>9.0f|"
+    "us/sweep=time_sweep*1e6:>9.1f|sweeps:>6.1f|iter.=iterations:>5.1f|rhs:>6.1f|newton:>6.1f|"
+    "jac.=jacobian:>5.1f|fact.=factorization:>5.1f|ratio:>6.2f|difference:>10.1e",
+    nan="-",
+)
 
-COLUMNS = [
-    *(("problem", "U32"), ("sweeper", "U32"), ("qdelta", "U16"), ("backend", "U16")),
-    *(("nodes", "i8"), ("n", "i8"), ("dt", "f8"), ("steps", "i8")),
-    *(("time", "f8"), ("time_sweep", "f8"), ("sweeps", "f8"), ("iterations", "f8")),
-    *((name, "f8") for name in COUNTERS),
-    *(("ratio", "f8"), ("difference", "f8")),
-]
 
-UNITS = {"time": "s", "time_sweep": "s", "ratio": "1", "difference": "1"}
-
-
-@checked()
+@tabulated("work", COLUMNS, UNITS)
 def work(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     sweepers: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
-    nodes: int = NODES,
-    qdelta: str | Sequence[str] = QDELTAS,
-    repetitions: int = REPETITIONS,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    nodes: int = 3,
+    qdelta: str | Sequence[str] = ("LU", DIAGONAL),
+    repetitions: int = 5,
+) -> None:
     """Time warm steps of every problem, with every sweeper that takes it, compiled and with NumPy.
 
     After three steps that are not counted, the same ten steps of the problem's own size are repeated from the
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
-
-    Parameters
-    ----------
-    problems, sweepers : sequence of str, optional
-        Names; all if not given. What a sweeper cannot solve is left out, and said.
-    sizes : sequence of int, optional
-        Numbers of unknowns of the problems that can have any; their own if not given.
-    nodes : int
-        M.
-    qdelta : str or sequence of str
-        Q_Delta, one or several.
-    repetitions : int
-        Runs of each kind.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "work": medians of the ``time`` of a step and of
-        ``time_sweep``, what the sweeper takes in a step divided by its sweeps (s); means a step of
-        ``sweeps``, ``iterations`` of the controller and the work counters; in rows of the backend "compiled"
-        the ``ratio`` (median of the ratios numpy / compiled of neighbouring runs) and the largest
-        ``difference`` of the end values, relative to 1 + abs(u). The parameter ``left_out`` lists what could
-        not be measured.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PROBLEMS) if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))
@@ -105,11 +64,7 @@ def work(
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not len(qdeltas):
         raise InputError("need at least one Q_Delta")
-    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
-        require_count(what, number)
-    for size in sizes or ():
-        require_count("the number of unknowns", size)
-    rows = table("work", COLUMNS, UNITS, out)
+    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
     rows.parameters |= {"nodes": nodes, "qdelta": qdeltas, "repetitions": repetitions, "restol": RESTOL}
     cases = [
         (name, params, sweeper, kind)
@@ -118,14 +73,11 @@ def work(
         for sweeper, kind in product(kinds, qdeltas)
     ]
     rows.parameters["time_units"] = {name: PROBLEMS[name].time_unit for name in names}
-    with rows.running(len(cases), "case", progress) as bar:
-        for name, params, sweeper, kind in cases:
-            _measure(rows, steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
-            bar.update(1)
-    return rows.result()
+    for name, params, sweeper, kind in rows.each(cases, "case"):
+        _measure(rows, steps_of(name, params, sweeper, RESTOL), nodes, kind, repetitions)
 
 
-def _measure(rows: Study, what: Work, nodes: int, qdelta: str, repetitions: int) -> None:
+def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int) -> None:
     """The rows of one problem, sweeper and Q_Delta."""
     runs: dict[str, Steps] = {}
     for backend in backends(what.problem, what.params):
@@ -168,20 +120,9 @@ def report(result: Result) -> str:
     lines = [
         f"M={about['nodes']}, residual {about['restol']:g}; medians of {about['repetitions']} runs of "
         f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step",
-        f"{'problem':<19} {'sweeper':<14} {'Q_Delta':<8} {'backend':<8} {'n':>5} {'dt':>10} {'us/step':>9} "
-        f"{'us/sweep':>9} {'sweeps':>6} {'iter.':>5} {'rhs':>6} {'newton':>6} {'jac.':>5} {'fact.':>5} "
-        f"{'ratio':>6} {'difference':>10}",
+        TEXT.head(),
+        *(TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}") for row in data),
     ]
-    for row in data:
-        dt = f"{row['dt']:g} {units.get(str(row['problem']), '')}"
-        pair = row["ratio"] == row["ratio"]
-        lines.append(
-            f"{row['problem']:<19} {row['sweeper']:<14} {row['qdelta']:<8} {row['backend']:<8} "
-            f"{row['n']:>5} {dt:>10} {1e6 * row['time']:>9.0f} {1e6 * row['time_sweep']:>9.1f} "
-            f"{row['sweeps']:>6.1f} {row['iterations']:>5.1f} {row['rhs']:>6.1f} {row['newton']:>6.1f} "
-            f"{row['jacobian']:>5.1f} {row['factorization']:>5.1f} "
-            + (f"{row['ratio']:>6.2f} {row['difference']:>10.1e}" if pair else f"{'-':>6} {'-':>10}")
-        )
     lines.append(
         "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
     )
@@ -190,10 +131,8 @@ def report(result: Result) -> str:
 
 register(
     "work",
-    Benchmark(
-        work,
-        report,
-        "--problems simple --sweeper semi-implicit --repetitions 1",
-        Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
-    ),
+    work,
+    report,
+    "--problems simple --sweeper semi-implicit --repetitions 1",
+    Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
 )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import auto as study
-from benchmarks.studies.auto import Pairs, Times, auto, bad, low, measured, report
-from dae_sdc.errors import InputError
+from benchmarks.studies.auto import Pairs, Times, auto, low, measured, report
+from benchmarks.study import STUDIES
 
 
 def test_small_problems_are_solved_alone_with_the_same_values() -> None:
@@ -109,7 +109,8 @@ def test_one_slow_problem_makes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -
     assert main(["auto", "--problems", "simple", "--quick", "--repetitions", "1"]) == 0
     monkeypatch.setattr(study, "measured", slow)
     found = auto(problems=["simple"], quick=True)
-    assert bad(found) and "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
+    assert STUDIES["auto"].bad(found)
+    assert "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
     assert main(["auto", "--problems", "simple", "--quick"]) == 1
 
 
@@ -128,10 +129,3 @@ def test_a_bound_of_a_median_is_seldom_above_it() -> None:
     above = [low(rng.exponential(size=20).tolist()) > np.log(2.0) for _ in range(4000)]
     assert 0.001 < np.mean(above) < 0.02
     assert low([9.0] * 3) == 0.0
-
-
-def test_names_and_numbers_are_checked() -> None:
-    with pytest.raises(InputError, match="unknown problem"):
-        auto(problems=["no-such-problem"])
-    with pytest.raises(InputError, match="repetitions"):
-        auto(problems=["simple"], repetitions=0)

@@ -42,9 +42,6 @@ from dae_sdc.sharing import python
 with_ida = pytest.mark.skipif(not ida.installed(), reason="needs scikit-sundae")
 
 
-# --- timers
-
-
 class Time:
     """A clock that goes on by what the code under test does, and by nothing else."""
 
@@ -124,9 +121,6 @@ def test_timers_cost_something() -> None:
     assert inside + outside > 0.0
     assert cost() == (inside, outside)
     assert repeated(lambda: None) > 0.0
-
-
-# --- steps
 
 
 @pytest.fixture(scope="module")
@@ -209,19 +203,11 @@ def test_what_was_finished_before_an_interrupt_is_kept(
 
     monkeypatch.setattr(module, "_measure", once)
     with pytest.raises(KeyboardInterrupt):
-        work(
-            problems=["simple"],
-            sweepers=["semi-implicit"],
-            qdelta=["LU", "MIN-SR-S"],
-            repetitions=1,
-            out=tmp_path / "w",
-        )
+        chosen: dict[str, Any] = {"problems": ["simple"], "sweepers": ["semi-implicit"]}
+        work(**chosen, qdelta=["LU", "MIN-SR-S"], repetitions=1, out=tmp_path / "w")
     kept = load(tmp_path / "w.partial")
     assert set(kept.data["qdelta"].tolist()) == {"LU"}
     assert not kept.parameters["complete"]
-
-
-# --- parts of a step
 
 
 @pytest.fixture(scope="module")
@@ -261,9 +247,6 @@ def test_the_table_of_parts_says_what_is_left_over(parts: Result) -> None:
     text = report_profile(parts)
     for word in (STEP, "controller", LEFT, "of these, equations", "the timers themselves", "n=40, numpy"):
         assert word in text
-
-
-# --- sizes
 
 
 @pytest.fixture(scope="module")
@@ -404,9 +387,6 @@ def test_an_accuracy_out_of_reach_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert all("has an error below 1e-12" in text for text in found.parameters["left_out"])
 
 
-# --- solves in a process of their own
-
-
 ASKED = {"problem": "simple", "params": {}, "t_end": 0.1, "dt": 0.05, "sweeper": "semi-implicit"}
 
 
@@ -434,9 +414,6 @@ def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatc
     fake.write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
         cold.in_a_new_process(ASKED, patience=0.2)
-
-
-# --- the first call in a fresh process
 
 
 class Starts:
@@ -540,9 +517,6 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
 
 
-# --- pictures
-
-
 def test_pictures_of_the_three_studies(
     steps: Result, parts: Result, sizes_result: Result, tmp_path: Path
 ) -> None:
@@ -574,9 +548,6 @@ def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
         plot(study, Result("bench", data, {}, {"study": study}).save(tmp_path / "c"))
 
 
-# --- what is refused
-
-
 @pytest.mark.parametrize(
     ("study", "given", "says"),
     [
@@ -601,6 +572,46 @@ def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
         ("start", {"out": "/nowhere/x.npy"}, "does not exist"),
         ("upstream", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
         ("upstream", {"repetitions": 0}, "repetitions must be"),
+        ("peers", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
+        ("peers", {"problems": []}, "at least one problem"),
+        ("peers", {"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
+        ("peers", {"others": ["nothing"]}, "unknown peer 'nothing'"),
+        ("peers", {"rtols": []}, "at least one tolerance"),
+        ("peers", {"rtols": [1.0]}, "between 0 and 1"),
+        ("peers", {"rtols": ["small"]}, "rtols must be a sequence of numbers"),
+        ("peers", {"repetitions": 0}, "repetitions must be"),
+        ("peers", {"time_limit": 0.0}, "time_limit must be positive"),
+        ("peers", {"out": "/nowhere/x.npy"}, "does not exist"),
+        ("plain", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
+        ("plain", {"problems": []}, "at least one problem"),
+        ("plain", {"rtols": []}, "at least one tolerance"),
+        ("plain", {"accuracies": [2.0]}, "the accuracy must lie between 0 and 1"),
+        ("plain", {"repetitions": 0}, "repetitions must be"),
+        ("plain", {"processes": -1}, "processes must be"),
+        ("plain", {"time_limit": 0.0}, "time_limit must be positive"),
+        ("plain", {"out": "/nowhere/x.npy"}, "does not exist"),
+        ("scaling", {"problems": ["pendulum"]}, "unknown problem of this study 'pendulum'"),
+        ("scaling", {"problems": []}, "at least one problem"),
+        ("scaling", {"sizes": []}, "at least one number"),
+        ("scaling", {"sizes": [0]}, "number of unknowns must be an integer, at least 1"),
+        ("scaling", {"nodes": 1}, "1 nodes are shared"),
+        ("scaling", {"ranks": 5}, "4 nodes are shared by 2 to 4 ranks; got 5"),
+        ("scaling", {"ranks": 1}, "got 1"),
+        ("scaling", {"repetitions": 0}, "repetitions must be"),
+        ("scaling", {"out": "/nowhere/x.npy"}, "does not exist"),
+        ("parallel", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
+        ("parallel", {"ways": ["trains"]}, "unknown way to run 'trains'"),
+        ("parallel", {"workers": []}, "need at least one value of the number of workers"),
+        ("parallel", {"repetitions": 0}, "repetitions must be"),
+        ("testset", {"problems": ["pendulum"]}, "problem with a reference at its end"),
+        ("testset", {"problems": ["hirs"]}, "hires"),
+        ("testset", {"rtols": []}, "at least one tolerance"),
+        ("testset", {"rtols": ["small"]}, "rtols must be a sequence of numbers"),
+        ("testset", {"time_limit": "long"}, "time_limit must be a number"),
+        ("auto", {"problems": ["no-such-problem"]}, "unknown problem"),
+        ("auto", {"problems": ["simple"], "repetitions": 0}, "repetitions"),
+        ("models", {"problems": ["car-axle"]}, "unknown model with a check 'car-axle'.*car-axis"),
+        ("models", {"problems": []}, "need at least one model"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_at_once(study: str, given: dict[str, Any], says: str) -> None:
@@ -617,15 +628,7 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
 
 def test_the_commands_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "steps.npy"
-    command = [
-        "work",
-        "--problems",
-        "simple",
-        "--sweeper",
-        "semi-implicit",
-        "--qdelta",
-        "LU,MIN-SR-S",
-    ]
+    command = ["work", "--problems", "simple", "--sweeper", "semi-implicit", "--qdelta", "LU,MIN-SR-S"]
     assert main([*command, "--repetitions", "1", "--out", str(out)]) == 0
     assert "us/sweep" in capsys.readouterr().out
     assert set(load(out).data["qdelta"].tolist()) == {"LU", "MIN-SR-S"}
@@ -647,9 +650,6 @@ def test_polynomial_systems_are_held_against_what_is_known(
     monkeypatch.setattr(polynomials, "CASES", (wrong,))
     row = polynomials.polynomials(repetitions=1).data[0]
     assert (row["right"], row["found"]) == (0, "seed 0: 32 solutions, 16 real")
-
-
-# --- studies by name
 
 
 def test_every_file_of_a_study_registers_it(checkout: Path) -> None:
@@ -708,11 +708,8 @@ def test_the_command_lists_the_studies_and_names_the_nearest(capsys: pytest.Capt
 def test_a_result_says_the_command_that_made_it(tmp_path: Path) -> None:
     command = ["polynomials", "--problems", "equal-bars", "--repetitions", "1", "--out"]
     how: dict[str, Any] = {"cwd": processes.ROOT, "capture_output": True, "text": True, "check": True}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", *command, str(tmp_path / "p.npy")],
-        env=processes.environment(),
-        **how,
-    )
+    whole = [sys.executable, "-m", "benchmarks", *command, str(tmp_path / "p.npy")]
+    done = subprocess.run(whole, env=processes.environment(), **how)
     assert f"written to {tmp_path / 'p.npy'}" in done.stdout
     made = load(tmp_path / "p.npy")
     assert made.command == f"python -m benchmarks {' '.join(command)} {tmp_path / 'p.npy'}"
@@ -732,13 +729,7 @@ def test_processes_that_are_started_import_nothing_from_the_current_directory(
 ) -> None:
     for name in ("pickle", "json", "queue"):
         (tmp_path / f"{name}.py").write_text("open('taken', 'a').close()\n")
-    done = subprocess.run(
-        python("-c", STARTS[start]),
-        cwd=tmp_path,
-        env=processes.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    how: dict[str, Any] = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run(python("-c", STARTS[start]), env=processes.environment(), **how)
     assert not (tmp_path / "taken").exists()
     assert done.stdout.strip() == "True", done.stderr

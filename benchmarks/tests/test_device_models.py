@@ -12,8 +12,8 @@ import pytest
 from helpers.timing import within
 
 import dae_sdc as ds
-from benchmarks.studies.models.cases import Case, Flight
-from benchmarks.studies.models.devices import ALLOWED, CASES
+from benchmarks.studies.models.cases import ALLOWED, Case, Flight
+from benchmarks.studies.models.devices import CASES
 from dae_sdc import problems
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of
@@ -41,26 +41,16 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "rlc-circuit": Size(32, 1, 1, 0, 2),
-    "heat-transfer": Size(46, 4, 1, 0, 4),
-    "dc-motor": Size(46, 1, 2, 0, 3),
-    "spring-damper": Size(28, 2, 2, 1, 2),
-    "slider-crank-motor": Size(33, 5, 3, 3, 3),
-    "centrifuge": Size(34, 10, 3, 3, 4),
-    "pendulum-3d-drag": Size(28, 8, 3, 3, 4),
-    "ice-tank": Size(57, 7, 1, 1, 3),
+    **{"rlc-circuit": Size(32, 1, 1, 0, 2), "heat-transfer": Size(46, 4, 1, 0, 4)},
+    **{"dc-motor": Size(46, 1, 2, 0, 3), "spring-damper": Size(28, 2, 2, 1, 2)},
+    **{"slider-crank-motor": Size(33, 5, 3, 3, 3), "centrifuge": Size(34, 10, 3, 3, 4)},
+    **{"pendulum-3d-drag": Size(28, 8, 3, 3, 4), "ice-tank": Size(57, 7, 1, 1, 3)},
 }
 
+# Parameters to which a check must not be blind
 CHANGED = {
     "rlc-circuit": ("source.V", "source.f", "wire.R", "coil.L", "capacitor.C", "load.R"),
-    "heat-transfer": (
-        "weather.swing",
-        "outer_film.G",
-        "insulation.C",
-        "inner_joint.G",
-        "window.G",
-        "heater.Q",
-    ),
+    "heat-transfer": "weather.swing outer_film.G insulation.C inner_joint.G window.G heater.Q".split(),
     "dc-motor": ("source.V", "resistor.R", "coil.L", "emf.k", "load.J", "bearing.d"),
     "spring-damper": ("Main.Mass.m", "Main.Spring.c", "Main.Step.height"),
     "slider-crank-motor": ("Main.R.R", "Main.L.L", "Main.EMF.k", "Main.Step.height"),
@@ -68,7 +58,6 @@ CHANGED = {
     "pendulum-3d-drag": ("m", "L", "g", "rho", "c_d"),
     "ice-tank": ("top.c_ice", "top.c_water", "top.h_f", "top.UA", "upper.G", "wall_top.G", "cellar.T"),
 }
-"""Parameters to which a check must not be blind."""
 
 BY_NAME = {case.model: case for case in CASES}
 
@@ -108,11 +97,7 @@ def test_sizes_and_structure(name: str) -> None:
     assert len(small.names) == len(small.roots) <= size.after
     assert model.title and model.reference and model.dt is not None
     found, after = ds.structure(model), ds.structure(small)
-    assert (found.index, found.differentiation_index, found.dof) == (
-        size.index_before,
-        size.index_before,
-        size.dof,
-    )
+    assert found.index == found.differentiation_index == size.index_before and found.dof == size.dof
     assert after.index <= size.index_after and after.dof == size.dof
     within(1.0, lambda: ds.structure(small))
 

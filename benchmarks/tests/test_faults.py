@@ -15,25 +15,10 @@ from obedient import obey
 import dae_sdc as ds
 from benchmarks.__main__ import main as benchmark
 from benchmarks.measuring.workers import carry_out
-from benchmarks.studies.faults import study
-from benchmarks.studies.faults.cases import (
-    DONE,
-    HANG,
-    KINDS,
-    LINES,
-    LOST,
-    NONSENSE,
-    PACKAGE,
-    RAW,
-    TOLD,
-    TORN,
-    called,
-    case_of,
-    command_ended,
-    process,
-    repeat,
-)
+from benchmarks.studies.faults import cases, study
+from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, NONSENSE, RAW, TOLD, TORN
 from benchmarks.studies.faults.kinds import commands, functions, kills
+from benchmarks.studies.faults.processes import PACKAGE, process
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 
@@ -52,9 +37,6 @@ def solution(success: bool, value: float, message: str) -> Any:
     return found
 
 
-# --- each kind of fault is seen
-
-
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
@@ -68,14 +50,14 @@ def solution(success: bool, value: float, message: str) -> Any:
     ],
 )
 def test_an_exception_that_is_none_of_the_package_is_seen(text: str, outcome: str) -> None:
-    assert called(of_the_package(text)).outcome == outcome
+    assert cases.called(of_the_package(text)).outcome == outcome
 
 
 def test_nonsense_that_is_accepted_is_seen() -> None:
-    assert called(lambda: None, nonsense="dt = nan").outcome == NONSENSE
-    assert called(lambda: solution(True, float("nan"), "")).outcome == NONSENSE
-    assert called(lambda: solution(False, float("nan"), "the iterations diverged")).outcome == TOLD
-    assert called(lambda: solution(False, 1.0, "")).outcome == LINES
+    assert cases.called(lambda: None, nonsense="dt = nan").outcome == NONSENSE
+    assert cases.called(lambda: solution(True, float("nan"), "")).outcome == NONSENSE
+    assert cases.called(lambda: solution(False, float("nan"), "the iterations diverged")).outcome == TOLD
+    assert cases.called(lambda: solution(False, 1.0, "")).outcome == LINES
 
 
 @pytest.mark.parametrize(
@@ -92,7 +74,7 @@ def test_nonsense_that_is_accepted_is_seen() -> None:
     ],
 )
 def test_what_a_command_says_is_judged(code: int, said: str, outcome: str) -> None:
-    assert command_ended(code, said).outcome == outcome
+    assert cases.command_ended(code, said).outcome == outcome
 
 
 def test_a_command_that_says_several_lines_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,17 +137,14 @@ def test_a_killed_run_that_spoils_its_result_is_seen(
     assert found.outcome == outcome, found.message
 
 
-# --- the study
-
-
 def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:
-    for name in KINDS:
-        texts = [case_of(f"{name}:{number}").text for number in (3, 3, 4, 5, 6)]
+    for name in cases.KINDS:
+        texts = [cases.case_of(f"{name}:{number}").text for number in (3, 3, 4, 5, 6)]
         assert texts[0] == texts[1] and len(set(texts)) > 2
     lines = study.planned(1, 10_000)
     assert len(set(lines)) == 10_000 and lines == study.planned(1, 10_000)
     assert not set(lines) & set(study.planned(2, 1000))
-    counts = {name: sum(line.startswith(f"{name}:") for line in lines) for name in KINDS}
+    counts = {name: sum(line.startswith(f"{name}:") for line in lines) for name in cases.KINDS}
     assert counts["kill"] == counts["surroundings"] == 100 and sum(counts.values()) > 9000
 
 
@@ -180,7 +159,7 @@ def test_what_the_kinds_name_exists() -> None:
 
 @pytest.mark.parametrize("name", ["function", "command", "file", "model", "problem"])
 def test_a_handful_of_cases_is_clean(name: str) -> None:
-    found = {f"{name}:{number}": repeat(f"{name}:{number}") for number in range(100, 106)}
+    found = {f"{name}:{number}": cases.repeat(f"{name}:{number}") for number in range(100, 106)}
     assert not {line: one.message for line, one in found.items() if one.outcome not in (DONE, TOLD)}
 
 

@@ -27,13 +27,8 @@ def test_growth_of_a_run_and_of_one_step_are_told_apart(monkeypatch: pytest.Monk
         n = ds.PROBLEMS[asked["problem"]](**asked["params"]).n
         steps = round(10.0 * n**0.25)
         made[n] = steps
-        return {
-            "processor": 1e-6 * n**1.5 * steps,
-            "steps": steps,
-            "memory": 1e8,
-            "factorization": 3,
-            "error": 1e-9,
-        }
+        about = {"memory": 1e8, "factorization": 3, "error": 1e-9}
+        return {"processor": 1e-6 * n**1.5 * steps, "steps": steps, **about}
 
     study: Any = importlib.import_module("benchmarks.studies.large")
     monkeypatch.setattr(study, "in_a_new_process", pretend)
@@ -97,12 +92,5 @@ def test_ida_gets_absolute_tolerances_by_nominal_values() -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_are_solved_by_their_sweeper(name: str) -> None:
     family = FAMILIES[name]
-    run = ds.solve(
-        name,
-        params=family.params(100),
-        sweeper=family.sweeper,
-        dt=family.dt,
-        restol=family.restol,
-        t_end=3.0 * family.dt,
-    )
-    assert run.success
+    how: dict[str, Any] = {"sweeper": family.sweeper, "restol": family.restol, "dt": family.dt}
+    assert ds.solve(name, params=family.params(100), t_end=3.0 * family.dt, **how).success

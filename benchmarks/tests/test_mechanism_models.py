@@ -102,9 +102,6 @@ def test_the_check_notices_another_parameter(name: str) -> None:
     assert check.error(flight(name, make_model(name, {parameter: 1.01 * value}))) > 10.0 * check.allowed
 
 
-# --- the slider cranks of the thesis --------------------------------------------------------------
-
-
 SHORT = {"slider.s": "x", "crank.phi": "crank", "guide.f_n": "force", "rod.phi": "rod"}
 
 

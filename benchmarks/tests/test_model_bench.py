@@ -22,9 +22,8 @@ from dae_sdc.reduction.reduction import reduce_index
 from dae_sdc.run.results import load
 from dae_sdc.run.target import make_model
 
+# Not solved here to their ends; python -m benchmarks models does
 SLOW = {"torus-particle", "ring-modulator", "charges-on-sphere-20", "op-amp-cascade-100"}
-"""Not solved here to their ends; ``python -m benchmarks models`` does."""
-
 QUICK = [case.label for case in CASES if case.label not in SLOW]
 
 
@@ -141,10 +140,6 @@ def test_drift_on_the_torus_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown model with a check 'car-axle'.*car-axis"):
-        models(problems=["car-axle"])
-    with pytest.raises(InputError, match="need at least one model"):
-        models(problems=[])
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match="cannot make the directory"):
         models(problems=["reissig"], solutions=tmp_path / "taken")

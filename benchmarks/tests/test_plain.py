@@ -12,20 +12,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.studies.plain.problems import PLAIN
-from benchmarks.studies.plain.study import (
-    DEFAULT,
-    IDA,
-    RADAU,
-    UNTRACED,
-    by_ida,
-    by_radau,
-    equal_errors,
-    here,
-    in_a_fresh_process,
-    plain,
-    report,
-)
-from dae_sdc.errors import InputError, RemoteError
+from benchmarks.studies.plain.study import DEFAULT, IDA, RADAU, UNTRACED, equal_errors, plain, report
+from dae_sdc.errors import RemoteError
 from dae_sdc.plotting.plot import plot
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.sundials import installed
@@ -60,12 +48,12 @@ def test_all_solvers_come_to_the_reference(name: str) -> None:
     def close(end: Any, bound: float) -> bool:
         return bool((np.abs(end - exact) / sizes).max() < bound)
 
-    assert close(here(problem, None, 1e-9).end, 1e-6)
+    assert close(MODULE.here(problem, None, 1e-9).end, 1e-6)
     for posed in problem.radau.values():
-        assert close(by_radau(problem, posed, sizes[: len(posed.start)], 1e-8).end, 1e-5)
+        assert close(MODULE.by_radau(problem, posed, sizes[: len(posed.start)], 1e-8).end, 1e-5)
     if installed():
         for posed in problem.ida.values():
-            assert close(by_ida(problem, posed, sizes[: len(posed.start)], 1e-6).end, 1e-3)
+            assert close(MODULE.by_ida(problem, posed, sizes[: len(posed.start)], 1e-6).end, 1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +103,10 @@ def test_the_best_way_of_each_solver_counts_at_equal_error() -> None:
 
 
 def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    (imported, first, second), sizes = in_a_fresh_process("ladder-10", None), []
+    (imported, first, second), sizes = MODULE.in_a_fresh_process("ladder-10", None), []
     assert imported > 0.0 and first > second > 0.0
     with pytest.raises(RemoteError, match="a fresh process ended with code 1"):
-        in_a_fresh_process("nothing", None)
+        MODULE.in_a_fresh_process("nothing", None)
 
     def fresh(name: str, cache: str | None) -> list[float]:
         sizes.append(cache)
@@ -131,24 +119,6 @@ def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatc
     found = plain(problems=["robertson", "ladder-10"], processes=3, cold=True)
     assert found.parameters["first"] == {"robertson": {"warm": [2.0] * 3, "cold": [4.0] * 3}}
     assert sizes[3] is not None and "first call of ladder-10: on purpose" in found.parameters["left_out"]
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
-        ({"problems": []}, "at least one problem"),
-        ({"rtols": []}, "at least one tolerance"),
-        ({"accuracies": [2.0]}, "the accuracy must lie between 0 and 1"),
-        ({"repetitions": 0}, "repetitions must be"),
-        ({"processes": -1}, "processes must be"),
-        ({"time_limit": 0.0}, "time_limit must be positive"),
-        ({"out": "/nowhere/x.npy"}, "does not exist"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused_at_once(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        plain(**given)
 
 
 def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:

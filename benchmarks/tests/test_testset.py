@@ -27,14 +27,12 @@ from dae_sdc.run.results import load
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
 
-RTOLS = (1e-4, 1e-7)
-
 LESS = {
     # Stick-slip transitions that are narrower than a step, between its stages: no estimate sees them.
     ("wheelset", 1e-7): 5.0
 }
 
-CASES = [(name, rtol) for name in NAMES for rtol in RTOLS]
+CASES = [(name, rtol) for name in NAMES for rtol in (1e-4, 1e-7)]
 
 
 def made(name: str) -> Any:
@@ -55,9 +53,6 @@ def test_a_tolerance_alone_gives_its_digits_in_few_steps(name: str, rtol: float)
     steps, _ = published_work(published(name), scd(problem, u))
     # NaN where nothing is published for these digits.
     assert not solution.stats["steps"] >= steps
-
-
-# --- published figures --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,25 +92,21 @@ def ladder(*rows: tuple[int, int, float | None], failed: bool = False) -> Publis
     return Published("source", "", runs, ())
 
 
-def test_published_work_is_that_of_a_run() -> None:
-    about = ladder((100, 500, 3.0), (200, 900, 5.0))
-    assert published_work(about, 3.0) == pytest.approx((100.0, 500.0))
-    assert published_work(about, 5.0) == pytest.approx((200.0, 900.0))
-
-
-def test_published_work_between_two_runs_is_their_geometric_mean() -> None:
-    assert published_work(ladder((100, 500, 3.0), (400, 2000, 5.0)), 4.0) == pytest.approx((200.0, 1000.0))
-
-
-def test_published_runs_that_cost_more_for_less_do_not_count() -> None:
-    about = ladder((100, 500, 3.0), (300, 900, 2.0), (400, 2000, 5.0))
-    assert published_work(about, 4.0) == pytest.approx((200.0, 1000.0))
-    # The order in which they were printed does not matter.
-    assert published_work(ladder((400, 2000, 5.0), (100, 500, 3.0)), 4.0) == pytest.approx((200.0, 1000.0))
-
-
-def test_fewer_digits_than_published_cost_the_least_published() -> None:
-    assert published_work(ladder((100, 500, 3.0), (400, 2000, 5.0)), 1.0) == pytest.approx((100.0, 500.0))
+@pytest.mark.parametrize(
+    ("runs", "digits", "work"),
+    [
+        # That of a run; between two runs the geometric mean; the least published for fewer digits.
+        ([(100, 500, 3.0), (200, 900, 5.0)], 3.0, (100.0, 500.0)),
+        ([(100, 500, 3.0), (200, 900, 5.0)], 5.0, (200.0, 900.0)),
+        ([(100, 500, 3.0), (400, 2000, 5.0)], 4.0, (200.0, 1000.0)),
+        ([(100, 500, 3.0), (400, 2000, 5.0)], 1.0, (100.0, 500.0)),
+        # Runs that cost more for less do not count, nor does the order in which they were printed.
+        ([(100, 500, 3.0), (300, 900, 2.0), (400, 2000, 5.0)], 4.0, (200.0, 1000.0)),
+        ([(400, 2000, 5.0), (100, 500, 3.0)], 4.0, (200.0, 1000.0)),
+    ],
+)
+def test_published_work(runs: list[tuple[int, int, float]], digits: float, work: tuple[float, float]) -> None:
+    assert published_work(ladder(*runs), digits) == pytest.approx(work)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +120,6 @@ def test_fewer_digits_than_published_cost_the_least_published() -> None:
 )
 def test_what_is_not_published_is_nan(about: Published, digits: float) -> None:
     assert all(math.isnan(value) for value in published_work(about, digits))
-
-
-# --- digits -------------------------------------------------------------------------------------------------
 
 
 def reference(digits: list[float], index: tuple[int, ...], scored: tuple[int, ...], n_diff: int = 2) -> Any:
@@ -174,9 +162,6 @@ def test_digits_are_those_of_the_differential_unknowns() -> None:
     u[-1] *= 1.001
     assert problem.n_diff == 5 and scd(problem, u) == pytest.approx(3.0, abs=1e-3)
     assert digits_reached(problem, u) == scd_differential(problem, u) > 8.0
-
-
-# --- the study ----------------------------------------------------------------------------------------------
 
 
 def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:
@@ -238,18 +223,3 @@ def test_the_study_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert data["problem"].tolist() == ["hires", "hires", "pendulum-cash", "pendulum-cash"]
     assert data["rtol"].tolist() == [1e-4, 1e-6, 1e-4, 1e-6]
     assert load(out).parameters["time_limit"] == 60.0
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"problems": ["pendulum"]}, "problem with a reference at its end"),
-        ({"problems": ["hirs"]}, "hires"),
-        ({"rtols": []}, "at least one tolerance"),
-        ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),
-        ({"time_limit": "long"}, "time_limit must be a number"),
-    ],
-)
-def test_what_the_study_cannot_use_is_refused(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ds.InputError, match=words):
-        study(**given)

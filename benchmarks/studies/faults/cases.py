@@ -5,22 +5,19 @@ from __future__ import annotations
 import io
 import os
 import re
-import signal
-import subprocess
-import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import dae_sdc
 from benchmarks.measuring.outcomes import RAW as RAW_TEXT, Finding
+from benchmarks.studies.faults.processes import PACKAGE
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.solution import Solution
@@ -29,52 +26,29 @@ DONE, TOLD = "done", "told"
 RAW, LINES, HANG, NONSENSE, TORN, LOST = "RAW", "LINES", "HANG", "NONSENSE", "TORN", "LOST"
 BAD = (RAW, LINES, HANG, NONSENSE, TORN, LOST)
 OUTCOMES = (DONE, TOLD, *BAD)
-
-PROCESS_LIMIT = 60.0
-"""Seconds that a process of a case may take."""
-
-PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
-
 Random = np.random.Generator
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something to be done that has a fault in it.
+    """Something to be done that has a fault in it."""
 
-    Parameters
-    ----------
-    text : str
-        What is done, in a line.
-    run : callable
-        Does it in the current directory, which is new and empty, and says what came of it.
-    """
-
-    text: str
+    text: str  # What is done, in a line
+    # Does it in the current directory, which is new and empty, and says what came of it
     run: Callable[[], Finding]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of faults.
+    """A kind of faults."""
 
-    Parameters
-    ----------
-    make : callable
-        Makes a case from random numbers.
-    share : float
-        Share of the cases of a study, in units of the sum of all.
-    most : int
-        Largest number of cases in a study.
-    """
-
-    make: Callable[[Random], Case]
-    share: float
-    most: int = 10**9
+    make: Callable[[Random], Case]  # Makes a case from random numbers
+    share: float  # Share of the cases of a study, in units of the sum of all
+    most: int = 10**9  # Largest number of cases in a study
 
 
+# Every kind by the name with which its lines begin
 KINDS: Registry[Kind] = Registry("kind of faults", "benchmarks.studies.faults.kinds")
-"""Every kind by the name with which its lines begin."""
 
 
 def kind(name: str, share: float, most: int = 10**9) -> Callable[[Callable[[Random], Case]], Any]:
@@ -119,17 +93,7 @@ def repeat(line: str) -> Finding:
 def called(
     call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
 ) -> Finding:
-    """What came of a call in this process.
-
-    Parameters
-    ----------
-    call : callable
-        What is done.
-    nonsense : str
-        Why it cannot be meant; empty if it can.
-    own : tuple of type
-        Exceptions that end the process when a user's function raises them, and are to come through.
-    """
+    """What came of a call in this process."""
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
@@ -188,50 +152,3 @@ def command_ended(code: int, said: str, nonsense: str = "") -> Finding:
     if not messages and (lines or code == 141):
         return Finding(TOLD, lines[-1][:300] if lines else "nobody reads on")
     return Finding(LINES, f"exit code {code} with {len(messages)} lines: {said[:300]!r}")
-
-
-def environment(**changes: str | None) -> dict[str, str]:
-    """Variables for processes that use this package; None leaves one out."""
-    given = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PACKAGE), **changes}
-    joined = {name: value for name, value in {**os.environ, **given}.items() if value is not None}
-    return joined
-
-
-def words(*arguments: str) -> list[str]:
-    """The command line in a new process, which imports nothing from the current directory."""
-    return [sys.executable, "-P", "-m", "dae_sdc", *arguments]
-
-
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """A process in a session of its own, of which standard error is kept.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The words.
-    **options
-        Of :class:`subprocess.Popen`.
-    """
-    given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": environment(), **options}
-    return subprocess.Popen(
-        command, stderr=subprocess.PIPE, start_new_session=True, text=True, errors="replace", **given
-    )
-
-
-def process(command: Sequence[str], limit: float | None = None, **options: Any) -> tuple[int, str] | None:
-    """Exit code and standard error of a process, None if it does not end within ``limit`` seconds."""
-    with start(command, **options) as child:
-        return finish(child, limit)
-
-
-def finish(child: subprocess.Popen[str], limit: float | None = None) -> tuple[int, str] | None:
-    """The same of one that was started; it and all that it has started are ended."""
-    try:
-        _, said = child.communicate(timeout=PROCESS_LIMIT if limit is None else limit)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-    return child.returncode, said

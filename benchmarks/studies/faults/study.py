@@ -14,19 +14,12 @@ import numpy as np
 from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
 from benchmarks.measuring.runs import Runs
 from benchmarks.studies.faults.cases import BAD, HANG, KINDS, OUTCOMES, RAW, case_of, repeat
-from benchmarks.study import Benchmark, Option, register
+from benchmarks.study import Option, register
 from dae_sdc.run.results import Result
 
 COLUMNS = [("line", "U48"), ("kind", "U16"), ("outcome", "U8"), ("seconds", "f8"), ("message", "U800")]
-
-TIME_LIMIT = 60.0
-"""Seconds that a case may take on a processor."""
-
-SLOWER = 5.0
-"""How much longer than that it may take on a busy machine, or asleep."""
-
+SLOWER = 5.0  # How much longer than that it may take on a busy machine, or asleep
 CASES, WORKERS = 200, 2
-
 NUMBERS_OF_A_SEED = 10**6
 
 
@@ -57,41 +50,11 @@ def faults(
     kinds: Sequence[str] | None = None,
     only: Sequence[str] | None = None,
     workers: int = WORKERS,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = 60.0,  # Seconds that a case may take on a processor
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Hand the package faults of every kind, and count what comes of them.
-
-    Parameters
-    ----------
-    seed : int
-        What the cases are made from.
-    cases : int
-        Number of all.
-    kinds : sequence of str, optional
-        Of these alone.
-    only : sequence of str, optional
-        The cases with these lines.
-    workers : int
-        Number of processes; 0 for this one, in which nothing limits the time.
-    time_limit : float
-        Seconds that a case may take on a processor.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar on standard error, and what is bad when it is found.
-
-    Returns
-    -------
-    Result
-        Of kind "bench", a row for each case.
-
-    Raises
-    ------
-    InputError
-        For names and lines that do not exist, or a place that cannot be written to.
-    """
+    """Hand the package faults of every kind, and count what comes of them."""
     lines = planned(seed, cases, kinds, only)
     os.environ.setdefault("MPLBACKEND", "Agg")
     about = {"seed": seed, "cases": len(lines)}
@@ -132,16 +95,14 @@ def report(result: Result) -> str:
 
 register(
     "faults",
-    Benchmark(
-        faults,
-        report,
-        "--seed 1 --cases 100",
-        options={
-            "cases": Option("number of cases"),
-            "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
-            "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
-        },
-        plan=planned,
-        bad=RUNS.any_bad,
-    ),
+    faults,
+    report,
+    "--seed 1 --cases 100",
+    options={
+        "cases": Option("number of cases"),
+        "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
+        "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
+    },
+    plan=planned,
+    bad=RUNS.any_bad,
 )

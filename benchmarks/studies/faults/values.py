@@ -21,23 +21,16 @@ def _of_itself() -> list[Any]:
     return entries
 
 
+def _same(values: Mapping[str, Any]) -> dict[str, Callable[[], Any]]:
+    """Values that no case can change."""
+    return {name: lambda value=value: value for name, value in values.items()}  # type: ignore[misc]
+
+
+# What can be changed is made anew, so that no case changes what another one gets
 VALUES: Mapping[str, Callable[[], Any]] = {
-    "None": lambda: None,
-    "nan": lambda: NAN,
-    "inf": lambda: INF,
-    "-inf": lambda: -INF,
-    "-1": lambda: -1,
-    "0": lambda: 0,
-    "0.0": lambda: 0.0,
-    "0.5": lambda: 0.5,
-    "1": lambda: 1,
-    "2": lambda: 2,
-    "3": lambda: 3,
-    "0.1": lambda: 0.1,
-    "1e-5": lambda: 1e-5,
-    "100": lambda: 100,
-    "name": lambda: "simple",
-    "method": lambda: "radau-iia-5",
+    **_same({"None": None, "nan": NAN, "inf": INF, "-inf": -INF, "-1": -1, "0": 0, "0.0": 0.0, "0.5": 0.5}),
+    **_same({"1": 1, "2": 2, "3": 3, "0.1": 0.1, "1e-5": 1e-5, "100": 100, "name": "simple"}),
+    **_same({"method": "radau-iia-5"}),
     "function of a number": lambda: lambda u, t: u[0] - 1.0,
     "function of nan": lambda: lambda u, t: NAN,
     "list of numbers": lambda: [0.1, 0.05],
@@ -45,33 +38,18 @@ VALUES: Mapping[str, Callable[[], Any]] = {
     "times that fall": lambda: [0.2, 0.1, 0.1],
     "dict of a name": lambda: {"x": 0.5},
     "dict of a parameter": lambda: {"alpha": NAN, "g": NAN},
-    "1e300": lambda: 1e300,
-    "-1e300": lambda: -1e300,
-    "1e-300": lambda: 1e-300,
-    "10**30": lambda: 10**30,
-    "10**400": lambda: 10**400,
-    "True": lambda: True,
-    "False": lambda: False,
-    "empty text": lambda: "",
-    "text": lambda: "text",
-    "text of a number": lambda: "1e-3",
-    "text of lines": lambda: "a\nb\nc",
-    "text with a zero byte": lambda: "a\0b",
-    "text of half a letter": lambda: "\udcff",
-    "long text": lambda: "x" * 100_000,
-    "bytes": lambda: b"\xff\x00",
-    "complex": lambda: 1j,
+    **_same({"1e300": 1e300, "-1e300": -1e300, "1e-300": 1e-300, "10**30": 10**30, "10**400": 10**400}),
+    **_same({"True": True, "False": False, "empty text": "", "text": "text", "text of a number": "1e-3"}),
+    **_same({"text of lines": "a\nb\nc", "text with a zero byte": "a\0b", "text of half a letter": "\udcff"}),
+    **_same({"long text": "x" * 100_000, "bytes": b"\xff\x00", "complex": 1j}),
     "object": object,
     "function": lambda: lambda *args: None,
     "function that raises": lambda: lambda *args: 1 / 0,
     "class": lambda: int,
     "exception": lambda: ValueError("a\nb"),
-    "module": lambda: math,
-    "symbol": lambda: sp.Symbol("q"),
+    **_same({"module": math, "symbol": sp.Symbol("q")}),
     "matrix of symbols": lambda: sp.ones(2, 2) * sp.Symbol("q"),
-    "nan of SymPy": lambda: sp.nan,
-    "Fraction": lambda: Fraction(1, 3),
-    "Decimal": lambda: Decimal("NaN"),
+    **_same({"nan of SymPy": sp.nan, "Fraction": Fraction(1, 3), "Decimal": Decimal("NaN")}),
     "path": lambda: Path("missing") / "file.npy",
     "directory": lambda: Path(),
     "empty list": list,
@@ -105,8 +83,8 @@ VALUES: Mapping[str, Callable[[], Any]] = {
     "bool of NumPy": lambda: np.bool_(True),
     "big integer of NumPy": lambda: np.uint64(2**64 - 1),
 }
-"""Each made anew, so that no case changes what another one gets."""
 
+# What is no number and no row of numbers, whoever looks at it
 NO_NUMBERS = frozenset(
     "nan|text|empty text|text of a number|text of lines|text with a zero byte|text of half a letter|long text"
     "|bytes|complex|object|function|function that raises|class|exception|module|symbol|matrix of symbols|path"
@@ -115,13 +93,13 @@ NO_NUMBERS = frozenset(
         "|"
     )
 )
-"""What is no number and no row of numbers, whoever looks at it."""
 
+# What is of no use to any option of the package
 NOTHING = frozenset(
     "object|exception|module|bytes|nan|complex|nan of NumPy|array of dates|Decimal".split("|")
 )
-"""What is of no use to any option of the package."""
 
+# Words for command lines; none is a path outside the current directory and its parent
 TEXTS = (
     *("", " ", "a\nb", "\udcff", "\t", "a b", "9" * 5000, "x" * 5000, "9" * 30, "a'b\"c"),
     *"nan inf -inf -1 0 0.5 1e999 1e300 1e-300 1,2 1,,2 1e-3,1e-4 NaN,NaN 0x10 1_000 1j 1:2:3 None".split(),
@@ -129,11 +107,10 @@ TEXTS = (
     *"simple pendulum radau-iia-5 LU bdf2 u1 all file.npy own.py:X model.mo text.mo a.npz a.csv".split(),
     *"a.png a.pdf .npy -o @file".split(),
 )
-"""Words for command lines; none is a path outside the current directory and its parent."""
 
 NO_NUMBER_TEXTS = frozenset(
     {"", " ", "nan", "text", "\u00e9", "NaN,NaN", "a=b", "--", "'", '"', "{", "%s", "LU", "*"}
 )
 
+# Words that look like numbers
 NUMBER_TEXTS = "nan inf -inf -1 0 1 2 0.5 1e999 1e300 1e-300 -1e-300 0x10 1_000 3 100 -0.0 5e-324".split()
-"""Words that look like numbers."""

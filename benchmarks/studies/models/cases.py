@@ -17,18 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Flight:
-    """A model and how it went, for checks.
+    """A model and how it went, for checks."""
 
-    Parameters
-    ----------
-    model : Model
-        The equations, as they were written.
-    solution : Solution
-        Of the reduced system.
-    """
-
-    model: Model
-    solution: Solution
+    model: Model  # The equations, as they were written
+    solution: Solution  # Of the reduced system
 
     @property
     def t(self) -> Vector:
@@ -46,46 +38,23 @@ class Flight:
 
 @dataclass(frozen=True)
 class Check:
-    """What a solution must fulfil.
+    """What a solution must fulfil."""
 
-    Parameters
-    ----------
-    what : str
-        Of which the error is told.
-    error : callable
-        The error of a :class:`Flight`.
-    allowed : float
-        Largest error.
-    """
-
-    what: str
-    error: Callable[[Flight], float]
-    allowed: float
+    what: str  # Of which the error is told
+    error: Callable[[Flight], float]  # The error of a Flight
+    allowed: float  # Largest error
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model of the library, how it is solved, and what must hold then.
+    """A model of the library, how it is solved, and what must hold then."""
 
-    Parameters
-    ----------
-    model : str
-        Name.
-    checks : tuple of Check
-        At least one.
-    params : mapping
-        Arguments of the model.
-    settings : mapping
-        Arguments of :func:`dae_sdc.run.solve.solve`.
-    t_end : float, optional
-        End of the simulation; that of the model if not given.
-    """
-
-    model: str
-    checks: tuple[Check, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
+    model: str  # Name
+    checks: tuple[Check, ...]  # At least one
+    params: Mapping[str, Any] = field(default_factory=dict)  # Arguments of the model
+    # Arguments of dae_sdc.run.solve.solve
     settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})
-    t_end: float | None = None
+    t_end: float | None = None  # End of the simulation; that of the model if not given
 
     @property
     def label(self) -> str:
@@ -93,15 +62,25 @@ class Case:
         return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
 
 
-def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
-    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
+ALLOWED = 1e-7  # Largest error of a solution, relative to the largest value of the unknown
+
+
+def against(
+    what: str, formulas: Callable[[Flight], Mapping[str, Any]], allowed: float = ALLOWED, least: float = 0.0
+) -> Check:
+    """Largest error over times and unknowns, each relative to its largest value, or to ``least``."""
 
     def error(flight: Flight) -> float:
-        # NumPy's maximum, unlike Python's, is NaN where one is.
-        found = [
-            np.abs(flight(name) - exact).max() / max(1.0, np.abs(exact).max())
-            for name, exact in formulas(flight).items()
-        ]
-        return float(np.max(found))
+        errors = []
+        for name, exact in formulas(flight).items():
+            size = max(least, float(np.abs(exact).max()))
+            errors.append(np.abs(flight(name) - exact).max() / (size or 1.0))
+        # NumPy's maximum, unlike Python's, is NaN, which no check allows, where one is.
+        return float(np.max(errors))
 
-    return Check("exact solution", error, allowed)
+    return Check(what, error, allowed)
+
+
+def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
+    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
+    return against("exact solution", formulas, allowed, 1.0)

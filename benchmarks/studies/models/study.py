@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.studies.models.cases import Case, Check, Flight, exactly
 from benchmarks.studies.models.devices import CASES as DEVICES
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Table, check_names, columns, register, tabulated
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
@@ -25,7 +24,6 @@ from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 from dae_sdc.run.target import make_model, resolve
 from dae_sdc.run.unknowns import Unknowns
 
@@ -34,44 +32,20 @@ if TYPE_CHECKING:
     from dae_sdc.reduction.problem import ReducedProblem
     from dae_sdc.structure.analysis import Structure
 
-TIME_LIMIT = 300.0
+DRAWN = 400  # Least number of times at which solutions are saved
+LENGTH = 1e-12  # Largest error of the length of a pendulum
 
-DRAWN = 400
-"""Least number of times at which solutions are saved."""
-
-LENGTH = 1e-12
-"""Largest error of the length of a pendulum."""
-
-TIMES = ("time_read", "time_simplify", "time_structure", "time_reduction", "time_initial", "time")
-
-COLUMNS = [
-    *(("model", "U40"), ("written", "i8"), ("equations", "i8")),
-    *(("index", "i8"), ("true_index", "i8"), ("dof", "i8")),
-    *(("reduction", "U24"), ("n", "i8"), ("operations", "i8"), ("veils", "i8")),
-    *((name, "f8") for name in TIMES),
-    *(("sweeper", "U32"), ("rtol", "f8"), ("dt", "f8"), ("t_end", "f8"), ("steps", "i8")),
-    *(("reselections", "i8"), ("changed", "i8"), ("drift_before", "f8"), ("drift", "f8")),
-    *(("check", "U64"), ("error", "f8"), ("allowed", "f8"), ("passed", "i8"), ("message", "U160")),
-]
-
-UNITS = dict.fromkeys(TIMES, "s")
-
-
-# --- checks ---------------------------------------------------------------------------------------
+COLUMNS, UNITS = columns(
+    "model:U40 written:i8 equations:i8 index:i8 true_index:i8 dof:i8 reduction:U24 n:i8 operations:i8 "
+    "veils:i8 time_read[s] time_simplify[s] time_structure[s] time_reduction[s] time_initial[s] time[s] "
+    "sweeper:U32 rtol dt t_end steps:i8 reselections:i8 changed:i8 drift_before drift check:U64 error "
+    "allowed passed:i8 message:U160"
+)
+TEXT = Layout("model:<24|index:>9|dof:>4|size:>14|reduction:<13|operations:>10|s:>36|steps:>6|invariants:>14")
 
 
 def test_set(record: str, names: Sequence[str], allowed: float) -> Check:
-    """Largest relative error at the end against the Test Set for IVP Solvers.
-
-    Parameters
-    ----------
-    record : str
-        Name in ``data/testset.json``.
-    names : sequence of str
-        Names of the first unknowns of the record; those that the official score takes are compared.
-    allowed : float
-        Largest error.
-    """
+    """Largest relative error at the end against the Test Set for IVP Solvers."""
 
     def error(flight: Flight) -> float:
         end = load_record(record).end
@@ -225,22 +199,18 @@ def _pendulum_energy(flight: Flight) -> float:
     return float(np.abs(energy - energy[0]).max() / (g * flight.value("l")))
 
 
-def _both(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of positions and of their velocities."""
-    return (*names, *(f"der({name})" for name in names))
-
-
-_AXIS = ("x_l", "y_l", "x_r", "y_r")
+_PLACES = ("x_l", "y_l", "x_r", "y_r")
+_AXIS = (*_PLACES, *(f"der({name})" for name in _PLACES), "lambda_1", "lambda_2")
 _SQUEEZER = ("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon")
 _CRANK = ("phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4")
 _CHARGES = tuple(f"p{i}{axis}" for i in range(1, 21) for axis in "xyz")
 _NODES = tuple(f"U_{i}" for i in range(1, 9))
 _MODULATOR = (*(f"U_{i}" for i in range(1, 8)), *(f"I_{i}" for i in range(1, 9)))
 _AKZO = ("FLB", "O2", "FLBT", "ZHU", "ZLA", "FLB.ZHU")
+_TIGHT, _TINY = ({"rtol": 1e-8, "atol": atol} for atol in (1e-11, 1e-22))
+ROUNDS = 100.0  # Times that the particle goes around the torus in the long run
 
-ROUNDS = 100.0
-"""Times that the particle goes around the torus in the long run."""
-
+# All models of the library
 CASES: tuple[Case, ...] = (
     Case("pendulum", (Check("energy", _pendulum_energy, 1e-7),)),
     *(
@@ -252,11 +222,7 @@ CASES: tuple[Case, ...] = (
         for count in (2, 3, 4, 5)
     ),
     Case("pendulum-chain", (Check("energy", _chain_energy, 1e-7),)),
-    Case(
-        "car-axis",
-        (test_set("caraxis", (*_both(_AXIS), "lambda_1", "lambda_2"), 1e-6),),
-        settings={"rtol": 1e-10},
-    ),
+    Case("car-axis", (test_set("caraxis", _AXIS, 1e-6),), settings={"rtol": 1e-10}),
     Case("seven-body", (test_set("andrews", _SQUEEZER, 1e-6),)),
     Case("flexible-slider-crank", (test_set("slidercrank", _CRANK, 1e-4),)),
     Case("slider-crank-4", (UNREDUCED,)),
@@ -275,79 +241,30 @@ CASES: tuple[Case, ...] = (
     Case("shuttle-final", (UNREDUCED, STAGED)),
     Case("transistor-amplifier", (test_set("transistor-amplifier", _NODES, 1e-6),)),
     Case("two-transistor", (test_set("transistor-amplifier", _NODES, 1e-6),)),
-    Case(
-        "ring-modulator",
-        (Check("end value without C_s", _modulator_end, 1e-5),),
-        {"cs": 0.0},
-        settings={"rtol": 1e-8, "atol": 1e-11},
-    ),
-    Case(
-        "ring-modulator",
-        (test_set("ring-modulator", _MODULATOR, 1e-6),),
-        settings={"rtol": 1e-8, "atol": 1e-11},
-    ),
+    Case("ring-modulator", (Check("end value without C_s", _modulator_end, 1e-5),), {"cs": 0.0}, _TIGHT),
+    Case("ring-modulator", (test_set("ring-modulator", _MODULATOR, 1e-6),), settings=_TIGHT),
     Case("op-amp-cascade", (exactly(_cascade, 1e-10),), {"count": 10}),
     Case("op-amp-cascade", (exactly(_cascade, 1e-10),), {"count": 100}),
     Case("diode-ladder", (UNREDUCED,)),
     Case("chemical-akzo-nobel", (test_set("chemakzo", _AKZO, 1e-6),)),
-    Case(
-        "robertson",
-        (test_set("robertson", ("y_1", "y_2", "y_3"), 1e-5),),
-        settings={"rtol": 1e-8, "atol": 1e-22},
-    ),
+    Case("robertson", (test_set("robertson", ("y_1", "y_2", "y_3"), 1e-5),), settings=_TINY),
     Case("index-6", (exactly(_index_six, 1e-10),)),
     Case("reissig", (exactly(_reissig, 1e-7),)),
     Case("gear-petzold", (exactly(_gear_petzold, 1e-8),)),
     *MECHANISMS,
     *DEVICES,
 )
-"""All models of the library."""
 
 
-# --- the study ------------------------------------------------------------------------------------
-
-
-@checked()
+@tabulated("models", COLUMNS, UNITS)
 def models(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    time_limit: float = TIME_LIMIT,
+    time_limit: float = 300.0,
     solutions: str | Path | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
-    """Analyse, reduce, start, simulate and check the models of the library.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of cases such as "car-axis" and "pendula-3", or of models for all of their cases; all if not
-        given.
-    time_limit : float
-        Longest time in seconds of a run to a tolerance.
-    solutions : str or Path, optional
-        Directory to save the solutions to, for ``dae-sdc plot linear``; and error and drift of the particle
-        on the torus with and without projection, for ``dae-sdc plot drift``.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "models", a row for each check of each model: numbers of
-        equations as ``written`` and, of models that tools have written, after they are simplified; structural
-        ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
-        ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of reading,
-        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest
-        invariant before and after projection; and the ``error`` of a ``check`` with what is ``allowed``.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for what cannot be used.
-    """
+) -> None:
+    """Analyse, reduce, start, simulate and check the models of the library."""
     require_number("time_limit", time_limit)
     known = list(dict.fromkeys(name for case in CASES for name in (case.model, case.label)))
     check_names("model with a check", known if problems is None else list(problems), known)
@@ -363,17 +280,12 @@ def models(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot make the directory {folder}: {error.strerror}") from None
-    rows = table("models", COLUMNS, UNITS, out)
     rows.parameters["time_limit"] = time_limit
-    with rows.running(len(chosen), "model", progress) as bar:
-        for case in chosen:
-            bar.set_postfix_str(case.label)
-            _measure(rows, case, time_limit, folder)
-            bar.update(1)
-    return rows.result()
+    for case in rows.each(chosen, "model"):
+        _measure(rows, case, time_limit, folder)
 
 
-def _measure(rows: Study, case: Case, time_limit: float, folder: Path | None) -> None:
+def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) -> None:
     # SymPy takes half a second, which other studies need not wait for.
     from dae_sdc.reduction.reduction import reduce_index
     from dae_sdc.structure.analysis import structure
@@ -409,11 +321,8 @@ def _measure(rows: Study, case: Case, time_limit: float, folder: Path | None) ->
         **{"reduction": reduced.method, "n": problem.n, "veils": len(reduced.veils), "changed": changed},
         **{"operations": sum(reduced.cost.shared), "sweeper": str(solution.parameters["sweeper"])},
         **{"steps": stats["steps"], "t_end": solution.t[-1], "message": solution.message},
-        **{
-            "reselections": problem.reselections,
-            "drift_before": stats["drift_before_projection"],
-            "drift": stats["drift"],
-        },
+        **{"reselections": problem.reselections, "drift": stats["drift"]},
+        "drift_before": stats["drift_before_projection"],
         **{name: case.settings[name] for name in ("rtol", "dt") if name in case.settings},
         **spent,
     }
@@ -462,23 +371,7 @@ def _solved(case: Case, problem: ReducedProblem, u0: Vector, *, project: bool, t
 
 
 def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solution]) -> Result:
-    """Error and drift of the particle on the torus over time.
-
-    Parameters
-    ----------
-    model : Model
-        The particle.
-    problem : ReducedProblem
-        It, reduced.
-    solutions : mapping of str to Solution
-        What is compared.
-
-    Returns
-    -------
-    Result
-        Of kind "drift": the largest ``constraint``, ``velocity`` constraint and ``error`` of the position in
-        each of equal parts of the interval.
-    """
+    """Error and drift of the particle on the torus over time."""
     constraint = model.equation_names[-1]
     held = [problem.invariant_names.index(name) for name in (constraint, f"der({constraint})")]
     rows = []
@@ -492,15 +385,10 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
         for number in np.unique(part):
             inside = part == number
             largest = [*invariants[inside].max(axis=0), np.nan, error[inside].max()]
-            about = (case, solution.parameters["sweeper"], "", solution.parameters["dt"], np.nan)
-            rows.append((*about, edges[number], solution.stats["steps"], *largest))
-    return Result(
-        "drift",
-        np.array(rows, dtype=DRIFT_COLUMNS),
-        {},
-        {"problem": model.name, "points": POINTS},
-        command_line(),
-    )
+            head = (case, solution.parameters["sweeper"], "", solution.parameters["dt"], np.nan)
+            rows.append((*head, edges[number], solution.stats["steps"], *largest))
+    about = {"problem": model.name, "points": POINTS}
+    return Result("drift", np.array(rows, dtype=DRIFT_COLUMNS), {}, about, command_line())
 
 
 def report(result: Result) -> str:
@@ -509,8 +397,7 @@ def report(result: Result) -> str:
         "index: structural / true; size: equations as written / simplified / unknowns after reduction;",
         "operations of the reduced system; s: reading, simplification, structure, reduction, start,",
         "simulation; invariants: before / after projection",
-        f"{'model':<24} {'index':>9} {'dof':>4} {'size':>14} {'reduction':<13} {'operations':>10} "
-        f"{'s':>36} {'steps':>6} {'invariants':>15}  check",
+        f"{TEXT.head()}  check",
     ]
     failed, before = [], ""
     for row in result.data:
@@ -518,13 +405,13 @@ def report(result: Result) -> str:
             lines.append(f"{row['model']:<24} {row['message']}")
             failed.append(str(row["model"]))
             continue
-        times = " ".join(f"{row[name]:5.2f}" for name in UNITS)
-        head = (
-            f"{row['model']:<24} {row['index']:>4} /{row['true_index']:>3} {row['dof']:>4} "
-            f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4} {row['reduction']:<13} "
-            f"{row['operations']:>10} {times:>36} "
-            f"{row['steps']:>6} {row['drift_before']:>6.0e} /{row['drift']:>6.0e}"
-        )
+        several = {
+            "index": f"{row['index']:>4} /{row['true_index']:>3}",
+            "size": f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4}",
+            "s": " ".join(f"{row[name]:5.2f}" for name in UNITS),
+            "invariants": f"{row['drift_before']:>6.0e} /{row['drift']:>6.0e}",
+        }
+        head = TEXT.line(row, **several)
         head = " " * len(head) if row["model"] == before else head
         before = row["model"]
         lines.append(f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})")
@@ -534,4 +421,4 @@ def report(result: Result) -> str:
     return "\n".join(lines)
 
 
-register("models", Benchmark(models, report, "--problems reissig"))
+register("models", models, report, "--problems reissig")

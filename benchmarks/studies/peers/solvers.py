@@ -13,12 +13,13 @@ import importlib.util
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from statistics import median
 from time import process_time
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 
-FIRST_STEP = 1e-6
-"""First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start."""
+LONG = 0.25  # Share of the time limit from which on a run is not repeated
+FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
 
 
 class PeerFailure(Exception):
@@ -54,20 +55,11 @@ def _silent() -> Iterator[None]:
 
 @dataclass
 class Outcome:
-    """What a run gave.
+    """What a run gave."""
 
-    Parameters
-    ----------
-    time : float
-        Seconds of the whole run, its set-up included.
-    end : ndarray, shape (n,)
-        Value at the end.
-    steps, rejected, rhs, jacobian, factorization : float
-        Work; NaN where the solver does not tell.
-    """
-
-    time: float
-    end: Vector
+    time: float  # Seconds of the whole run, its set-up included
+    end: Vector  # shape (n,): Value at the end
+    # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell
     steps: float = math.nan
     rejected: float = math.nan
     rhs: float = math.nan
@@ -77,15 +69,9 @@ class Outcome:
 
 @dataclass
 class Case:
-    """A problem between two times.
+    """A problem between two times."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With ``u_exact`` at the start.
-    """
-
-    problem: ProblemDAE
+    problem: ProblemDAE  # With u_exact at the start
     t0: float = field(init=False)
     t_end: float = field(init=False)
     start: Vector = field(init=False)
@@ -161,8 +147,8 @@ class Peer(Protocol):
         """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
 
 
+# Peers by name, those of every file of this directory; the numbers in names are classical orders
 PEERS: Registry[Peer] = Registry("peer", "benchmarks.studies.peers")
-"""Peers by name, those of every file of this directory; the numbers in names are classical orders."""
 
 
 def known_peers() -> tuple[Peer, ...]:
@@ -178,9 +164,6 @@ def missing(peer: Peer) -> bool:
 def version(peer: Peer) -> str:
     """Name and version of the package of a peer."""
     return f"{peer.package} {importlib.metadata.version(peer.package)}"
-
-
-# --- IDA ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -212,11 +195,7 @@ class Ida:
         if problem.n_alg:
             given["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
         solver = importlib.import_module(self.module).ida.IDA(
-            equations.residual,
-            jacfn=jacobian,
-            rtol=rtol,
-            atol=atol,
-            **given,
+            equations.residual, jacfn=jacobian, rtol=rtol, atol=atol, **given
         )
         u, steps, rhs, jacobians = case.start, 0, 0, 0
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
@@ -239,26 +218,13 @@ class Ida:
         return Outcome(time, u, float(steps) if count else math.nan, **work)
 
 
-# --- scipy-dae ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ScipyDae:
-    """A solver of scipy-dae, with the exact Jacobians by y and y'.
+    """A solver of scipy-dae, with the exact Jacobians by y and y'."""
 
-    Parameters
-    ----------
-    name : str
-        Name in tables.
-    solver : str
-        Its class.
-    options : mapping
-        Its options besides equations and tolerances.
-    """
-
-    name: str
-    solver: str
-    options: Mapping[str, Any]
+    name: str  # Name in tables
+    solver: str  # Its class
+    options: Mapping[str, Any]  # Its options besides equations and tolerances
     module: str = "scipy_dae"
     package: str = "scipy-dae"
     like: bool = True
@@ -266,10 +232,8 @@ class ScipyDae:
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
         given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
-        return (
-            ", ".join(f"{name}={value}" for name, value in given.items())
-            + f", first step {FIRST_STEP:g} of a piece that begins at rest"
-        )
+        told = ", ".join(f"{name}={value}" for name, value in given.items())
+        return f"{told}, first step {FIRST_STEP:g} of a piece that begins at rest"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, step by step."""
@@ -328,17 +292,12 @@ class ScipyDae:
         return jac
 
 
-# --- CasADi -------------------------------------------------------------------------------------------------
-
-
+@dataclass(slots=True, eq=False)
 class _Symbol:
     """A CasADi expression that can stand where a kernel has a number."""
 
-    __slots__ = ("x",)
-    __array_ufunc__: Any = None
-
-    def __init__(self, x: Any) -> None:
-        self.x = x
+    x: Any
+    __array_ufunc__: ClassVar[Any] = None
 
     @property
     def real(self) -> _Symbol:
@@ -382,13 +341,9 @@ def _functions(casadi: Any, numeric: Any) -> SimpleNamespace:
         return function
 
     names = {name: name for name in (*_FUNCTIONS, "fabs", "log10")} | _NUMPY_NAMES
-    found = {
-        mine: either(theirs, getattr(numeric, mine))
-        for mine, theirs in names.items()
-        if hasattr(numeric, mine)
-    }
-    rest = {name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}
-    return SimpleNamespace(**rest, **found)
+    known = {mine: theirs for mine, theirs in names.items() if hasattr(numeric, mine)}
+    found = {mine: either(theirs, getattr(numeric, mine)) for mine, theirs in known.items()}
+    return SimpleNamespace(**{name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}, **found)
 
 
 def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
@@ -397,10 +352,8 @@ def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
     if id(function) in known:
         return known[id(function)]
     surroundings: dict[str, Any] = {}
-    copy = FunctionType(
-        function.__code__, surroundings, function.__name__, function.__defaults__, function.__closure__
-    )
-    known[id(function)] = copy
+    rest = function.__name__, function.__defaults__, function.__closure__
+    copy = known[id(function)] = FunctionType(function.__code__, surroundings, *rest)
     math_functions = _functions(casadi, math)
     for name, value in function.__globals__.items():
         if value is math:
@@ -451,15 +404,8 @@ class CasadiIdas:
         time = process_time() - tic
         stats = solver.stats()
         end = form.end(np.array(found["xf"]).ravel(), np.array(found["zf"]).ravel())
-        return Outcome(
-            time,
-            end,
-            float(stats["nsteps"]),
-            float(stats["netfails"]),
-            float(stats["nfevals"]),
-            float(stats["nlinsetups"]),
-            float(stats["nlinsetups"]),
-        )
+        counts = ("nsteps", "netfails", "nfevals", "nlinsetups", "nlinsetups")
+        return Outcome(time, end, *(float(stats[name]) for name in counts))
 
 
 class SemiExplicit:
@@ -467,13 +413,6 @@ class SemiExplicit:
 
     Differential rows are solved for u' where the derivatives of the differential unknowns have a regular
     matrix there; a constant singular matrix of all derivatives is turned into diagonal form.
-
-    Parameters
-    ----------
-    case : Case
-        What to solve.
-    casadi : module
-        CasADi.
     """
 
     def __init__(self, case: Case, casadi: Any) -> None:
@@ -558,19 +497,8 @@ for _peer in (
     PEERS.add(_peer.name, _peer)
 
 
-# --- one run ------------------------------------------------------------------------------------------------
-
-
 def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
-    """One run under the time limit, without garbage collection; a text says why it failed.
-
-    Parameters
-    ----------
-    run : callable
-        Integrates and takes its own time.
-    seconds : float
-        Longest time that it may take.
-    """
+    """One run under the time limit, without garbage collection; a text says why it failed."""
     gc.disable()
     try:
         with _silent(), limited(seconds), warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -585,3 +513,18 @@ def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
     if not np.isfinite(found.end).all():
         return "the value at the end is not finite"
     return found
+
+
+def times_in_turn(
+    runs: Sequence[Callable[[], Outcome | str]], firsts: Sequence[Outcome | str], count: int, limit: float
+) -> list[dict[str, Any]]:
+    """Medians of the times of runs that take turns, and their numbers; long ones are not repeated."""
+    first_times = [first.time if isinstance(first, Outcome) else math.inf for first in firsts]
+    times: list[list[float]] = [[] for _ in runs]
+    for _ in range(count):
+        for run, first, own in zip(runs, first_times, times, strict=True):
+            if first < LONG * limit:
+                again = run()
+                own += [again.time] if isinstance(again, Outcome) else []
+    kept = [own or [first] for own, first in zip(times, first_times, strict=True)]
+    return [{"time": median(own), "runs": len(own)} for own in kept]

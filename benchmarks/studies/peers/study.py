@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from statistics import median
 from time import process_time
 from typing import Any
 
@@ -25,9 +23,9 @@ from benchmarks.studies.peers.solvers import (
     carry_out,
     known_peers,
     missing,
+    times_in_turn,
 )
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
+from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count, require_number
@@ -36,61 +34,41 @@ from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
-RTOLS = tuple(10.0**-power for power in range(3, 13))
-REPETITIONS = 3
-TIME_LIMIT = 20.0
-
+# Problems that are compared besides those of the Test Set for IVP Solvers
 ALSO = ("simple", "two-transistor")
-"""Problems that are compared besides those of the Test Set for IVP Solvers."""
-
-DEFAULT = "dae_sdc"
-"""Name in tables of what ``solve`` does when no sweeper is named."""
-
+DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is named
+# Methods that are named, besides all Runge-Kutta pairs with an embedded method
 SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
-"""Methods that are named, besides all Runge-Kutta pairs with an embedded method."""
-
-REFERENCES = (1e-6, 1e-9)
-"""Tolerances at which the error of the default is what all others have to reach."""
-
-MOST_SCALES = 12
-"""Unknowns whose scale a table names."""
-
-LONG = 0.25
-"""Share of the time limit from which on a run is not repeated."""
-
-LONGEST_WARM_UP = 60.0
-"""Time in seconds for the first run of a method, in which code may be compiled."""
-
+REFERENCES = (1e-6, 1e-9)  # Tolerances at which the error of the default is what all others have to reach
+MOST_SCALES = 12  # Unknowns whose scale a table names
+LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
 ALL_WEIGHTS = "all"
 
-COLUMNS = [
-    *(("problem", "U32"), ("solver", "U24"), ("weights", "U8"), ("n", "i8"), ("index", "i8"), ("rtol", "f8")),
-    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("scd", "f8")),
-    *((name, "f8") for name in ("steps", "rejected", "rhs", "jacobian", "factorization")),
-    ("message", "U120"),
-]
-
-UNITS = {"time": "s", "rtol": "1", "error": "1", "scd": "1"}
-
+COLUMNS, UNITS = columns(
+    "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
+    "steps rejected rhs jacobian factorization message:U120"
+)
 COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
+WORK = Layout(
+    "steps:>7.0f|rej.=rejected:>5.0f|rhs:>8.0f|jac.=jacobian:>6.0f|fact.=factorization:>6.0f", nan="-"
+)
+DIGITS = Layout("scd:>5.2f|error:>8.1e")
 
 
-@checked()
+@tabulated("peers", COLUMNS, UNITS)
 def peers(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
+    rtols: Sequence[float] = tuple(10.0**-power for power in range(3, 13)),
     sweepers: Sequence[str] | None = None,
     others: Sequence[str] | None = None,
-    repetitions: int = REPETITIONS,
-    time_limit: float = TIME_LIMIT,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+    repetitions: int = 3,
+    time_limit: float = 20.0,
+) -> None:
     """Solve test problems at a row of tolerances, here and with other packages, which take turns.
 
     IDA (scikit-sundae), Radau and BDF (scipy-dae) get the compiled residual and the exact Jacobian of the
@@ -102,40 +80,6 @@ def peers(
 
     The time is that of the processor in a whole call, set-up included, compiled code loaded. Runs that take
     long are not repeated, and no tighter tolerance is tried after one that has taken too long.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; those of the Test Set for IVP Solvers and :data:`ALSO` if not given.
-    rtols : sequence of float
-        Relative tolerances.
-    sweepers : sequence of str, optional
-        Methods of this package besides its default; none of them if ``others`` are given and these are not.
-    others : sequence of str, optional
-        Peers; all that are installed if not given.
-    repetitions : int
-        Runs of each kind after one that is not counted.
-    time_limit : float
-        Longest time of a run in seconds.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "peers", a row for every problem, solver, choice of
-        ``weights`` ("all"; "<=i" or "diff" where unknowns of an index above i, or all algebraic unknowns,
-        are out of the error test) and
-        ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the end, largest of
-        abs(error) / (scale + abs(u)) over the scored unknowns, ``scd``, work counts, and a ``message`` that
-        says why a run failed. :func:`equal_accuracy` gives the times to the same error.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = default_problems() if problems is None else list(problems)
     check_names("problem", names, list(PROBLEMS))
@@ -154,7 +98,6 @@ def peers(
         if not 0.0 < require_number("a tolerance", rtol) < 1.0:
             raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    rows = table("peers", COLUMNS, UNITS, out)
     known = [peer for peer in known_peers() if others is None or peer.name in others]
     here = [peer for peer in known if not missing(peer)]
     for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
@@ -165,7 +108,7 @@ def peers(
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
     rows.parameters |= {"versions": list(dict.fromkeys(map(peer_solvers.version, here)))}
     total = len(names) * len(tolerances)
-    with rows.running(total, "ladder", progress) as bar:
+    with rows.bar(total, "ladder") as bar:
         for name in names:
             try:
                 bench = _Bench(rows, name, methods, here, repetitions, time_limit)
@@ -173,11 +116,12 @@ def peers(
                 rows.leave_out(name, reason)
                 bar.update(len(tolerances))
                 continue
-            bench.warm_up(tolerances[0])
+            for one in bench.contenders:  # what is not compiled yet is compiled here
+                if one.solver in rows.parameters["ours"]:
+                    carry_out(partial(one.run, tolerances[0], False), max(LONGEST_WARM_UP, time_limit))
             for rtol in tolerances:
                 bench.measure(rtol)
                 bar.update(1)
-    return rows.result()
 
 
 def default_problems() -> list[str]:
@@ -192,23 +136,12 @@ def default_sweepers() -> list[str]:
     return [*SWEEPERS_COMPARED, *embedded]
 
 
-# --- what is measured ---------------------------------------------------------------------------------------
-
-
 @dataclass
 class Score:
-    """How far a value is from the end value of a problem.
+    """How far a value is from the end value of a problem."""
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        With ``reference_end``, or ``u_exact`` at the end of its interval.
-    scale : ndarray, shape (n,)
-        atol / rtol of the unknowns.
-    """
-
-    problem: ProblemDAE
-    scale: Vector
+    problem: ProblemDAE  # With reference_end, or u_exact at the end of its interval
+    scale: Vector  # shape (n,): atol / rtol of the unknowns
     exact: Vector = field(init=False)
     scored: NDArray[np.int64] = field(init=False)
     known: Vector = field(init=False)
@@ -244,25 +177,15 @@ def scale_of(problem: ProblemDAE) -> Vector:
 
 @dataclass
 class Contender:
-    """A solver with a choice of what its error test looks at.
+    """A solver with a choice of what its error test looks at."""
 
-    Parameters
-    ----------
-    solver, weights : str
-        Names in the table.
-    run : callable
-        Integrates with a tolerance, and counts what costs time to count if the second argument says so.
-    stopped : str
-        Why no further tolerance is tried; empty while they are.
-    left_out : bool
-        Whether it cannot solve this problem at all.
-    """
-
+    # solver, weights: names in the table
     solver: str
     weights: str
+    # Integrates with a tolerance, and counts what costs time to count if the second argument says so
     run: Callable[[float, bool], Outcome]
-    stopped: str = ""
-    left_out: bool = False
+    stopped: str = ""  # Why no further tolerance is tried; empty while they are
+    left_out: bool = False  # Whether it cannot solve this problem at all
 
 
 class _Bench:
@@ -270,7 +193,7 @@ class _Bench:
 
     def __init__(
         self,
-        rows: Study,
+        rows: Table,
         name: str,
         methods: Sequence[str],
         others: Iterable[Peer],
@@ -286,11 +209,8 @@ class _Bench:
         for peer in others:
             self.contenders += [self._peer(peer, weights) for weights in self.case.exclusions]
         rows.parameters["settings"][name] = {peer.name: peer.settings(self.case) for peer in others}
-        rows.parameters["scales"][name] = {
-            unknown: size
-            for unknown, size in zip(problem.names, self.scale.tolist(), strict=True)
-            if size != 1.0
-        }
+        sizes = zip(problem.names, self.scale.tolist(), strict=True)
+        rows.parameters["scales"][name] = {unknown: size for unknown, size in sizes if size != 1.0}
 
     def _ours(self, solver: str, sweeper: str | None) -> Contender:
         named: dict[str, Any] = {} if sweeper is None else {"sweeper": sweeper}
@@ -316,29 +236,18 @@ class _Bench:
 
         return Contender(peer.name, weights, run)
 
-    def warm_up(self, rtol: float) -> None:
-        """Run each method of this package once, which compiles what is not compiled yet."""
-        for one in self.contenders:
-            if one.solver in self.rows.parameters["ours"]:
-                carry_out(partial(one.run, rtol, False), max(LONGEST_WARM_UP, self.time_limit))
-
     def measure(self, rtol: float) -> None:
         """The rows of one tolerance."""
         firsts = [self._first(one, rtol) for one in self.contenders]
-        times: list[list[float]] = [[] for _ in firsts]
-        for _ in range(self.repetitions):
-            for one, first, own in zip(self.contenders, firsts, times, strict=True):
-                if isinstance(first, Outcome) and first.time < LONG * self.time_limit:
-                    again = carry_out(partial(one.run, rtol, False), self.time_limit)
-                    own += [again.time] if isinstance(again, Outcome) else []
-        for one, first, own in zip(self.contenders, firsts, times, strict=True):
+        again = [partial(carry_out, partial(c.run, rtol, False), self.time_limit) for c in self.contenders]
+        times = times_in_turn(again, firsts, self.repetitions, self.time_limit)
+        for one, first, time in zip(self.contenders, firsts, times, strict=True):
             if isinstance(first, str):
                 if not one.left_out:
                     self.rows.put(**self._about(one, rtol), message=first)
                 continue
             self.rows.put(
-                **self._about(one, rtol),
-                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
+                **{**self._about(one, rtol), **time, "success": 1},
                 **{"error": self.score.error(first.end), "scd": self.score.digits(first.end)},
                 **{name: getattr(first, name) for name in COUNTS},
             )
@@ -365,22 +274,9 @@ class _Bench:
         }
 
 
-# --- equal accuracy -----------------------------------------------------------------------------------------
-
-
 def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
-    """The runs that none other beats in both error and time, from cheap to accurate.
-
-    Parameters
-    ----------
-    error, time : ndarray, shape (k,)
-        Of the runs of a solver.
-
-    Returns
-    -------
-    error, time : ndarray
-        Errors that fall while times grow.
-    """
+    """The runs that none other beats in both error and time, from cheap to accurate."""
+    # Shapes: error and time (k,).
     errors: list[float] = []
     times: list[float] = []
     for place in np.lexsort((error, time)):
@@ -395,19 +291,8 @@ def time_to(target: float, error: Vector, time: Vector) -> float:
 
     Between two runs of its front, logarithms are interpolated; an error larger than all of them takes the
     time of the cheapest run.
-
-    Parameters
-    ----------
-    target : float
-        The error.
-    error, time : ndarray, shape (k,)
-        Of its runs.
-
-    Returns
-    -------
-    float
-        NaN if no run is as accurate.
     """
+    # Shapes: error and time (k,).
     errors, times = front(error, time)
     if not len(errors) or target < errors[-1]:
         return math.nan
@@ -418,36 +303,21 @@ def time_to(target: float, error: Vector, time: Vector) -> float:
 
 @dataclass(frozen=True)
 class Equal:
-    """Times to the error of one run of the default.
+    """Times to the error of one run of the default."""
 
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    rtol, error : float
-        Tolerance of the default, and the error it reached; NaN if that run failed.
-    ours : float
-        Time of the default to this error, in seconds.
-    best, best_time : str, float
-        Our fastest method to this error.
-    peer, peer_time : str, float
-        The fastest peer with the same equations; NaN if none gets there.
-    ratio : float
-        ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does.
-    unlike : float
-        Time of CasADi's IDAS.
-    """
-
-    problem: str
+    problem: str  # Its name
+    # rtol, error: tolerance of the default, and the error it reached; NaN if that run failed
     rtol: float
     error: float
-    ours: float
+    ours: float  # Time of the default to this error, in seconds
+    # best, best_time: our fastest method to this error
     best: str
     best_time: float
+    # peer, peer_time: the fastest peer with the same equations; NaN if none gets there
     peer: str
     peer_time: float
-    ratio: float
-    unlike: float
+    ratio: float  # ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does
+    unlike: float  # Time of CasADi's IDAS
 
 
 def equal_accuracy(result: Result) -> list[Equal]:
@@ -488,12 +358,8 @@ def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol:
     best, best_time = fastest(about["ours"])
     peer, peer_time = fastest(about["like"])
     ratio = 0.0 if math.isnan(peer_time) else ours / peer_time
-    return Equal(
-        problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, fastest(about["unlike"])[1]
-    )
-
-
-# --- the table ----------------------------------------------------------------------------------------------
+    unlike = fastest(about["unlike"])[1]
+    return Equal(problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, unlike)
 
 
 def report(result: Result) -> str:
@@ -520,8 +386,7 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
     scales += ", ..." if len(sizes) > MOST_SCALES else ""
     lines = [
         f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else ""),
-        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {'steps':>7} {'rej.':>5} {'rhs':>8} "
-        f"{'jac.':>6} {'fact.':>6} {'scd':>5} {'error':>8}",
+        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {WORK.head()} {DIGITS.head()}",
     ]
     pairs = dict.fromkeys(zip(rows["solver"].tolist(), rows["weights"].tolist(), strict=True))
     for solver, weights in pairs:
@@ -531,10 +396,7 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
             if row["success"] != 1:
                 lines.append(f"{head}{'-':>9} {row['message']}")
                 continue
-            counts = ["-" if math.isnan(row[name]) else f"{row[name]:.0f}" for name in COUNTS]
-            widths = (7, 5, 8, 6, 6)
-            work = " ".join(f"{count:>{width}}" for count, width in zip(counts, widths, strict=True))
-            lines.append(f"{head}{1e3 * row['time']:>9.2f} {work} {row['scd']:>5.2f} {row['error']:>8.1e}")
+            lines.append(f"{head}{1e3 * row['time']:>9.2f} {WORK.line(row)} {DIGITS.line(row)}")
     lines += [f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items()]
     return lines
 
@@ -570,14 +432,12 @@ def _equal_lines(found: Sequence[Equal]) -> list[str]:
 
 register(
     "peers",
-    Benchmark(
-        peers,
-        report,
-        "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-        Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
-        options={
-            "sweepers": Option("methods of this package besides its default", flag="sweeper"),
-            "others": Option("peers to compare with", flag="peer"),
-        },
-    ),
+    peers,
+    report,
+    "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
+    Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
+    options={
+        "sweepers": Option("methods of this package besides its default", flag="sweeper"),
+        "others": Option("peers to compare with", flag="peer"),
+    },
 )

@@ -18,69 +18,34 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Posed:
-    """Equations as one peer takes them.
+    """Equations as one peer takes them."""
 
-    Parameters
-    ----------
-    function : callable
-        F(t, u, du) for IDA, f(t, y) for SciPy.
-    start : array_like
-        Value at the start.
-    slope : array_like
-        Derivative at the start, for IDA.
-    options : mapping
-        Options of the solver besides tolerances.
-    unknowns : callable
-        The unknowns of the problem from time and state of the solver.
-    """
-
-    function: Callable[..., Any]
-    start: Any
-    slope: Any = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    function: Callable[..., Any]  # F(t, u, du) for IDA, f(t, y) for SciPy
+    start: Any  # Value at the start
+    slope: Any = ()  # Derivative at the start, for IDA
+    options: Mapping[str, Any] = field(default_factory=dict)  # Options of the solver besides tolerances
+    # The unknowns of the problem from time and state of the solver
     unknowns: Callable[[float, Vector], Any] = lambda t, y: y
 
 
 @dataclass(frozen=True)
 class PlainProblem:
-    """A DAE that is given by a plain function.
+    """A DAE that is given by a plain function."""
 
-    Parameters
-    ----------
-    about : str
-        One line on what it is.
-    function : callable
-        F(t, u, du), what this package gets.
-    start : sequence of float
-        Consistent value at t = 0.
-    t_end : float
-        End.
-    index : int
-        Differentiation index of F.
-    sizes : sequence of float
-        Sizes of the unknowns, relative to which errors at the end count; times rtol they are the absolute
-        tolerances of peers.
-    reference : callable
-        The value at the end, from another source than the solvers that are compared.
-    ida, radau : mapping of str to Posed
-        Ways to give it to IDA and to SciPy's Radau, by what tells them apart.
-    without_radau : str
-        Why SciPy cannot take it.
-    """
-
-    about: str
-    function: Callable[..., Any]
-    start: Sequence[float]
-    t_end: float
-    index: int
+    about: str  # One line on what it is
+    function: Callable[..., Any]  # F(t, u, du), what this package gets
+    start: Sequence[float]  # Consistent value at t = 0
+    t_end: float  # End
+    index: int  # Differentiation index of F
+    # Sizes of the unknowns, relative to which errors at the end count; times rtol they are the absolute
+    # tolerances of peers
     sizes: Sequence[float]
+    # The value at the end, from another source than the solvers that are compared
     reference: Callable[[], Vector]
+    # ida, radau: ways to give it to IDA and to SciPy's Radau, by what tells them apart
     ida: Mapping[str, Posed]
     radau: Mapping[str, Posed] = field(default_factory=dict)
-    without_radau: str = ""
-
-
-# --- Robertson ----------------------------------------------------------------------------------------------
+    without_radau: str = ""  # Why SciPy cannot take it
 
 
 def robertson(t: float, u: Any, du: Any) -> Any:
@@ -97,14 +62,10 @@ def robertson_rates(t: float, y: Any) -> Any:
     return [-net, net - pairs, pairs]
 
 
+# At t = 4e4, to 12 digits: the run with relative tolerance 1e-13 that gives the Test Set's value at 1e11
 ROBERTSON_END = (0.03898337708548, 1.62176831591e-07, 0.9610164607377)
-"""At t = 4e4, to 12 digits: the run with relative tolerance 1e-13 that gives the Test Set's value at 1e11."""
-
-
-# --- diode ladder -------------------------------------------------------------------------------------------
-
+# Of a resistor, a capacitor and a diode of the ladder, in Ohm, F, A and V
 RESISTANCE, CAPACITANCE, SATURATION, THERMAL = 100.0, 1e-6, 1e-12, 0.026
-"""Of a resistor, a capacitor and a diode of the ladder, in Ohm, F, A and V."""
 
 
 def ladder(t: float, u: Any, du: Any) -> Any:
@@ -168,9 +129,6 @@ def diode_ladder(nodes: int) -> PlainProblem:
     )
 
 
-# --- amplifier ----------------------------------------------------------------------------------------------
-
-
 def amplifier(t: float, u: Any, du: Any) -> Any:
     """Currents into the nodes of an amplifier with two transistors; the matrix of du is singular, index 1."""
     u1, u2, u3, u4, u5, u6, u7, u8 = u
@@ -194,14 +152,11 @@ AMPLIFIER_SLOPE = (
     *(51.338775, 51.338775, -166.66666666666666, -24.9757667),
     *(-24.9757667, -83.33333333333333, -10.00564453, -10.00564453),
 )
+# Derivative at t = 0, and value at t = 0.2: Test Set for IVP Solvers, release 2.4, to 12 digits
 AMPLIFIER_END = (
     *(-0.005562145012262709, 3.006522471903042, 2.849958788608128, 2.926422536206241),
     *(2.704617865010554, 2.761837778393145, 4.770927631616772, 1.236995868091548),
 )
-"""Derivative at t = 0, and value at t = 0.2: Test Set for IVP Solvers, release 2.4, to 12 digits."""
-
-
-# --- pendulum -----------------------------------------------------------------------------------------------
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:
@@ -237,15 +192,14 @@ def pendulum_unknowns(t: float, y: Vector) -> Vector:
     return np.array([*y, tension])
 
 
+# At t = 10; an explicit Runge-Kutta method of order 8 with tolerance 1e-13 agrees to 2e-12
 PENDULUM_END = (
     *(0.8843923830927204, 0.46674416196410956, 0.12037265524170206),
     *(-0.22808353720039315, -0.4002324858923288),
 )
-"""At t = 10; an explicit Runge-Kutta method of order 8 with tolerance 1e-13 agrees to 2e-12."""
 
 
-# --- all of them --------------------------------------------------------------------------------------------
-
+# The problems of the study by name
 PLAIN: Mapping[str, PlainProblem] = {
     "robertson": PlainProblem(
         about="Robertson's reaction to t = 4e4",
@@ -293,4 +247,3 @@ PLAIN: Mapping[str, PlainProblem] = {
         radau={"index 0": Posed(pendulum_rates, [1.0, 0.0, 0.0, 1.0], unknowns=pendulum_unknowns)},
     ),
 }
-"""The problems of the study by name."""

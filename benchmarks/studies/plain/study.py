@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -19,54 +18,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.limits import TOO_LONG
-from benchmarks.measuring.processes import PATIENCE, ask, environment
-from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out
-from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
+from benchmarks.measuring.processes import PATIENCE, ask_fresh
+from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out, times_in_turn
+from benchmarks.studies.peers.study import LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
-from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import InputError, RemoteError, require_count, require_number
+from benchmarks.study import Option, Table, check_counts, check_names, columns, left_out, register, tabulated
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.callbacks import MOST_INNER_STEPS
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 from dae_sdc.run.sundials import MODULE, installed
 from dae_sdc.sharing import filtering
 
-RTOLS = tuple(10.0 ** (-0.5 * power) for power in range(4, 26))
-ACCURACIES = (1e-4, 1e-6, 1e-8)
-REPETITIONS = 5
-TIME_LIMIT = 10.0
-PROCESSES = 3
-
+# Names of the solvers in tables
 DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
-"""Names of the solvers in tables."""
-
+# Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts
 ATOLS = (1.0, 1e-3)
-"""Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts."""
+WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
+FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
-WANTED_RATIO = 0.5
-"""Part of the time of the best peer that the default may take."""
-
-FIRST_RTOL = 1e-6
-"""Tolerance of the runs in fresh processes."""
-
-COLUMNS = [
-    *(
-        ("problem", "U32"),
-        ("solver", "U24"),
-        ("weights", "U24"),
-        ("n", "i8"),
-        ("index", "i8"),
-        ("rtol", "f8"),
-    ),
-    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("steps", "f8"), ("rhs", "f8")),
-    ("message", "U120"),
-]
-
-UNITS = {"time": "s", "rtol": "1", "error": "1"}
+COLUMNS, UNITS = columns(
+    "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
+    "message:U120"
+)
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 CHILD = """
@@ -90,19 +66,18 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
 """
 
 
-@checked()
+@tabulated("plain", COLUMNS, UNITS)
 def plain(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    rtols: Sequence[float] = RTOLS,
-    accuracies: Sequence[float] = ACCURACIES,
-    repetitions: int = REPETITIONS,
-    time_limit: float = TIME_LIMIT,
-    processes: int = PROCESSES,
+    rtols: Sequence[float] = tuple(10.0 ** (-0.5 * power) for power in range(4, 26)),
+    accuracies: Sequence[float] = (1e-4, 1e-6, 1e-8),
+    repetitions: int = 5,
+    time_limit: float = 10.0,
+    processes: int = 3,
     cold: bool = False,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Solve DAEs that are plain Python functions, here and with IDA and SciPy's Radau, to equal errors.
 
     Here the function F(t, u, du) is given with a start, an end and rtol, and nothing else: its equations are
@@ -116,46 +91,10 @@ def plain(
     thread. All that a call does belongs to its time, also reading the equations. The runs take turns after
     one of each that is not counted. What the first call of a process takes is measured apart, in processes
     of their own: import, first call and second call.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names; all if not given.
-    rtols : sequence of float
-        Relative tolerances, tried from loose to tight until the smallest of ``accuracies`` is reached.
-    accuracies : sequence of float
-        Errors at which to compare.
-    repetitions : int
-        Runs of each kind.
-    time_limit : float
-        Longest time of a run in seconds.
-    processes : int
-        Fresh processes of each problem; 0 for none.
-    cold : bool
-        Whether one more process of each problem starts without compiled code.
-    out : str or Path, optional
-        File to save the result to; it is saved after every row.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "plain", a row for every problem, solver, way it is given
-        (``weights``) and ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the
-        end, largest of abs(error) / size over the unknowns, work, and a ``message`` that says why one failed.
-        The parameter ``first`` has the times of fresh processes (s). :func:`equal_errors` gives the times to
-        the same error.
-
-    Raises
-    ------
-    InputError
-        For unknown names, and for numbers that cannot be used.
     """
     names = list(PLAIN if problems is None else problems)
     check_names("problem of this study", names, list(PLAIN))
-    for what, number in (("repetitions", repetitions), ("processes", processes + 1)):
-        require_count(what, number)
+    check_counts(repetitions=repetitions, processes=processes + 1)
     if not 0.0 < require_number("time_limit", time_limit) < math.inf:
         raise InputError(f"time_limit must be positive and finite; got {time_limit}")
     for what, given in (("tolerance", rtols), ("accuracy", accuracies)):
@@ -164,7 +103,6 @@ def plain(
         for one in given:
             if not 0.0 < require_number(f"the {what}", one) < 1.0:
                 raise InputError(f"the {what} must lie between 0 and 1; got {one}")
-    rows = table("plain", COLUMNS, UNITS, out)
     rows.parameters |= {"repetitions": repetitions, "accuracies": sorted(accuracies, reverse=True)}
     rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": [], "first": {}}
     rows.parameters |= {"versions": [f"scipy {importlib.metadata.version('scipy')}"]}
@@ -173,32 +111,19 @@ def plain(
     else:
         rows.leave_out("IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    with rows.running(len(names), "problem", progress) as bar:
-        for name in names:
-            _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
-            _first_calls(rows, name, processes, cold)
-            bar.update(1)
-    return rows.result()
-
-
-# --- what is measured ---------------------------------------------------------------------------------------
+    for name in rows.each(names, "problem"):
+        _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
+        _first_calls(rows, name, processes, cold)
 
 
 @dataclass
 class Contender:
-    """A solver with a way to give it the problem.
+    """A solver with a way to give it the problem."""
 
-    Parameters
-    ----------
-    solver, weights : str
-        Names in the table.
-    run : callable
-        Integrates with a tolerance.
-    """
-
+    # solver, weights: names in the table
     solver: str
     weights: str
-    run: Callable[[float], Outcome]
+    run: Callable[[float], Outcome]  # Integrates with a tolerance
 
 
 def here(problem: PlainProblem, trace: bool | None, rtol: float) -> Outcome:
@@ -245,7 +170,7 @@ def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> 
 class _Bench:
     """All solvers on one problem."""
 
-    def __init__(self, rows: Study, name: str, time_limit: float) -> None:
+    def __init__(self, rows: Table, name: str, time_limit: float) -> None:
         self.rows, self.name, self.time_limit = rows, name, time_limit
         self.problem = PLAIN[name]
         self.exact, self.sizes = self.problem.reference(), np.array(self.problem.sizes)
@@ -283,18 +208,11 @@ class _Bench:
                 runs.append((one, rtol, first))
                 if self.error(first) <= accuracy:
                     break
-        times: list[list[float]] = [[] for _ in runs]
-        for _ in range(repetitions):
-            for (one, rtol, first), own in zip(runs, times, strict=True):
-                if first.time < LONG * self.time_limit:
-                    again = self._carried_out(one, rtol, self.time_limit)
-                    own += [again.time] if isinstance(again, Outcome) else []
-        for (one, rtol, first), own in zip(runs, times, strict=True):
-            self.rows.put(
-                **self._about(one, rtol),
-                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
-                **{"error": self.error(first), "steps": first.steps, "rhs": first.rhs},
-            )
+        again = [partial(self._carried_out, one, rtol, self.time_limit) for one, rtol, _ in runs]
+        times = times_in_turn(again, [first for _, _, first in runs], repetitions, self.time_limit)
+        for (one, rtol, first), time in zip(runs, times, strict=True):
+            about = {**self._about(one, rtol), **time, "success": 1, "error": self.error(first)}
+            self.rows.put(**about, steps=first.steps, rhs=first.rhs)
 
     def _carried_out(self, one: Contender, rtol: float, seconds: float) -> Outcome | str:
         with filtering("ignore", UserWarning):
@@ -312,68 +230,33 @@ class _Bench:
         }
 
 
-def _first_calls(rows: Study, name: str, processes: int, cold: bool) -> None:
+def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
     """The times of fresh processes that solve a problem twice."""
-    try:
+    with rows.or_left_out(f"first call of {name}"):
         warm = [in_a_fresh_process(name, None) for _ in range(processes)]
         found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
         if cold:
             with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
                 found["cold"] = in_a_fresh_process(name, folder)
         rows.parameters["first"][name] = found
-    except RemoteError as error:
-        rows.leave_out(f"first call of {name}", error)
 
 
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
-    """Seconds of the processor for the import and the first two solves in a new process.
-
-    Parameters
-    ----------
-    name : str
-        The problem.
-    cache : str or None
-        Directory of compiled code; None leaves it where it is.
-    patience : float
-        Seconds after which the process is ended.
-
-    Raises
-    ------
-    RemoteError
-        If the process fails, or takes too long.
-    """
-    given = environment()
-    given.pop("PYTHONDONTWRITEBYTECODE", None)
-    if cache is not None:
-        given["NUMBA_CACHE_DIR"] = cache
+    """Seconds of the processor for the import and the first two solves in a new process."""
     asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
-    found: list[float] = ask(("-c", CHILD), asked, "a fresh process", patience, given)
+    found: list[float] = ask_fresh(CHILD, asked, cache, patience)
     return found
-
-
-# --- equal errors -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Equal:
-    """Times to one error, in seconds; NaN where a solver does not get there.
+    """Times to one error, in seconds; NaN where a solver does not get there."""
 
-    Parameters
-    ----------
-    problem : str
-        Its name.
-    error : float
-        The error.
-    times : mapping of str to float
-        The time of each solver, given in its best way.
-    ratio : float
-        Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
-        not, NaN if neither does.
-    """
-
-    problem: str
-    error: float
-    times: Mapping[str, float]
+    problem: str  # Its name
+    error: float  # The error
+    times: Mapping[str, float]  # The time of each solver, given in its best way
+    # Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
+    # not, NaN if neither does
     ratio: float
 
 
@@ -402,9 +285,6 @@ def _time(rows: NDArray[np.void], solver: str, error: float) -> float:
 
 def _least(times: Iterable[float]) -> float:
     return min((time for time in times if not math.isnan(time)), default=math.nan)
-
-
-# --- the table ----------------------------------------------------------------------------------------------
 
 
 def report(result: Result) -> str:
@@ -448,14 +328,12 @@ def _first_lines(first: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str
 
 register(
     "plain",
-    Benchmark(
-        plain,
-        report,
-        "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
-        Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
-        options={
-            "processes": Option("fresh processes of each problem for the time of the first call"),
-            "cold": Option("start one more process of each problem without compiled code"),
-        },
-    ),
+    plain,
+    report,
+    "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
+    Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+    options={
+        "processes": Option("fresh processes of each problem for the time of the first call"),
+        "cold": Option("start one more process of each problem without compiled code"),
+    },
 )

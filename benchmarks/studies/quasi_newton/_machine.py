@@ -19,15 +19,11 @@ from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.problems.tyre import BrushTyre
 
 _iterate, _factorize_anew = njit(iteration.iterate), njit(iteration.factorize_anew)
-
-LEAST_FRACTION = 2.0**-10
-"""Damping factor that is taken even if the residual does not decrease."""
+LEAST_FRACTION = 2.0**-10  # Damping factor that is taken even if the residual does not decrease
+# Decrease of the norm of the residual, relative to the damping factor, for which a step is taken
 SUFFICIENT_DECREASE = 1e-4
-"""Decrease of the norm of the residual, relative to the damping factor, for which a step is taken."""
-NEWTON, OURS = -2, -1
-"""Methods that are no updates."""
-SMALLEST_DENOMINATOR = 1e-14
-"""Size of z^T y relative to abs(z) abs(y) below which the inverse is not updated."""
+NEWTON, OURS = -2, -1  # Methods that are no updates
+SMALLEST_DENOMINATOR = 1e-14  # Size of z^T y relative to abs(z) abs(y) below which the inverse is not updated
 
 
 @jitclass([(name, float64) for name in ("age", "rate", "is_aged", "last_change")])
@@ -315,24 +311,7 @@ def invert(c: Any, size: Any) -> Any:
 
 @njit(error_model="numpy")
 def run(c: Any, cases: Any, method: Any, damped: Any, warm: Any, start: Any, settings: Any) -> Any:
-    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations.
-
-    Parameters
-    ----------
-    cases : tuple of ndarray
-        Times, shape (K,), states, whose last entries are the guesses, shape (K, n), and parameters, shape
-        (K, any).
-    method : int
-        :data:`NEWTON`, :data:`OURS`, or the place of an update.
-    damped : bool
-        Whether steps are damped.
-    warm : bool
-        Whether guess and matrix come from the state before, and from a new Jacobian only where that fails.
-    start : float
-        What :func:`invert` begins with.
-    settings : tuple
-        Tolerances of corrections and of the residual, and the largest number of iterations.
-    """
+    """Solve at states in turn; for each whether it has converged, evaluations, Jacobians and iterations."""
     tolerance, goal, maxiter = settings
     times, states, p = cases
     found = np.zeros((len(states), 4), np.int64)

@@ -14,10 +14,8 @@ from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.sweepers import runge_kutta, solvers
 
-MOST_PAIRS = 10
-"""Most updates of one factorisation."""
-SMALLEST_DENOMINATOR = 1e-8
-"""Size of s^T H y relative to s^T s below which a matrix is not updated."""
+MOST_PAIRS = 10  # Most updates of one factorisation
+SMALLEST_DENOMINATOR = 1e-8  # Size of s^T H y relative to s^T s below which a matrix is not updated
 
 
 class UpdatedNewton(ModifiedNewton):
@@ -81,8 +79,8 @@ class LastingNewton(UpdatedNewton):
     stays = True
 
 
+# Iterations by name
 KINDS = {"ours": ModifiedNewton, "BGM in solve": UpdatedNewton, "BGM stays": LastingNewton}
-"""Iterations by name."""
 
 
 def counted(kind: str, problem: str, sweeper: str) -> Solution:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from itertools import product
 from statistics import median
 from time import process_time
 from typing import Any, NamedTuple
@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.studies.quasi_newton.steps import KINDS, counted
-from benchmarks.study import Benchmark, Option, check_names, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import InputError, require_count
+from benchmarks.study import Layout, Option, Table, check_counts, check_names, columns, register, tabulated
+from dae_sdc.errors import InputError
 from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
 
+# Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them
 UPDATES: Mapping[str, str] = {
     "BGM": "good update of Broyden",
     "BBM": "bad update of Broyden",
@@ -30,83 +29,50 @@ UPDATES: Mapping[str, str] = {
     "ICM": "update of one column of the inverse",
     "ENM": "update of Eirola and Nevanlinna",
 }
-"""Updates H + (s - H y) z^T / (z^T y) of the inverse H, in the order in which compiled code knows them."""
 
-PUBLISHED_SUCCESS = {
-    "BGM": 99.9,
-    "BCM": 100.0,
-    "G2M": 99.5,
-    "ENM": 99.4,
-    "BBM": 0.0,
-    "D-BBM": 100.0,
-    "G1M": 0.0,
-}
+# Success in per cent and mean time in us with five ribs, and the time of BCM by ribs, of another tyre: slides
+# of a doctoral defence on symbolic index reduction, University of Trento. A method that overflows counts as
+# one without success; PIM, which has none either, is not described there.
+PUBLISHED_SUCCESS = dict(BGM=99.9, BCM=100.0, G2M=99.5, ENM=99.4, BBM=0.0, G1M=0.0) | {"D-BBM": 100.0}
 PUBLISHED_TIME = {"BCM": 55.7, "BGM": 62.5, "G2M": 69.0, "ENM": 81.5}
 PUBLISHED_RIBS = {1: 19.4, 5: 55.7, 10: 167.3, 15: 249.4, 20: 332.9, 25: 414.0}
-"""Success in per cent and mean time in us with five ribs, and the time of BCM by ribs, of another tyre.
 
-Slides of a doctoral defence on symbolic index reduction, University of Trento. A method that overflows counts
-as one without success; PIM, which has none either, is not described there.
-"""
-
+# Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight
 CORRECTION_TOLERANCE, RESIDUAL_TOLERANCE, MOST_ITERATIONS = 1e-9, 1e-9, 100
-"""Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight."""
 
-COLUMNS = [
-    ("part", "U8"),
-    ("case", "U48"),
-    ("method", "U16"),
-    ("ribs", "i8"),
-    ("runs", "i8"),
-    ("success", "f8"),
-    ("iterations", "f8"),
-    ("evaluations", "f8"),
-    ("jacobians", "f8"),
-    ("time", "f8"),
-]
-
-STEPS = (
-    ("brush-tyre", "esdirk43"),
-    ("brush-tyre", "semi-implicit"),
-    ("chemical-akzo-nobel", "esdirk43"),
-    ("chemical-akzo-nobel", "semi-implicit"),
-    ("robertson", "esdirk43"),
-    ("robertson", "semi-implicit"),
-    ("pendulum", "semi-implicit"),
-    ("transmission-line", "semi-implicit"),
+COLUMNS, UNITS = columns(
+    "part:U8 case:U48 method:U16 ribs:i8 runs:i8 success[%] iterations evaluations jacobians time"
 )
-"""Problems and methods whose steps are solved with and without updates."""
+UNITS["time"] = "us, s in part steps"
+TEXT = Layout(
+    "run=case:<36|matrix=method:<12|iterations:>10.0f|evaluations:>11.0f|Jacobians=jacobians:>9.0f|time:>6.2f"
+)
+
+# Problems and methods whose steps are solved with and without updates
+STEPS = (
+    *product(("brush-tyre", "chemical-akzo-nobel", "robertson"), ("esdirk43", "semi-implicit")),
+    *(("pendulum", "semi-implicit"), ("transmission-line", "semi-implicit")),
+)
 
 
 class Cases(NamedTuple):
-    """Contacts to be solved.
+    """Contacts to be solved."""
 
-    Parameters
-    ----------
-    times : ndarray
-        Shape (K,).
-    states : ndarray
-        States, whose last entries are the guesses, shape (K, n).
-    parameters : ndarray
-        Parameters of the equations, shape (K, any).
-    """
-
-    times: Any
-    states: Any
-    parameters: Any
+    times: Any  # Shape (K,)
+    states: Any  # States, whose last entries are the guesses, shape (K, n)
+    parameters: Any  # Parameters of the equations, shape (K, any)
 
 
-@checked()
+@tabulated("quasi-newton", COLUMNS, UNITS)
 def quasi_newton(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
     ribs: Sequence[int] = tuple(PUBLISHED_RIBS),
     contacts: int = 1000,
     repetitions: int = 5,
     seed: int = 1,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+) -> None:
     """Solve the contact of a tyre by quasi-Newton updates, by Newton's method and by our modified one.
 
     The contact are the algebraic equations of ``brush-tyre`` for loads and slips of all ribs at given values
@@ -115,47 +81,16 @@ def quasi_newton(
     another by 1 ms along a run, and guess and matrix are those of the contact before. All run compiled, with
     the Jacobians that steps have. Part "steps" has whole runs at rtol = 1e-6, whose modified Newton iteration
     is given the good update of Broyden or not, both in Python.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Names of problems in part "steps"; all of :data:`STEPS` if not given.
-    ribs : sequence of int
-        Numbers of ribs.
-    contacts : int
-        Contacts with random states.
-    repetitions : int
-        Runs of all methods in turn.
-    seed : int
-        What the states are made from.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-
-    Returns
-    -------
-    Result
-        Of kind "bench": success in per cent; iterations, evaluations and Jacobians, means over the contacts
-        that were solved and sums over a run; time on the processor, the median of the repetitions, in us by
-        contact and in s by run. "D-" stands for damped steps.
-
-    Raises
-    ------
-    InputError
-        For numbers that cannot be used, and for a problem that part "steps" has not.
     """
     known = list(dict.fromkeys(problem for problem, _ in STEPS))
     if problems is not None:
         check_names("problem", problems, known)
     runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in (problems or known)]
-    for name, value in (("contacts", contacts), ("repetitions", repetitions)):
-        require_count(name, value)
+    check_counts(contacts=contacts, repetitions=repetitions)
     if not ribs or min(ribs) < 1:
         raise InputError(f"ribs must be numbers of at least 1; got {list(ribs)}")
-    rows = table("quasi-newton", COLUMNS, {"success": "%", "time": "us, s in part steps"}, out)
     rows.parameters |= {"contacts": contacts, "repetitions": repetitions, "seed": seed}
-    with rows.running(2 * len(ribs) + (5 in ribs) + len(runs), "part", progress) as bar:
+    with rows.bar(2 * len(ribs) + (5 in ribs) + len(runs), "part") as bar:
         for n in ribs:
             tyre = BrushTyre(ribs=n)
             random = random_contacts(tyre, contacts, seed)
@@ -169,7 +104,6 @@ def quasi_newton(
         for problem, sweeper in runs:
             _measure_steps(rows, problem, sweeper, repetitions)
             bar.update(1)
-    return rows.result()
 
 
 def random_contacts(tyre: BrushTyre, count: int, seed: int) -> Cases:
@@ -198,7 +132,7 @@ def contacts_of_a_run(tyre: BrushTyre) -> Cases:
     return Cases(times, np.array(states), np.tile(tyre.packed_parameters, (len(times), 1)))
 
 
-def _measure(rows: Study, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
+def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions: int) -> None:
     """A row for each method on the contacts of a part."""
     from benchmarks.studies.quasi_newton import _machine
 
@@ -209,12 +143,8 @@ def _measure(rows: Study, part: str, tyre: BrushTyre, cases: Cases, repetitions:
     methods = {name: (k, False) for k, name in enumerate(UPDATES)}
     methods |= {f"D-{name}": (k, True) for k, name in enumerate(UPDATES)}
     if part != "unit":
-        ours = _machine.OURS
-        methods = {
-            "newton": (_machine.NEWTON, False),
-            "ours": (ours, False),
-            "D-ours": (ours, True),
-        } | methods
+        own = {"newton": (_machine.NEWTON, False), "ours": (_machine.OURS, False)}
+        methods = own | {"D-ours": (_machine.OURS, True)} | methods
 
     def solved(method: int, damped: bool) -> tuple[float, Any]:
         tic = process_time()
@@ -238,7 +168,7 @@ def _measure(rows: Study, part: str, tyre: BrushTyre, cases: Cases, repetitions:
         )
 
 
-def _measure_steps(rows: Study, problem: str, sweeper: str, repetitions: int) -> None:
+def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
     """A row for each kind of iteration on a run."""
     runs: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in KINDS}
     for kind in KINDS:
@@ -275,18 +205,13 @@ def report(result: Result) -> str:
             continue
         lines += ["", title, "", *_by_ribs(of_part, counts, part == "cold")]
     lines += ["", "whole runs at rtol = 1e-6; ratios to ours", ""]
-    lines.append(
-        f"{'run':<36} {'matrix':<12} {'iterations':>10} {'evaluations':>11} {'Jacobians':>9} {'time':>6}"
-    )
+    lines.append(TEXT.head())
     steps = data[data["part"] == "steps"]
     for row in steps:
         own = steps[(steps["case"] == row["case"]) & (steps["method"] == "ours")][0]
         ratio = row["time"] / own["time"]
         failed = "" if row["success"] == 100.0 else "  fails"
-        lines.append(
-            f"{row['case']:<36} {row['method']:<12} {row['iterations']:>10.0f} {row['evaluations']:>11.0f} "
-            f"{row['jacobians']:>9.0f} {ratio:>6.2f}{failed}"
-        )
+        lines.append(f"{TEXT.line(row, time=ratio)}{failed}")
     return "\n".join(lines[1:])
 
 
@@ -313,13 +238,11 @@ def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
 
 register(
     "quasi-newton",
-    Benchmark(
-        quasi_newton,
-        report,
-        "--ribs 1,5 --contacts 100 --repetitions 1",
-        options={
-            "ribs": Option("numbers of ribs, separated by commas"),
-            "contacts": Option("contacts with random states"),
-        },
-    ),
+    quasi_newton,
+    report,
+    "--ribs 1,5 --contacts 100 --repetitions 1",
+    options={
+        "ribs": Option("numbers of ribs, separated by commas"),
+        "contacts": Option("contacts with random states"),
+    },
 )

@@ -12,42 +12,26 @@ from scipy.optimize import nnls
 
 from dae_sdc.sweepers.parallel import blocks
 
-DOUBLE = 8
-"""Bytes of a number."""
-
-NOTES = 2
-"""Numbers that travel beside the n values of a node."""
-
+DOUBLE = 8  # Bytes of a number
+NOTES = 2  # Numbers that travel beside the n values of a node
+# Powers of n with which the cost of a node may grow: sparse LU of lines has 1, of planes up to 3/2
 EXPONENTS = np.linspace(1.0, 2.0, 101)
-"""Powers of n with which the cost of a node may grow: sparse LU of lines has 1, of planes up to 3/2."""
-
-ENOUGH = 1.1
-"""Deviation of a fit, relative to that of the best, that is good enough for a simpler model."""
-
+ENOUGH = 1.1  # Deviation of a fit, relative to that of the best, that is good enough for a simpler model
+# Cost of restriction, prolongation and the FAS correction as a part of the sweeps on both levels
 TRANSFER = 0.1
-"""Cost of restriction, prolongation and the FAS correction as a part of the sweeps on both levels."""
 
 
 @dataclass(frozen=True)
 class Network:
     """Time of a message: latency and bandwidth.
 
-    Parameters
-    ----------
-    latency : float
-        Seconds of an empty message.
-    bandwidth : float
-        Bytes a second; may be infinite.
-
-    References
-    ----------
     R. W. Hockney, The communication challenge for MPP: Intel Paragon and Meiko CS-2, Parallel Comput. 20
     (1994) 389. R. Thakur, R. Rabenseifner, W. Gropp, Optimization of collective communication operations in
     MPICH, Int. J. High Perform. Comput. Appl. 19 (2005) 49, sec. 4.1.
     """
 
-    latency: float
-    bandwidth: float
+    latency: float  # Seconds of an empty message
+    bandwidth: float  # Bytes a second; may be infinite
 
     def message(self, size: float) -> float:
         """Seconds of a message of ``size`` bytes between two ranks."""
@@ -57,13 +41,6 @@ class Network:
         r"""Seconds in which all ranks receive the parts of all.
 
         .. math:: \lceil \log_2 P \rceil\, \alpha + \frac{P - 1}{P} \frac{m}{\beta}
-
-        Parameters
-        ----------
-        ranks : int
-            P.
-        size : float
-            Bytes m of all parts together.
         """
         return self.latency * math.ceil(math.log2(ranks)) + (ranks - 1) / ranks * size / self.bandwidth
 
@@ -80,24 +57,15 @@ class SweepCost:
     nodes everywhere. The last one is shared: solving at a node and the residual there. The shares s_m of the
     nodes, with sum 1, are not equal where late nodes need more iterations; if they are,
     :math:`\lambda_P = \lceil M / P \rceil / M`.
-
-    Parameters
-    ----------
-    controller : float
-        t_0 in seconds.
-    replicated : float
-        r in seconds.
-    fixed, growing, exponent : float
-        a and b in seconds, and p.
-    shares : tuple of float
-        s_m as measured, for one number of nodes; for another they are interpolated over m / M.
     """
 
-    controller: float
-    replicated: float
+    controller: float  # t_0 in seconds
+    replicated: float  # r in seconds
+    # fixed, growing, exponent: a and b in seconds, and p
     fixed: float
     growing: float
     exponent: float
+    # s_m as measured, for one number of nodes; for another they are interpolated over m / M
     shares: tuple[float, ...] = (1.0,)
 
     def computing(self, n: float, nodes: int, ranks: int = 1) -> float:
@@ -112,15 +80,7 @@ class SweepCost:
 
 
 def largest_share(shares: Sequence[float], nodes: int, ranks: int) -> float:
-    """Largest part of the work at the nodes that one rank has.
-
-    Parameters
-    ----------
-    shares : sequence of float
-        Cost of each node relative to that of all, measured with ``len(shares)`` nodes.
-    nodes, ranks : int
-        M and P; the ranks own blocks of neighbouring nodes.
-    """
+    """Largest part of the work at the nodes that one rank has."""
     place = (np.arange(nodes) + 0.5) / nodes
     known = (np.arange(len(shares)) + 0.5) / len(shares)
     weights = np.interp(place, known, shares)
@@ -132,24 +92,8 @@ def largest_share(shares: Sequence[float], nodes: int, ranks: int) -> float:
 def fit_sweep(
     n: ArrayLike, ranks: ArrayLike, seconds: ArrayLike, nodes: int, shares: Sequence[float] = (1.0,)
 ) -> tuple[SweepCost, NDArray[np.float64]]:
-    """Fit the computing time of a sweep, with least squares of relative deviations and no negative cost.
-
-    Parameters
-    ----------
-    n, ranks, seconds : array_like, shape (K,)
-        Number of unknowns and of ranks, and the measured computing time of one sweep.
-    nodes : int
-        M of all measurements.
-    shares : sequence of float
-        Cost of each node relative to all.
-
-    Returns
-    -------
-    SweepCost
-        The fit.
-    ndarray, shape (K,)
-        Relative deviations, model / measured - 1.
-    """
+    """Fit the computing time of a sweep, with least squares of relative deviations and no negative cost."""
+    # Shapes: n, ranks, seconds (K,) -> (K,).
     sizes, times = np.asarray(n, float), np.asarray(seconds, float)
     load = nodes * np.array([largest_share(shares, nodes, int(p)) for p in np.asarray(ranks).tolist()])
     fits: list[tuple[float, float, NDArray[np.float64]]] = []
@@ -203,29 +147,12 @@ def sweep_time(cost: SweepCost, network: Network, n: int, nodes: int, ranks: int
 
 
 def pfasst_speedup(
-    steps: int,
-    fine: float,
-    coarse: float,
-    iterations: tuple[float, float],
-    overhead: float = 0.0,
+    steps: int, fine: float, coarse: float, iterations: tuple[float, float], overhead: float = 0.0
 ) -> float:
     r"""Speed-up of PFASST with two levels, one rank a step, over sweeps on the fine level step by step.
 
     .. math:: S = \frac{P K_s \Upsilon}{P \upsilon + K_p (\Upsilon + \upsilon + \beta)}
 
-    Parameters
-    ----------
-    steps : int
-        P.
-    fine, coarse : float
-        Seconds of one sweep on each level.
-    iterations : tuple of float
-        K_s sweeps a step in serial, K_p iterations of PFASST.
-    overhead : float
-        Seconds of transfers and messages in an iteration.
-
-    References
-    ----------
     M. Emmett, M. L. Minion, Toward an efficient parallel in time method for partial differential equations,
     Comm. App. Math. Comp. Sci. 7 (2012) 105, sec. 4.2.
     """
@@ -243,13 +170,7 @@ def pfasst(
     steps: int,
     iterations: tuple[float, float],
 ) -> float:
-    """Speed-up of PFASST with the costs of a problem: :func:`pfasst_speedup` with transfers and messages.
-
-    Parameters
-    ----------
-    nodes : tuple of int
-        Numbers of fine and coarse nodes.
-    """
+    """Speed-up of PFASST with the costs of a problem: :func:`pfasst_speedup` with transfers and messages."""
     fine, coarse = (cost.computing(n, number) for number in nodes)
     overhead = TRANSFER * (fine + coarse) + 2.0 * network.message(DOUBLE * n)
     return pfasst_speedup(steps, fine, coarse, iterations, overhead)

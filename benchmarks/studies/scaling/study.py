@@ -39,9 +39,8 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import Benchmark, check_names, register, table
-from dae_sdc.arguments import checked
-from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError, require_count
+from benchmarks.study import Layout, Table, check_counts, check_names, columns, register, tabulated
+from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
@@ -49,57 +48,41 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sharing import python
 from dae_sdc.sweepers.parallel import DIAGONAL
 
-SIZES = (10, 100, 1000, 10000)
-NODES = 4
-REPETITIONS = 5
-RANKS = 2
-
-PREDICTED_RANKS = range(2, 9)
-"""Numbers of ranks, each with one node, for which sweeps are predicted."""
-
+PREDICTED_RANKS = range(2, 9)  # Numbers of ranks, each with one node, for which sweeps are predicted
+# Numbers of time steps, each on one rank, for which PFASST is predicted
 PREDICTED_STEPS = (2, 4, 8, 16, 32, 64)
-"""Numbers of time steps, each on one rank, for which PFASST is predicted."""
-
 COARSE_NODES = 2
-
-COUNTED_AT = 100
-"""Number of unknowns with which iterations of PFASST are counted."""
-
-PATIENCE = 300.0
-"""Seconds without a line from the measuring processes after which they are ended."""
-
+COUNTED_AT = 100  # Number of unknowns with which iterations of PFASST are counted
+# Ranks share the cores; threads of the linear algebra would take them from other ranks
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-"""Ranks share the cores; threads of the linear algebra would take them from other ranks."""
 
+# Open MPI refuses them otherwise
 MORE_RANKS_THAN_CORES = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
 }
-"""Open MPI refuses them otherwise."""
 
 
-_NUMBERS = (
-    *("wall", "cpu", "computing", "computing_least", "undisturbed", "communication", "waiting"),
-    *("exchange", "exchange_notes", "ratio_wall", "ratio_computing", "ratio_least"),
+# One row a measurement or prediction
+COLUMNS, UNITS = columns(
+    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
+    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
+    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
+    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
+    "model[s] exchange_share speedup efficiency"
 )
-_COUNTS = ("sweeps", "dropped", "messages", "messages_notes", "messages_others", "bytes")
-_EXPECTED = ("messages_expected", "messages_notes_expected", "bytes_expected")
+_NAMES = [name for name, _ in COLUMNS]
+_OF_A_SWEEP, _OF_A_RUN, _COUNTS = _NAMES[8:15], _NAMES[15:20], _NAMES[20:26]
+TIMES = Layout(
+    "problem:<18|n:>6|Q_Delta=qdelta:>8|ranks:>5|cores:>5|run=time:>7.3f|wall*1e3:>8.3f|process=cpu*1e3:>8.3f|"
+    "computing:>17|exchange=communication*1e3:>8.3f|waiting*1e3:>8.3f|model:>8"
+)
+COMPARISON = Layout(
+    "problem:<18|n:>6|cores:>5|wall=ratio_wall:>6.2f|computing:>13|exchanges:>9|own cores=speedup:>9.2f|"
+    "messages:>11|kB:>15|same:>4"
+)
 
-COLUMNS = [
-    *(("source", "U8"), ("problem", "U32"), ("n", "i8"), ("nodes", "i8"), ("ranks", "i8")),
-    *(("steps", "i8"), ("qdelta", "U16"), ("pinned", "?")),
-    *((name, "f8") for name in _NUMBERS),
-    *((name, "i8") for name in (*_COUNTS, *_EXPECTED)),
-    *(("equal", "?"), ("time", "f8"), ("model", "f8"), ("exchange_share", "f8")),
-    *(("speedup", "f8"), ("efficiency", "f8")),
-]
-"""One row a measurement or prediction; see :func:`scaling`."""
-
-UNITS = {
-    **{name: "s" for name in (*_NUMBERS[:9], "time", "model")},
-    **{"bytes": "B", "bytes_expected": "B"},
-}
-
+# What the predictions take for granted
 ASSUMPTIONS = (
     "the ranks own blocks of neighbouring nodes, and a node costs in parallel what it costs in serial",
     "with another number of nodes, the share of a node in the work depends on its place in the step alone",
@@ -115,120 +98,55 @@ ASSUMPTIONS = (
     f"PFASST: iterations, of the slowest step of a block, are those counted with about {COUNTED_AT} unknowns "
     "and LU on both levels; serial steps have LU, too, and their sweeps cost what the measured ones do",
 )
-"""What the predictions take for granted."""
 
 
-@checked()
+@tabulated("scaling", COLUMNS, UNITS)
 def scaling(
+    rows: Table,
     *,
     problems: Sequence[str] | None = None,
-    sizes: Sequence[int] = SIZES,
-    nodes: int = NODES,
+    sizes: Sequence[int] = (10, 100, 1000, 10000),
+    nodes: int = 4,
     qdelta: str = DIAGONAL,
-    repetitions: int = REPETITIONS,
-    ranks: int = RANKS,
+    repetitions: int = 5,
+    ranks: int = 2,
     iterations: Mapping[int, float] | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-    patience: float = PATIENCE,
-) -> Result:
+    patience: float = 300.0,  # Seconds without a line from the measuring processes after which they are ended
+) -> None:
     """Measure sweeps on one rank and on several, fit a model of their cost, and predict more ranks.
 
     The processes are started here, by the ``mpirun`` that belongs to mpi4py. In one job, serial runs and runs
     on all ranks take turns: left to the operating system, and with all ranks tied to one core, where process
     time is not disturbed by what else the cores do. Every run repeats the same time steps from the same state
     after others that have set up the matrices.
-
-    Parameters
-    ----------
-    problems : sequence of str, optional
-        Of :data:`FAMILIES`; all if not given.
-    sizes : sequence of int
-        Numbers of unknowns; the nearest that the problem can have is taken.
-    nodes, qdelta : int, str
-        M and a diagonal Q_Delta.
-    repetitions, ranks : int
-        Runs of each kind, and ranks of the parallel ones.
-    iterations : mapping of int to float, optional
-        Sweeps of a serial step (for 1), and iterations of PFASST for each of :data:`PREDICTED_STEPS`; they
-        are counted in serial runs of each problem if not given.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    patience : float
-        Seconds without news after which the measuring processes are ended.
-
-    Returns
-    -------
-    Result
-        Of kind "bench" with the parameter ``study`` "scaling". Rows of source "measured" hold medians a
-        sweep in seconds: ``wall``, ``cpu`` (process time), ``computing`` (process time outside MPI; of the
-        rank that has most, ``computing_least`` of that which has least, ``undisturbed`` in the run with
-        least), ``communication`` (in MPI while no rank is late), ``waiting`` (in MPI for others), and an
-        ``exchange`` by itself; ``time`` is the whole run. ``ratio_wall`` and ``ratio_computing`` relate to
-        the serial runs they took turns with, ``ratio_least`` compares undisturbed ones; ``exchange_share``
-        and ``speedup`` follow from ``undisturbed`` and ``exchange``, as with cores of one's own. Messages
-        and bytes of the run stand beside what the model expects; ``equal`` says whether the values at the
-        end are those of the serial run to the last bit; ``model`` is the fitted time of a sweep. Rows of
-        source "nodes" predict M nodes on P ranks, those of source "pfasst" P steps. The parameters hold the
-        fits and the assumptions.
-
-    Raises
-    ------
-    InputError
-        If something given cannot be used, or there is no ``mpirun``.
-    RemoteError
-        If the measuring processes fail or fall silent.
-
-    References
-    ----------
-    See :mod:`benchmarks.studies.scaling.costs`.
     """
     names = list(FAMILIES) if problems is None else list(problems)
     check_names("problem of this study", names, list(FAMILIES))
-    for what, number in (("nodes", nodes), ("repetitions", repetitions), ("ranks", ranks)):
-        require_count(what, number)
-    if not len(sizes):
-        raise InputError("need at least one number of unknowns")
-    for size in sizes:
-        require_count("the number of unknowns", size)
+    check_counts(sizes, nodes=nodes, repetitions=repetitions, ranks=ranks)
     if not 2 <= ranks <= nodes:
         raise InputError(f"{nodes} nodes are shared by 2 to {nodes} ranks; got {ranks}")
     works = [FAMILIES[name].work(name, size) for name in names for size in sizes]
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = [None] if core is None else [None, core]
     asked = request(works, nodes=nodes, qdelta=qdelta, repetitions=repetitions, cores=cores)
-    rows = table("scaling", COLUMNS, UNITS, out)
     rows.parameters |= {"nodes": nodes, "qdelta": qdelta, "ranks": ranks, "repetitions": repetitions}
     measured = []
     expected_rows = len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL))
-    with rows.running(expected_rows, "row", progress) as bar:
+    with rows.bar(expected_rows, "row") as bar:
         with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
                 bar.update(1)
         counts = {name: iterations or count_iterations(name, nodes) for name in names}
-        rows.parameters["iterations"] = {
-            name: {str(steps): count for steps, count in own.items()} for name, own in counts.items()
-        }
+        told = {name: {str(steps): n for steps, n in own.items()} for name, own in counts.items()}
+        rows.parameters["iterations"] = told
         evaluated, found = evaluate(measured, counts)
         rows.parameters |= found
         rows.add([rows.filled(row) for row in evaluated])
-    return rows.result()
-
-
-# --- the processes ------------------------------------------------------------------------------------------
 
 
 def launcher() -> str:
-    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or the one on the PATH.
-
-    Raises
-    ------
-    InputError
-        If there is none, or no mpi4py, with what to install.
-    """
+    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or that on the PATH."""
     if importlib.util.find_spec("mpi4py") is None:
         raise InputError("measuring ranks needs mpi4py and an MPI library: pip install 'dae_sdc[mpi]'")
     beside = str(Path(sys.executable).parent)
@@ -247,17 +165,10 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
     if launched() > 1:
         raise InputError("studies of ranks start their processes themselves; start them without mpirun")
     command = [launcher(), "-n", str(ranks), *python("-m", module)]
-    given = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
+    how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
+    how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
     with TemporaryFile("w+") as complaints:
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-            env=given,
-            start_new_session=True,
-        ) as process:
+        with subprocess.Popen(command, stderr=complaints, **how) as process:
             try:
                 assert process.stdin is not None and process.stdout is not None
                 with suppress(BrokenPipeError):
@@ -273,9 +184,8 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
         if code:
             complaints.seek(0)
             said = [line for line in complaints.read().splitlines() if line.strip()]
-            raise RemoteError(
-                f"'{' '.join(command)}' ended with code {code}: {said[-1] if said else 'it said nothing'}"
-            )
+            last = said[-1] if said else "it said nothing"
+            raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
 
 
 def _row(line: str) -> dict[str, Any]:
@@ -325,28 +235,10 @@ def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
     process.wait()
 
 
-# --- the model ----------------------------------------------------------------------------------------------
-
-
 def evaluate(
     measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Fit the model to what was measured, and predict.
-
-    Parameters
-    ----------
-    measured : sequence of mapping
-        What :func:`benchmarks.measuring.timing.measure` yields.
-    iterations : mapping
-        For each problem, as for :func:`scaling`.
-
-    Returns
-    -------
-    rows : list of dict
-        The rows of the table.
-    found : dict
-        Coefficients of the fits with their largest relative deviations, and the assumptions.
-    """
+    """Fit the model to what was measured, and predict."""
     network, deviation = _network(measured)
     fits: dict[str, Any] = {"network": {**asdict(network), "deviation": deviation}}
     rows, predictions = [], []
@@ -365,23 +257,12 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
     A block of steps takes as long as the step that needs most.
     """
     work = FAMILIES[problem].work(problem, COUNTED_AT)
-    total = max(PREDICTED_STEPS)
     found = {}
     for steps in (1, *PREDICTED_STEPS):
-        together: dict[str, Any] = (
-            {} if steps == 1 else {"steps": steps, "coarse_nodes": min(COARSE_NODES, nodes)}
-        )
-        solution = solve(
-            problem,
-            params=work.params,
-            sweeper=work.sweeper,
-            nodes=nodes,
-            qdelta=BEST_SERIAL,
-            dt=work.dt,
-            t_end=total * work.dt,
-            restol=work.restol,
-            **together,
-        )
+        how: dict[str, Any] = {"sweeper": work.sweeper, "nodes": nodes, "qdelta": BEST_SERIAL}
+        how |= {"dt": work.dt, "t_end": max(PREDICTED_STEPS) * work.dt, "restol": work.restol}
+        how |= {} if steps == 1 else {"steps": steps, "coarse_nodes": min(COARSE_NODES, nodes)}
+        solution = solve(problem, params=work.params, **how)
         if not solution.success:
             raise SolveError(f"PFASST over {steps} steps of {problem}: {solution.message}")
         needed = solution.per_step["sweeps"][1:].reshape(-1, steps)
@@ -396,13 +277,10 @@ def _parallel(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _network(rows: Sequence[Mapping[str, Any]]) -> tuple[Network, float]:
     """Latency and bandwidth from the exchanges by themselves."""
     found = [
-        (row["ranks"], size, row[name])
+        (row["ranks"], row_bytes(n, row["nodes"]), row[name])
         for row in _parallel(rows)
         if not row["pinned"]
-        for name, size in (
-            ("exchange", row_bytes(row["n"], row["nodes"])),
-            ("exchange_notes", row_bytes(0, row["nodes"])),
-        )
+        for name, n in (("exchange", row["n"]), ("exchange_notes", 0))
         if row[name] > 0.0
     ]
     network, deviations = fit_network(*zip(*found, strict=True))
@@ -436,18 +314,13 @@ def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> 
     per_step = sweeps / row["steps"]
     done = (sweeps + row["dropped"]) / sweeps
     table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
-    table |= {name: row[name] for name in (*_COUNTS, *_NUMBERS[9:], "equal")}
-    table |= {name: row[name] / sweeps for name in _NUMBERS[:7]}
-    table |= {name: row[name] for name in ("exchange", "exchange_notes")}
+    table |= {name: row[name] for name in (*_COUNTS, *_OF_A_RUN, "equal")}
+    table |= {name: row[name] / sweeps for name in _OF_A_SWEEP}
     return table | {
-        "source": "measured",
-        "messages_expected": values,
-        "messages_notes_expected": notes,
-        "bytes_expected": sent_bytes(n, nodes, ranks, values, notes),
-        "time": row["wall"],
+        **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
+        **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
         "model": done * sweep_time(cost, network, n, nodes, ranks, per_step),
-        "exchange_share": exchanged / (exchanged + row["undisturbed"]),
-        "speedup": speedup,
+        **{"exchange_share": exchanged / (exchanged + row["undisturbed"]), "speedup": speedup},
         "efficiency": speedup / ranks,
     }
 
@@ -468,21 +341,21 @@ def _predictions(
         for nodes, ranks in cases:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
-            rows.append(
-                {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks, "steps": 1}
-                | {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
-            )
+            about = {
+                "source": "nodes",
+                "problem": problem,
+                "n": n,
+                "nodes": nodes,
+                "ranks": ranks,
+                "steps": 1,
+            }
+            rows.append(about | {"model": time, "speedup": speedup, "efficiency": speedup / ranks})
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
             speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
-            rows.append(
-                {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
-                | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps}
-            )
+            about = {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
+            rows.append(about | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps})
     return rows
-
-
-# --- the table ----------------------------------------------------------------------------------------------
 
 
 def report(result: Result) -> str:
@@ -540,39 +413,28 @@ def report(result: Result) -> str:
 
 
 def _times(rows: NDArray[np.void], qdelta: str) -> list[str]:
-    lines = [
-        f"  {'problem':<18} {'n':>6} {'Q_Delta':>8} {'ranks':>5} {'cores':>5} {'run':>7} {'wall':>8} "
-        f"{'process':>8} {'computing':>17} {'exchange':>8} {'waiting':>8} {'model':>8}"
-    ]
+    lines = [f"  {TIMES.head()}"]
     for row in rows:
-        computing, model = f"{1e3 * row['computing']:.3f}", f"{1e3 * row['model']:.3f}"
+        computing = f"{1e3 * row['computing']:.3f}"
         if row["ranks"] > 1:
             computing += f" ({1e3 * row['computing_least']:.3f})"
-        lines.append(
-            f"  {row['problem']:<18} {row['n']:>6} {row['qdelta']:>8} {row['ranks']:>5} {_cores(row):>5} "
-            f"{row['time']:>7.3f} {1e3 * row['wall']:>8.3f} {1e3 * row['cpu']:>8.3f} {computing:>17} "
-            f"{1e3 * row['communication']:>8.3f} {1e3 * row['waiting']:>8.3f} "
-            f"{model if row['qdelta'] == qdelta else '-':>8}"
-        )
+        model = f"{1e3 * row['model']:.3f}" if row["qdelta"] == qdelta else "-"
+        lines.append(f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}")
     return lines
 
 
 def _comparison(rows: NDArray[np.void]) -> list[str]:
-    lines = [
-        f"  {'problem':<18} {'n':>6} {'cores':>5} {'wall':>6} {'computing':>13} {'exchanges':>9} "
-        f"{'own cores':>9} {'messages':>11} {'kB':>15} {'same':>4}"
-    ]
+    lines = [f"  {COMPARISON.head()}"]
     for row in rows[rows["ranks"] > 1]:
         messages = f"{row['messages'] + row['messages_notes']} / "
         messages += f"{row['messages_expected'] + row['messages_notes_expected']}"
-        share = f"{100 * row['exchange_share']:.1f} %"
-        sent = f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}"
-        computing = f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})"
-        lines.append(
-            f"  {row['problem']:<18} {row['n']:>6} {_cores(row):>5} {row['ratio_wall']:>6.2f} "
-            f"{computing:>13} {share:>9} "
-            f"{row['speedup']:>9.2f} {messages:>11} {sent:>15} {'yes' if row['equal'] else 'NO':>4}"
-        )
+        texts = {
+            **{"cores": _cores(row), "messages": messages, "same": "yes" if row["equal"] else "NO"},
+            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
+            "exchanges": f"{100 * row['exchange_share']:.1f} %",
+            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
+        }
+        lines.append(f"  {COMPARISON.line(row, **texts)}")
     return lines
 
 
@@ -581,10 +443,7 @@ def _cores(row: Any) -> str:
 
 
 def _grid(
-    data: NDArray[np.void],
-    source: str,
-    numbers: Sequence[int],
-    kept: Callable[[Any], bool],
+    data: NDArray[np.void], source: str, numbers: Sequence[int], kept: Callable[[Any], bool]
 ) -> list[str]:
     lines = [f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)]
     rows = [row for row in data[data["source"] == source] if kept(row)]
@@ -597,10 +456,8 @@ def _grid(
 
 register(
     "scaling",
-    Benchmark(
-        scaling,
-        report,
-        "--problems transmission-line --sizes 10,100 --repetitions 1",
-        Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
-    ),
+    scaling,
+    report,
+    "--problems transmission-line --sizes 10,100 --repetitions 1",
+    Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
 )

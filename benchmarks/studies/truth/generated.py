@@ -15,76 +15,40 @@ from benchmarks.studies.truth.signals import Numbers, Signals, Symbols
 from dae_sdc.registry import Registry
 
 Vector = npt.NDArray[np.float64]
-
+# H(u, u', t, functions), an array of n terms of numbers or of expressions
 Terms = Callable[[Any, Any, Any, Any], Any]
-"""H(u, u', t, functions), an array of n terms of numbers or of expressions."""
-
 NUMBERS, SYMBOLS = Numbers(), Symbols()
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Numbers by which unknowns and time of a DAE are multiplied when they are told in other units.
+    """Numbers by which unknowns and time of a DAE are multiplied when they are told in other units."""
 
-    Parameters
-    ----------
-    unknowns : ndarray, shape (n,)
-        Factor of each unknown.
-    time : float
-        Factor of time.
-    """
-
-    unknowns: Vector
-    time: float = 1.0
+    unknowns: Vector  # shape (n,): Factor of each unknown
+    time: float = 1.0  # Factor of time
 
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    r"""The DAE H(u, u', t) - H(u_e, u_e', t) = 0 with the solution u_e, rows mixed.
+    r"""The DAE H(u, u', t) - H(u_e, u_e', t) = 0 with the solution u_e, rows mixed."""
 
-    Parameters
-    ----------
-    family : str
-        Its family.
-    seed : int
-        What it was drawn from.
-    terms : callable
-        H(u, u', t, functions), shape (n,): polymorphic in numbers and expressions.
-    solution : Signals, shape (n,)
-        u_e(t).
-    n_diff : int
-        Number of differential unknowns, which come first.
-    index : int
-        Differentiation index.
-    variable_index : tuple of int
-        Index of each unknown.
-    dof : int
-        Number of values that are free at the start.
-    mix : callable, optional
-        mix(F, u, t, functions) makes equivalent equations of the rows F.
-    constraints : callable, optional
-        c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,).
-    orders : str
-        What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at
-        index 1, nothing above).
-    interval : tuple of float
-        Start and end.
-    problem_class : callable, optional
-        problem_class(generated, declared) makes a problem of another type of the same unknowns.
-    """
-
-    family: str
-    seed: int
-    terms: Terms
-    solution: Signals
-    n_diff: int
-    index: int
-    variable_index: tuple[int, ...]
-    dof: int
+    family: str  # Its family
+    seed: int  # What it was drawn from
+    terms: Terms  # H(u, u', t, functions), shape (n,): polymorphic in numbers and expressions
+    solution: Signals  # shape (n,): u_e(t)
+    n_diff: int  # Number of differential unknowns, which come first
+    index: int  # Differentiation index
+    variable_index: tuple[int, ...]  # Index of each unknown
+    dof: int  # Number of values that are free at the start
+    # mix(F, u, t, functions) makes equivalent equations of the rows F
     mix: Callable[[Any, Any, Any, Any], Any] | None = None
+    # c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,)
     constraints: Callable[[Any, float], Any] | None = None
+    # What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at index
+    # 1, nothing above)
     orders: str = "table"
-    interval: tuple[float, float] = (0.0, 2.0)
+    interval: tuple[float, float] = (0.0, 2.0)  # Start and end
+    # problem_class(generated, declared) makes a problem of another type of the same unknowns
     problem_class: Callable[..., ds.ProblemDAE] | None = field(default=None)
 
     @property
@@ -164,17 +128,7 @@ def _number(value: float) -> Any:
 
 
 class GeneratedProblem(ds.ProblemDAE):
-    """A generated DAE as a user would write it: ``eval_f``, and what is declared.
-
-    Parameters
-    ----------
-    generated : Generated
-        The DAE.
-    declared : bool
-        Whether index and indices of unknowns are given.
-    units : Units, optional
-        Units that its unknowns and time are told in.
-    """
+    """A generated DAE as a user would write it: ``eval_f``, and what is declared."""
 
     def __init__(
         self, generated: Generated, declared: bool = True, units: Units | None = None, **settings: Any
@@ -204,5 +158,5 @@ class GeneratedProblem(ds.ProblemDAE):
         return self.generated.slope(t / self.second) * self.scale / self.second
 
 
+# Every family by its name: a function that makes a DAE from a seed
 FAMILIES: Registry[Callable[[int], Generated]] = Registry("family", "benchmarks.studies.truth.families")
-"""Every family by its name: a function that makes a DAE from a seed."""

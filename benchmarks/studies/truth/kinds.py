@@ -18,25 +18,13 @@ def nothing(rows: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of runs.
+    """A kind of runs."""
 
-    Parameters
-    ----------
-    run : callable
-        run(family, seed, *rest of the line) -> Finding.
-    plan : callable
-        plan(families, seeds, quick) -> lines.
-    summary : callable
-        summary(rows) -> lines of the report.
-    families : Registry
-        The families that it takes.
-    """
-
-    run: Callable[..., Finding]
-    plan: Callable[[list[str], range, bool], Iterable[str]]
-    summary: Callable[[Any], list[str]] = nothing
-    families: Registry[Any] = FAMILIES
+    run: Callable[..., Finding]  # run(family, seed, *rest of the line) -> Finding
+    plan: Callable[[list[str], range, bool], Iterable[str]]  # plan(families, seeds, quick) -> lines
+    summary: Callable[[Any], list[str]] = nothing  # summary(rows) -> lines of the report
+    families: Registry[Any] = FAMILIES  # The families that it takes
 
 
+# Every kind by its name, which stands third in its lines
 KINDS: Registry[Kind] = Registry("kind", "benchmarks.studies.truth.checks")
-"""Every kind by its name, which stands third in its lines."""

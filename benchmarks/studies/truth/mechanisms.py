@@ -17,36 +17,21 @@ from scipy.integrate import solve_ivp
 from benchmarks.studies.truth.generated import Vector
 
 GRAVITY = 9.81
-
 TIGHT = 1e-13
-
+# Formulations: constraints of places; of speeds; both, with a second multiplier that is 0
 INDEX_3, INDEX_2, GGL = "index-3", "index-2", "ggl"
-"""Formulations: constraints of places; of speeds; both, with a second multiplier that is 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """Points, bars and slides.
+    """Points, bars and slides."""
 
-    Parameters
-    ----------
-    places : ndarray, shape (p, d)
-        Points at the start, in a plane or in space; the second coordinate points up.
-    masses : tuple of float
-        Their masses.
-    bars : tuple of pairs
-        (i, j) of two points, or (i, place) of a point and a fixed place.
-    slides : tuple of pairs of int
-        (i, k): coordinate k of point i stays what it is.
-    damping : float
-        Force by speed.
-    """
-
+    # shape (p, d): Points at the start, in a plane or in space; the second coordinate points up
     places: Vector
-    masses: tuple[float, ...]
-    bars: tuple[tuple[int, Any], ...]
-    slides: tuple[tuple[int, int], ...] = ()
-    damping: float = 0.0
+    masses: tuple[float, ...]  # Their masses
+    bars: tuple[tuple[int, Any], ...]  # (i, j) of two points, or (i, place) of a point and a fixed place
+    slides: tuple[tuple[int, int], ...] = ()  # (i, k): coordinate k of point i stays what it is
+    damping: float = 0.0  # Force by speed
 
     @property
     def n(self) -> int:
@@ -158,15 +143,8 @@ class Mechanism:
         def rates(t: float, state: Vector) -> Vector:
             return np.concatenate([state[n:], self.forces(state[:n], state[n:])[0]])
 
-        run = solve_ivp(
-            rates,
-            (0.0, end),
-            np.concatenate([q, v]),
-            method="DOP853",
-            rtol=TIGHT,
-            atol=TIGHT,
-            dense_output=True,
-        )
+        how = {"method": "DOP853", "rtol": TIGHT, "atol": TIGHT, "dense_output": True}
+        run = solve_ivp(rates, (0.0, end), np.concatenate([q, v]), **how)
 
         def values(times: Vector) -> Vector:
             states = np.array([run.sol(t) for t in times])

@@ -25,43 +25,25 @@ from scipy.integrate import solve_ivp
 
 from benchmarks.studies.truth.generated import Vector
 
-TIGHT = 1e-11
-"""Relative tolerance of references."""
-
-MOST_ITERATIONS = 500
-"""Largest number of Newton iterations at a time and state."""
-
-RANK = 1e-9
-"""Singular values below this part of the largest are zero."""
+TIGHT = 1e-11  # Relative tolerance of references
+MOST_ITERATIONS = 500  # Largest number of Newton iterations at a time and state
+RANK = 1e-9  # Singular values below this part of the largest are zero
 
 
 @dataclass(frozen=True)
 class Element:
-    """A resistor R, capacitor C, inductor L, voltage source V, current source I or diode D.
+    """A resistor R, capacitor C, inductor L, voltage source V, current source I or diode D."""
 
-    Parameters
-    ----------
-    kind : str
-        Its letter.
-    a, b : int
-        Nodes from which and to which its current flows; 0 is ground.
-    value : float
-        Resistance, capacitance, inductance or amplitude.
-    law : callable, optional
-        Of a source its signal(t), of a diode its current(v); both work on numbers of any kind.
-    slope : callable, optional
-        The derivative of ``law`` in its argument.
-    top : float
-        Voltage of a diode, above all that it takes in the solution, from which on Newton's method of the
-        reference goes along a straight line.
-    """
-
-    kind: str
+    kind: str  # Its letter
+    # a, b: nodes from which and to which its current flows; 0 is ground
     a: int
     b: int
-    value: float = 1.0
+    value: float = 1.0  # Resistance, capacitance, inductance or amplitude
+    # Of a source its signal(t), of a diode its current(v); both work on numbers of any kind
     law: Callable[[Any], Any] | None = None
-    slope: Callable[[Any], Any] | None = None
+    slope: Callable[[Any], Any] | None = None  # The derivative of law in its argument
+    # Voltage of a diode, above all that it takes in the solution, from which on Newton's method of the
+    # reference goes along a straight line
     top: float = np.inf
 
     def tangent(self, v: float) -> tuple[float, float]:
@@ -125,13 +107,7 @@ def _spaces(matrix: Vector) -> tuple[Vector, Vector]:
 
 
 class ReducedCircuit:
-    """A circuit reduced to an ordinary differential equation w' = phi(t, w), and its unknowns x(t, w).
-
-    Parameters
-    ----------
-    elements : sequence of Element
-        The circuit, in units in which its values are near 1.
-    """
+    """A circuit reduced to an ordinary differential equation w' = phi(t, w), and its unknowns x(t, w)."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self.nodes = max(max(element.a, element.b) for element in elements)

@@ -10,9 +10,8 @@ import numpy as np
 from benchmarks.studies.truth.signals import Exact, Signals, Trig, product, wave
 
 Generator = np.random.Generator
-
+# Pythagorean triples: rotations with rational entries
 TRIPLES = ((3, 4, 5), (4, 3, 5), (5, 12, 13), (12, 5, 13), (8, 15, 17))
-"""Pythagorean triples: rotations with rational entries."""
 
 
 def decimal(rng: Generator, low: float, high: float, digits: int = 2) -> Fraction:

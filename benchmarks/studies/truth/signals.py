@@ -11,21 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import sympy as sp
 
-Exact = npt.NDArray[np.object_]
-"""Array of fractions, or of trigonometric polynomials."""
+Exact = npt.NDArray[np.object_]  # Array of fractions, or of trigonometric polynomials
 
 
 @dataclass(frozen=True)
 class Trig:
-    """sum_w a_w cos(w t) + b_w sin(w t) with w >= 0.
+    """sum_w a_w cos(w t) + b_w sin(w t) with w >= 0."""
 
-    Parameters
-    ----------
-    terms : mapping of Fraction to pair of Fraction
-        (a_w, b_w) for each w.
-    """
-
-    terms: dict[Fraction, tuple[Fraction, Fraction]] = field(default_factory=dict)
+    terms: dict[Fraction, tuple[Fraction, Fraction]] = field(default_factory=dict)  # (a_w, b_w) for each w
 
     def __add__(self, other: Any) -> Trig:
         terms = dict(self.terms)
@@ -82,13 +75,7 @@ def _rational(value: Any) -> Any:
 
 
 class Signals:
-    """An array of trigonometric polynomials, evaluated together.
-
-    Parameters
-    ----------
-    entries : array_like of Trig, any shape
-        The functions.
-    """
+    """An array of trigonometric polynomials, evaluated together."""
 
     def __init__(self, entries: Any) -> None:
         self.entries: Exact = np.vectorize(_trig, otypes=[object])(np.asarray(entries, dtype=object))

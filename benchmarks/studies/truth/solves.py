@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,132 +13,25 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.generated import FAMILIES, Generated, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.registry import Registry
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
-MARGIN = 100.0
-"""Error in units of the tolerance up to which an answer is right."""
-
-STEPS_OF_TAU = 8.0
-"""Coarser of the two fixed step sizes: this part of the time scale."""
-
+MARGIN = 100.0  # Error in units of the tolerance up to which an answer is right
+STEPS_OF_TAU = 8.0  # Coarser of the two fixed step sizes: this part of the time scale
+# Of Newton iterations and sweeps in runs with fixed steps: the default of the package
 NONLINEAR_TOLERANCE = 1e-10
-"""Of Newton iterations and sweeps in runs with fixed steps: the default of the package."""
-
-PATIENCE = 30.0
-"""Time limit of runs to a tolerance, in seconds; all others have that of the process."""
-
+PATIENCE = 30.0  # Time limit of runs to a tolerance, in seconds; all others have that of the process
 TOLERANCES = tuple(10.0**-k for k in range(3, 11))
-
 DEFAULT = "default"
 
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What is handed to ``ds.solve`` in one of the ways.
+    """What is handed to ``ds.solve`` in one of the ways."""
 
-    Parameters
-    ----------
-    equations : object
-        Problem or model.
-    options : dict
-        Further arguments.
-    """
-
-    equations: Any
-    options: dict[str, Any]
-
-
-WAYS: Registry[Callable[[Generated], Attempt]] = Registry("way")
-"""How a generated DAE comes to be solved."""
-
-
-@WAYS.register("declared")
-def _declared(given: Generated) -> Attempt:
-    return Attempt(given.problem(True), {"u0": given.solution(given.interval[0])})
-
-
-@WAYS.register("undeclared")
-def _undeclared(given: Generated) -> Attempt:
-    return Attempt(given.problem(False), {"u0": given.solution(given.interval[0])})
-
-
-@WAYS.register("model")
-def _model(given: Generated) -> Attempt:
-    return Attempt(model_of(given), {})
-
-
-@WAYS.register("simplify")
-def _simplify(given: Generated) -> Attempt:
-    return Attempt(model_of(given), {"simplify": True})
-
-
-@WAYS.register("reduce")
-def _reduce(given: Generated) -> Attempt:
-    return Attempt(model_of(given), {"reduce": True})
-
-
-@WAYS.register("started")
-def _initial(given: Generated) -> Attempt:
-    model = model_of(given)
-    start = ds.initial(model)
-    return Attempt(model, {"u0": start.u})
-
-
-@WAYS.register("repair")
-def _repair(given: Generated) -> Attempt:
-    repaired: Any = ds.repair(model_of(given)).model
-    start = ds.initial(repaired, guesses=exact_values(given))
-    return Attempt(repaired, {"u0": {name: start.values[name] for name in repaired.problem().names}})
-
-
-def _reduced(given: Generated, **options: Any) -> Attempt:
-    model = model_of(given)
-    problem = ds.reduce(model, **options).problem()
-    return Attempt(problem, {"u0": problem.state_of(ds.initial(model).values)})
-
-
-@WAYS.register("stages")
-def _stages(given: Generated) -> Attempt:
-    return _reduced(given, method="stages")
-
-
-@WAYS.register("ode")
-def _ode(given: Generated) -> Attempt:
-    return _reduced(given, form="ode")
-
-
-@WAYS.register("projected")
-def _projected(given: Generated) -> Attempt:
-    found = _reduced(given)
-    return Attempt(found.equations, {**found.options, "project": True})
-
-
-@WAYS.register("between")
-def _between(given: Generated) -> Attempt:
-    times = np.sort(np.random.default_rng(given.seed).uniform(*given.interval, 40))
-    return Attempt(given.problem(True), {"u0": given.solution(given.interval[0]), "t_eval": times})
-
-
-@WAYS.register("model-between")
-def _model_between(given: Generated) -> Attempt:
-    found = _between(given)
-    return Attempt(model_of(given), {"simplify": True, "t_eval": found.options["t_eval"]})
-
-
-MODEL_WAYS = (
-    "model",
-    "simplify",
-    "reduce",
-    "started",
-    "repair",
-    "stages",
-    "ode",
-    "projected",
-    "model-between",
-)
+    equations: Any  # Problem or model
+    options: dict[str, Any]  # Further arguments
 
 
 @lru_cache(maxsize=4)
@@ -147,10 +40,57 @@ def generate(family: str, seed: int) -> Generated:
     return FAMILIES[family](seed)
 
 
+def drawn(families: list[str], seeds: range, quick: bool, count: int) -> Iterator[tuple[str, int, Generated]]:
+    """DAEs that have no type of their own, with family and seed; ``count`` for each seed if not quick."""
+    for family in families:
+        for seed in seeds if quick else range(seeds.start, seeds.start + count * len(seeds)):
+            given = generate(family, seed)
+            if given.problem_class is None:
+                yield family, seed, given
+
+
 @lru_cache(maxsize=4)
 def model_of(given: Generated) -> Any:
     """Its model, which is compiled once."""
     return given.model()
+
+
+def _repaired(given: Generated) -> Attempt:
+    model: Any = ds.repair(model_of(given)).model
+    start = ds.initial(model, guesses=exact_values(given))
+    return Attempt(model, {"u0": {name: start.values[name] for name in model.problem().names}})
+
+
+def _reduced(given: Generated, settings: Mapping[str, Any], **options: Any) -> Attempt:
+    model = model_of(given)
+    problem = ds.reduce(model, **settings).problem()
+    return Attempt(problem, {"u0": problem.state_of(ds.initial(model).values), **options})
+
+
+def _exact(given: Generated, declared: bool, **options: Any) -> Attempt:
+    return Attempt(given.problem(declared), {"u0": given.solution(given.interval[0]), **options})
+
+
+def _times(given: Generated) -> Vector:
+    return np.sort(np.random.default_rng(given.seed).uniform(*given.interval, 40))
+
+
+# How a generated DAE comes to be solved
+WAYS: Mapping[str, Callable[[Generated], Attempt]] = {
+    "declared": lambda given: _exact(given, True),
+    "undeclared": lambda given: _exact(given, False),
+    "model": lambda given: Attempt(model_of(given), {}),
+    "simplify": lambda given: Attempt(model_of(given), {"simplify": True}),
+    "reduce": lambda given: Attempt(model_of(given), {"reduce": True}),
+    "started": lambda given: Attempt(model_of(given), {"u0": ds.initial(model_of(given)).u}),
+    "repair": _repaired,
+    "stages": lambda given: _reduced(given, {"method": "stages"}),
+    "ode": lambda given: _reduced(given, {"form": "ode"}),
+    "projected": lambda given: _reduced(given, {}, project=True),
+    "between": lambda given: _exact(given, True, t_eval=_times(given)),
+    "model-between": lambda given: Attempt(model_of(given), {"simplify": True, "t_eval": _times(given)}),
+}
+MODEL_WAYS = "model simplify reduce started repair stages ode projected model-between".split()
 
 
 def exact_values(given: Generated) -> dict[str, float]:
@@ -205,42 +145,43 @@ def judge(given: Generated, solution: Any, rtol: float) -> Finding:
     amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index)[places] - 1)
     # An answer that is off by the whole of it is wrong, however short the steps are.
     ratio = np.abs(values - exact) / (np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact)))
+    names = [f"{given.names[j]} of index {given.variable_index[j]}" for j in places]
+    return right_or_wrong(solution, names, values - exact, ratio, ".2g")
+
+
+def right_or_wrong(solution: Any, names: Sequence[str], error: Vector, ratio: Vector, form: str) -> Finding:
+    """What comes of errors, shape (K, n), and of what they are in units of what is allowed."""
     ratio = np.where(np.isfinite(ratio), ratio, np.inf)
-    worst = float(ratio.max(initial=0.0))
+    worst, steps = float(ratio.max(initial=0.0)), int(solution.stats["steps"])
     if worst <= 1.0:
         return Finding(DONE, "", worst, steps, 1)
     i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
     first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
-    index = given.variable_index[int(places[j])]
     said = (
-        f"{given.names[int(places[j])]} of index {index} is off by {abs(values[i, j] - exact[i, j]):.2g} at "
-        f"t={solution.t[i]:.4g}, {worst:.2g} times what is allowed; first wrong at row {first} of "
-        f"{len(solution.t)}, {steps} steps" + (f"; message: {solution.message}" if solution.message else "")
+        f"{names[int(j)]} is off by {abs(error[i, j]):.2g} at t={solution.t[i]:.4g}, {worst:{form}} times "
+        f"what is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
     )
-    return Finding(WRONG, said, worst, steps, 1)
+    told = f"; message: {solution.message}" if solution.message else ""
+    return Finding(WRONG, said + told, worst, steps, 1)
 
 
 def orders_of(given: Generated, method: str) -> tuple[float, ...]:
     """Order that theory gives an unknown of index 1, 2, ... of the DAE; NaN where it gives none."""
     cls: Any = SWEEPERS[method]
     if given.orders == "one" and given.index > 1:
-        return (float("nan"),) * max(given.index, 1)
+        return (np.nan,) * max(given.index, 1)
     if issubclass(cls, DirectMethod):
         known = tuple(cls.method.orders.get(given.index, ()))
     else:
         known = tuple(expected_orders("RADAU-RIGHT", 3, given.index, cls.integrates_algebraic))
-    found = [float(order or np.nan) for order in known] or [float("nan")]
-    while len(found) < given.index:
-        found.append(float("nan"))
+    found = [float(order or np.nan) for order in known] or [np.nan]
+    found += [np.nan] * (given.index - len(found))
     if given.orders == "one":
         return tuple(1.0 if np.isfinite(order) else order for order in found)
     # Index 1 has differential and algebraic unknowns of index 1; in mixed unknowns the lowest order shows.
     if given.index <= 1:
-        found = [min(found) if np.isfinite(found).all() else float("nan")]
-    lowest = []
-    for k in range(len(found)):
-        lowest.append(min(found[: k + 1]) if np.isfinite(found[: k + 1]).all() else float("nan"))
-    return tuple(lowest)
+        found = [float(np.min(found))]
+    return tuple(np.minimum.accumulate(found).tolist())
 
 
 def _fixed(given: Generated, way: str, options: dict[str, Any]) -> Finding:

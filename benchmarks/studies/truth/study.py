@@ -16,26 +16,17 @@ from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Benchmark, Option, check_names, register
+from benchmarks.study import Option, check_names, columns, register
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
 
-COLUMNS = [
-    ("line", "U96"),
-    ("family", "U24"),
-    ("kind", "U12"),
-    ("way", "U64"),
-    ("method", "U32"),
-    ("outcome", "U8"),
-    ("error", "f8"),
-    ("steps", "i8"),
-    ("solves", "i8"),
-    ("seconds", "f8"),
-    ("message", "U400"),
-    ("warned", "U200"),
-]
+COLUMNS, _ = columns(
+    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds "
+    "message:U400 warned:U200"
+)
 
+# Classes of methods by how their names begin; what is left is on manifolds
 GROUPS = (
     ("Radau IIA", ("default", "radau-")),
     ("SDC", ("fully-implicit", "semi-implicit", "constrained")),
@@ -43,12 +34,6 @@ GROUPS = (
     ("other RK", ("backward-", "trapezoidal", "dirk", "edirk", "gauss", "lobatto")),
     ("multistep", ("bdf", "adams", "explicit-euler")),
 )
-"""Classes of methods by how their names begin; what is left is on manifolds."""
-
-TIME_LIMIT = 60.0
-"""Seconds that one run may take on a processor."""
-
-WORKERS = 2
 
 
 def kind_of(line: str) -> str:
@@ -60,30 +45,11 @@ def kind_of(line: str) -> str:
 def method_class(line: str) -> str:
     """The class of the method of a solve."""
     method = line.split(":")[3]
-    for name, starts in GROUPS:
-        if method.startswith(starts):
-            return name
-    return "manifold"
+    return next((name for name, starts in GROUPS if method.startswith(starts)), "manifold")
 
 
 def repeat(line: str) -> Finding:
-    """Do the run of one line.
-
-    Parameters
-    ----------
-    line : str
-        ``FAMILY:SEED:WAY:METHOD:SIZE`` for a solve, ``FAMILY:SEED:KIND:...`` for all else.
-
-    Returns
-    -------
-    Finding
-        What came of it, whatever was raised.
-
-    Raises
-    ------
-    InputError
-        If there is no such run.
-    """
+    """Do the run of one line."""
     parts = line.split(":")
     kind = kind_of(line)
     if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
@@ -91,7 +57,8 @@ def repeat(line: str) -> Finding:
     family, seed, *rest = parts
     if kind == "solve":
         if rest[0] not in solves.WAYS:
-            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {', '.join(solves.WAYS)}")
+            known = ", ".join(sorted(solves.WAYS))
+            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {known}")
         return judged(lambda: solves.run(family, int(seed), *rest))
     return judged(lambda: KINDS[kind].run(family, int(seed), *rest[1:]))
 
@@ -139,11 +106,6 @@ def _chosen(
     return lines, about | {"families": list(families or known), "kinds": list(kinds or every)}
 
 
-def lines_of(**given: Any) -> list[str]:
-    """The lines of the runs that the arguments of :func:`truth` ask for."""
-    return _chosen(**given)[0]
-
-
 def truth(
     *,
     quick: bool = False,
@@ -153,46 +115,12 @@ def truth(
     kinds: Sequence[str] | None = None,
     only: str | None = None,
     chosen: Sequence[str] | None = None,
-    workers: int = WORKERS,
-    time_limit: float = TIME_LIMIT,
+    workers: int = 2,
+    time_limit: float = 60.0,  # Seconds that one run may take on a processor
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Result:
-    """Solve generated DAEs whose solutions are known, and count what comes back.
-
-    Parameters
-    ----------
-    quick : bool
-        A small part of the runs, for tests.
-    seed : int
-        The first seed.
-    seeds : int, optional
-        Number of DAEs of each family; 2, and 1 if quick, if not given.
-    families, kinds : sequence of str, optional
-        Of these alone.
-    only : str, optional
-        The run with this line, or the planned ones whose lines begin so.
-    chosen : sequence of str, optional
-        The runs with these lines.
-    workers : int
-        Number of processes; 0 for this one.
-    time_limit : float
-        Seconds that a run may take.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar on standard error, and what is bad when it is found.
-
-    Returns
-    -------
-    Result
-        Of kind "bench", a row for each run.
-
-    Raises
-    ------
-    InputError
-        For names that do not exist, or a place that cannot be written to.
-    """
+    """Solve generated DAEs whose solutions are known, and count what comes back."""
     lines, about = _chosen(quick, seed, seeds, families, kinds, only, chosen)
     how: dict[str, Any] = {"time_limit": time_limit, "out": out, "progress": progress}
     return RUNS.carry_out(lines, about, workers=workers if len(lines) > 1 else 0, **how)
@@ -202,20 +130,8 @@ def _row(line: str, found: Finding) -> tuple[Any, ...]:
     parts = line.split(":")
     kind = kind_of(line)
     way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
-    return (
-        line,
-        parts[0],
-        kind,
-        way,
-        method,
-        found.outcome,
-        found.error,
-        found.steps,
-        found.solves,
-        found.seconds,
-        found.message.replace("\n", " ")[:400],
-        found.warned,
-    )
+    counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
+    return (line, parts[0], kind, way, method, *counts, found.message.replace("\n", " ")[:400], found.warned)
 
 
 RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
@@ -249,15 +165,11 @@ def report(result: Result, refused: bool = False) -> str:
     noisy = data[data["warned"] != ""]
     if len(noisy):
         lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
-        shown = Counter(_plain_warning(str(row["warned"])) for row in noisy)
+        shown = Counter(Finding("", str(row["warned"])).kind for row in noisy)
         lines += [f"{number:6d}  {text}" for text, number in shown.most_common(8)]
     for kind in KINDS:
         lines += KINDS[kind].summary(data[data["kind"] == kind])
     return "\n".join([*lines, *RUNS.bad_lines(result)])
-
-
-def _plain_warning(text: str) -> str:
-    return Finding("", text).kind
 
 
 def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
@@ -294,23 +206,21 @@ def _messages(data: NDArray[Any], refused: bool) -> Iterable[str]:
 
 register(
     "truth",
-    Benchmark(
-        truth,
-        report,
-        "--quick",
-        options={
-            "quick": Option("a small part of all runs"),
-            "seeds": Option("DAEs of each family (2; 1 with --quick)"),
-            "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
-            "only": Option("one run, or those whose lines begin so", metavar="LINE"),
-            "chosen": Option(
-                "the runs whose lines are in a file",
-                flag="lines",
-                metavar="FILE",
-                read=lambda path: Path(path).read_text(encoding="utf-8").split(),
-            ),
-        },
-        plan=lines_of,
-        bad=RUNS.any_bad,
-    ),
+    truth,
+    report,
+    "--quick",
+    options={
+        "quick": Option("a small part of all runs"),
+        "seeds": Option("DAEs of each family (2; 1 with --quick)"),
+        "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
+        "only": Option("one run, or those whose lines begin so", metavar="LINE"),
+        "chosen": Option(
+            "the runs whose lines are in a file",
+            flag="lines",
+            metavar="FILE",
+            read=lambda path: Path(path).read_text(encoding="utf-8").split(),
+        ),
+    },
+    plan=lambda **given: _chosen(**given)[0],
+    bad=RUNS.any_bad,
 )

@@ -11,52 +11,33 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import DONE, FAILED, REFUSED, WRONG, Finding
+from benchmarks.measuring.outcomes import FAILED, REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import Vector
-from benchmarks.studies.truth.solves import MARGIN, PATIENCE
+from benchmarks.studies.truth.solves import MARGIN, PATIENCE, right_or_wrong
 from dae_sdc.errors import DAEWarning
 from dae_sdc.registry import Registry
 
-Reference = Callable[[Vector], Vector]
-"""Values of all unknowns, shape (K, n), at times of shape (K,)."""
-
-
-TOLD = "told"
-"""With which messages begin of wrong numbers whose unknowns the run named as less accurate."""
-
+Reference = Callable[[Vector], Vector]  # Values of all unknowns, shape (K, n), at times of shape (K,)
+TOLD = "told"  # With which messages begin of wrong numbers whose unknowns the run named as less accurate
+# What a remark has that names unknowns as less accurate; others name those whose starts were moved
 LESS_ACCURATE = "errors up to"
-"""What a remark has that names unknowns as less accurate; others name those whose starts were moved."""
-
-OUTPUTS = 131
-"""Times of output between steps."""
+OUTPUTS = 131  # Times of output between steps
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """Equations F(t, u, u') = 0 of a function, and the solution that they have.
+    """Equations F(t, u, u') = 0 of a function, and the solution that they have."""
 
-    Parameters
-    ----------
-    function : callable
-        F(t, u, du).
-    start : dict
-        Values of all unknowns by name, as they are given to ``ds.solve``.
-    end : float
-        Time at which the run ends; it starts at 0.
-    reference : callable
-        The solution, exact or of a second method.
-    slack : callable, optional
-        What the start leaves open of the solution, shape (K, n) at times of shape (K,): added to what the
-        tolerance allows.
-    """
-
-    function: Callable[[Any, Any, Any], Any]
-    start: dict[str, float]
-    end: float
-    reference: Reference
+    function: Callable[[Any, Any, Any], Any]  # F(t, u, du)
+    start: dict[str, float]  # Values of all unknowns by name, as they are given to ds.solve
+    end: float  # Time at which the run ends; it starts at 0
+    reference: Reference  # The solution, exact or of a second method
+    # What the start leaves open of the solution, shape (K, n) at times of shape (K,): added to what the
+    # tolerance allows
     slack: Reference | None = None
 
 
+# What ds.solve is told besides: nothing, so that it reads it; to call it; times of output; a method
 WAYS: Mapping[str, Callable[[Written], Mapping[str, Any]]] = {
     "traced": lambda dae: {},
     "untraced": lambda dae: {"trace": False},
@@ -64,73 +45,32 @@ WAYS: Mapping[str, Callable[[Written], Mapping[str, Any]]] = {
     "nodes-3": lambda dae: {"nodes": 3},
     "ida": lambda dae: {"sweeper": "ida"},
 }
-"""What ``ds.solve`` is told besides: nothing, so that it reads it; to call it; times of output; a method."""
 
-BY_DEFAULT = ("traced", "untraced", "between")
-"""The ways by the default method."""
+BY_DEFAULT = ("traced", "untraced", "between")  # The ways by the default method
 
 
 @dataclass(frozen=True)
 class WrittenFamily:
-    """A family of written DAEs.
+    """A family of written DAEs."""
 
-    Parameters
-    ----------
-    make : callable
-        make(seed, variant) -> Written.
-    variants : tuple of str
-        What each seed makes one DAE of.
-    per_seed : int
-        Seeds of the family for each of the study's.
-    tolerances : tuple of float
-        Tolerances that each DAE is solved to.
-    ways : tuple of str
-        Ways in which each DAE is solved.
-    """
-
-    make: Callable[[int, str], Written]
-    variants: tuple[str, ...]
-    per_seed: int = 1
-    tolerances: tuple[float, ...] = (1e-4, 1e-6, 1e-8)
-    ways: tuple[str, ...] = BY_DEFAULT
+    make: Callable[[int, str], Written]  # make(seed, variant) -> Written
+    variants: tuple[str, ...]  # What each seed makes one DAE of
+    per_seed: int = 1  # Seeds of the family for each of the study's
+    tolerances: tuple[float, ...] = (1e-4, 1e-6, 1e-8)  # Tolerances that each DAE is solved to
+    ways: tuple[str, ...] = BY_DEFAULT  # Ways in which each DAE is solved
 
 
+# Every family of written DAEs by its name
 WRITTEN: Registry[WrittenFamily] = Registry("family", "benchmarks.studies.truth.families")
-"""Every family of written DAEs by its name."""
 
 
 def held(
     solution: Any, exact: Vector, rtol: float, *, scale: Vector | float = 1.0, slack: Vector | float = 0.0
 ) -> Finding:
-    """Hold a solution against 100 rtol (1 + |u|) in every unknown at every time, whatever its index.
-
-    Parameters
-    ----------
-    solution : Solution
-        What came back.
-    exact : ndarray, shape (K, n)
-        What is right at its times.
-    rtol : float
-        The tolerance of the run.
-    scale : ndarray, shape (n,), or float
-        Size that counts as 1, of each unknown.
-    slack : ndarray, shape (K, n), or float
-        What is allowed besides.
-    """
-    steps = int(solution.stats["steps"])
-    error = np.abs(solution.u - exact)
+    """Hold a solution against 100 rtol (1 + |u|) in every unknown at every time, whatever its index."""
+    # Shapes: exact (K, n), scale (n,), slack (K, n).
     ratio = ratios(solution, exact, rtol, scale, slack)
-    worst = float(ratio.max(initial=0.0))
-    if worst <= 1.0:
-        return Finding(DONE, "", worst, steps, 1)
-    i, j = np.unravel_index(np.argmax(ratio), ratio.shape)
-    first = int(np.flatnonzero((ratio > 1.0).any(axis=1))[0])
-    said = (
-        f"{solution.names[j]} is off by {error[i, j]:.2g} at t={solution.t[i]:.4g}, {worst:.3g} times what "
-        f"is allowed; first wrong at row {first} of {len(solution.t)}, {steps} steps"
-    )
-    told = f"; message: {solution.message}" if solution.message else ""
-    return Finding(WRONG, said + told, worst, steps, 1)
+    return right_or_wrong(solution, solution.names, solution.u - exact, ratio, ".3g")
 
 
 def ratios(solution: Any, exact: Vector, rtol: float, scale: Vector | float, slack: Vector | float) -> Vector:
@@ -150,27 +90,7 @@ def solved(
     slack: Reference | None = None,
     **options: Any,
 ) -> Finding:
-    """What comes of a run to a tolerance.
-
-    Parameters
-    ----------
-    equations : object
-        Function or problem.
-    reference : callable
-        Its solution.
-    end, rtol : float
-        End and tolerance of the run.
-    scale, slack : ndarray or float, callable
-        As in :func:`held`, and of :class:`Written`.
-    **options
-        Further arguments of ``ds.solve``.
-
-    Returns
-    -------
-    Finding
-        Wrong numbers are refused, with a message that begins with ``told``, where the message of the run or a
-        warning of dae_sdc names every unknown that is off: its user was told. Other warnings excuse nothing.
-    """
+    """What comes of a run to a tolerance."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         solution = ds.solve(equations, t_end=end, rtol=rtol, time_limit=PATIENCE, **options)

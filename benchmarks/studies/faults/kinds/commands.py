@@ -12,47 +12,37 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import (
-    HANG,
-    Case,
-    Random,
-    choice,
-    command_ended,
-    finish,
-    kind,
-    raw,
-    start,
-    words,
-)
+from benchmarks.studies.faults.cases import HANG, Case, Random, choice, command_ended, kind, raw
+from benchmarks.studies.faults.processes import finish, start, words
 from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
 from dae_sdc import cli
 
-BASES = (
-    "solve simple --dt 0.1 --t-end 0.2",
-    "solve simple --dt 0.1 --t-end 0.2 --out run.npy",
-    "solve simple --rtol 1e-3 --t-end 0.2 --time-limit 20 --points 3",
-    "solve pendulum --dt 0.1 --t-end 0.2 --sweeper semi-implicit --nodes 2",
-    "solve own.py:Own --rtol 1e-3 --time-limit 20",
-    "solve model.mo --rtol 1e-3 --t-end 0.1 --time-limit 20 --params k=2",
-    "convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2",
-    "iterations simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3",
-    "structure pendulum",
-    "structure model.mo",
-    "reduce pendulum",
-    "simplify rlc-circuit",
-    "initial pendulum --fixed x=0.6 --guesses y=0.5",
-    "initial model.mo",
-    "info pendulum",
-    "list problems",
-    "plot linear run.npy -o a.png",
-    "drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2",
-    "playground synchronous-machine --t-end 0.02",
-    "accuracy --sweeper none",
-    "pendulum-study --sweeper none",
-    "nonsense",
-    "--version",
-    "--help",
-)
+BASES = """
+solve simple --dt 0.1 --t-end 0.2
+solve simple --dt 0.1 --t-end 0.2 --out run.npy
+solve simple --rtol 1e-3 --t-end 0.2 --time-limit 20 --points 3
+solve pendulum --dt 0.1 --t-end 0.2 --sweeper semi-implicit --nodes 2
+solve own.py:Own --rtol 1e-3 --time-limit 20
+solve model.mo --rtol 1e-3 --t-end 0.1 --time-limit 20 --params k=2
+convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2
+iterations simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3
+structure pendulum
+structure model.mo
+reduce pendulum
+simplify rlc-circuit
+initial pendulum --fixed x=0.6 --guesses y=0.5
+initial model.mo
+info pendulum
+list problems
+plot linear run.npy -o a.png
+drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2
+playground synchronous-machine --t-end 0.02
+accuracy --sweeper none
+pendulum-study --sweeper none
+nonsense
+--version
+--help
+""".strip().splitlines()
 
 MODEL = "model M parameter Real k=1; Real x(start=1), y; equation der(x)=-k*x; y=2*x; end M;\n"
 
@@ -69,9 +59,7 @@ class Own(ds.ProblemDAE):
         return [du[0] + u[0], u[1] - u[0]]
 """
 
-LONG = ("accuracy", "pendulum-study")
-"""Verbs that take minutes without the words that stand above."""
-
+LONG = ("accuracy", "pendulum-study")  # Verbs that take minutes without the words that stand above
 STREAMS = ("read", "closed", "full", "early", "both closed")
 
 

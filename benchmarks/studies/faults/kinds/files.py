@@ -19,19 +19,7 @@ from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
 from benchmarks.studies.faults.kinds.commands import in_this_process, write_sources
 
 NONSENSE_JSON: tuple[Any, ...] = (
-    None,
-    3,
-    -1,
-    1e400,
-    "nan",
-    [],
-    {},
-    [[]],
-    {"a": []},
-    True,
-    [None],
-    10**30,
-    ["a"],
+    *(None, 3, -1, 1e400, "nan", [], {}, [[]], {"a": []}, True, [None], 10**30, ["a"]),
 )
 
 
@@ -49,47 +37,22 @@ def originals() -> Path:
     return place
 
 
-def _resumed(path: str) -> Any:
-    return ds.solve("simple", dt=0.1, checkpoint=path, resume=True)
-
-
-TAKERS: Mapping[str, tuple[tuple[str, ...], Callable[[], Finding]]] = {
-    "load a solution": (("run.npy", "run.json"), lambda: called(lambda: ds.load("run.npy"))),
-    "Solution.load": (
-        ("run.npy", "run.json", "run.dense.npz"),
-        lambda: called(lambda: ds.Solution.load("run.npy")),
-    ),
-    "load a study": (("study.npy", "study.json"), lambda: called(lambda: ds.load("study.npy"))),
-    "plot a solution": (
-        ("run.npy", "run.json"),
-        lambda: called(lambda: ds.plot("linear", "run.npy", out="a.png")),
-    ),
-    "plot a study": (
-        ("study.npy", "study.json"),
-        lambda: called(lambda: ds.plot("loglog", "study.npy", out="a.png")),
-    ),
-    "resume": (("state.npz",), lambda: called(lambda: _resumed("state.npz"))),
-    "command plot": (
-        ("run.npy", "run.json"),
-        lambda: in_this_process(["plot", "linear", "run.npy", "-o", "a.png"]),
-    ),
-    "command plot sweeps": (
-        ("sweeps.npy", "sweeps.json"),
-        lambda: in_this_process(["plot", "semilogy", "sweeps.npy", "-o", "a.png"]),
-    ),
-    "command resume": (
-        ("state.npz",),
-        lambda: in_this_process(["solve", "simple", "--dt", "0.1", "--checkpoint", "state.npz", "--resume"]),
-    ),
-    "command solve over it": (
-        ("run.npy", "run.json", "run.dense.npz"),
-        lambda: in_this_process(["solve", "simple", "--dt", "0.1", "--out", "run.npy"]),
-    ),
-    "command structure": (("model.mo",), lambda: in_this_process(["structure", "model.mo"])),
-    "read_modelica": (("model.mo",), lambda: called(lambda: ds.structure(ds.read_modelica("model.mo")))),
-    "command solve": (("own.py",), lambda: in_this_process(["solve", "own.py:Own", "--dt", "0.1"])),
+# What reads files: which ones, and how, by a call or by a command line
+TAKERS: Mapping[str, tuple[str, Callable[[], Any] | str]] = {
+    "load a solution": ("run.npy run.json", lambda: ds.load("run.npy")),
+    "Solution.load": ("run.npy run.json run.dense.npz", lambda: ds.Solution.load("run.npy")),
+    "load a study": ("study.npy study.json", lambda: ds.load("study.npy")),
+    "plot a solution": ("run.npy run.json", lambda: ds.plot("linear", "run.npy", out="a.png")),
+    "plot a study": ("study.npy study.json", lambda: ds.plot("loglog", "study.npy", out="a.png")),
+    "resume": ("state.npz", lambda: ds.solve("simple", dt=0.1, checkpoint="state.npz", resume=True)),
+    "command plot": ("run.npy run.json", "plot linear run.npy -o a.png"),
+    "command plot sweeps": ("sweeps.npy sweeps.json", "plot semilogy sweeps.npy -o a.png"),
+    "command resume": ("state.npz", "solve simple --dt 0.1 --checkpoint state.npz --resume"),
+    "command solve over it": ("run.npy run.json run.dense.npz", "solve simple --dt 0.1 --out run.npy"),
+    "command structure": ("model.mo", "structure model.mo"),
+    "read_modelica": ("model.mo", lambda: ds.structure(ds.read_modelica("model.mo"))),
+    "command solve": ("own.py", "solve own.py:Own --dt 0.1"),
 }
-"""What reads files: which ones, and how."""
 
 
 def _flipped(rng: Random, path: Path) -> None:
@@ -103,14 +66,6 @@ def _flipped(rng: Random, path: Path) -> None:
 def _cut(rng: Random, path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: int(rng.integers(0, max(1, 9 * len(content) // 10)))])
-
-
-def _emptied(rng: Random, path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _missing(rng: Random, path: Path) -> None:
-    path.unlink()
 
 
 def _directory(rng: Random, path: Path) -> None:
@@ -127,14 +82,6 @@ def _foreign(rng: Random, path: Path) -> None:
     other = choice(rng, sorted(path.parent.iterdir()))
     if other.is_file():
         path.write_bytes(other.read_bytes())
-
-
-def _filled(rng: Random, path: Path) -> None:
-    path.write_bytes(rng.bytes(int(rng.integers(1, 400))))
-
-
-def _lengthened(rng: Random, path: Path) -> None:
-    path.write_bytes(path.read_bytes() + rng.bytes(50))
 
 
 def _word(rng: Random, path: Path) -> None:
@@ -154,19 +101,16 @@ def _word(rng: Random, path: Path) -> None:
     path.write_bytes(content[:at] + rng.bytes(length) + content[at + length :])
 
 
-DAMAGES: Mapping[str, tuple[Callable[[Random, Path], None], bool]] = {
-    "bits flipped": (_flipped, False),
-    "cut": (_cut, True),
-    "emptied": (_emptied, True),
-    "missing": (_missing, False),
-    "a directory": (_directory, True),
-    "a link": (_link, False),
-    "another file": (_foreign, False),
-    "random bytes": (_filled, True),
-    "longer": (_lengthened, False),
+# What is done to a file, and whether what reads it must notice
+DAMAGES: Mapping[str, tuple[Callable[[Random, Path], Any], bool]] = {
+    **{"bits flipped": (_flipped, False), "cut": (_cut, True)},
+    "emptied": (lambda rng, path: path.write_bytes(b""), True),
+    "missing": (lambda rng, path: path.unlink(), False),
+    **{"a directory": (_directory, True), "a link": (_link, False), "another file": (_foreign, False)},
+    "random bytes": (lambda rng, path: path.write_bytes(rng.bytes(int(rng.integers(1, 400)))), True),
+    "longer": (lambda rng, path: path.write_bytes(path.read_bytes() + rng.bytes(50)), False),
     "other words": (_word, False),
 }
-"""What is done to a file, and whether what reads it must notice."""
 
 
 @kind("file", 9.0)
@@ -174,14 +118,14 @@ def file(rng: Random) -> Case:
     """A damaged file where one is read."""
     taker, damage = choice(rng, TAKERS), choice(rng, DAMAGES)
     read, take = TAKERS[taker]
-    name = choice(rng, read)
+    name = choice(rng, read.split())
 
     def run() -> Finding:
         shutil.copytree(originals(), ".", dirs_exist_ok=True)
         write_sources()
         make, noticed = DAMAGES[damage]
         make(rng, Path(name))
-        found = take()
+        found = in_this_process(take.split()) if isinstance(take, str) else called(take)
         # A new result may take the place of a damaged one, and comments of a source may be random.
         if noticed and found.outcome == "done" and "over it" not in taker and name != "own.py":
             return Finding("NONSENSE", f"accepted: {name} {damage}")

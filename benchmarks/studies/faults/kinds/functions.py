@@ -16,6 +16,7 @@ from dae_sdc.run.solve import solve
 
 _STUDY = {"sweeper": "semi-implicit", "nodes": 2, "t_end": 0.2}
 
+# Arguments with which a function is quick; functions that are not here get all they need from the table
 QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "solve": (
         {"problem": "simple", "dt": 0.1, "t_end": 0.2},
@@ -42,13 +43,10 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "read_modelica": ({"source": "model M Real x(start=1); equation der(x)=-x; end M;"},),
     "read_modelica_text": ({"text": "model M Real x(start=1); equation der(x)=-x; end M;"},),
 }
-"""Arguments with which a function is quick; functions that are not here get all they need from the table."""
 
+# Arguments without which a function would take minutes
 MUST_STAY: Mapping[str, tuple[str, ...]] = {"accuracy": ("sweeper",), "pendulum_study": ("dt",)}
-"""Arguments without which a function would take minutes."""
-
-NUMBERS = {"float", "int", "float | None", "int | None"}
-"""Annotations of single numbers."""
+NUMBERS = {"float", "int", "float | None", "int | None"}  # Annotations of single numbers
 
 
 @lru_cache

@@ -15,46 +15,24 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import (
-    DONE,
-    HANG,
-    LINES,
-    LOST,
-    PROCESS_LIMIT,
-    RAW,
-    TORN,
-    Case,
-    Random,
-    choice,
-    finish,
-    kind,
-    process,
-    start,
-    words,
-)
+from benchmarks.studies.faults.cases import DONE, HANG, LINES, LOST, RAW, TORN, Case, Random, choice, kind
+from benchmarks.studies.faults.processes import PROCESS_LIMIT, finish, process, start, words
 from dae_sdc.errors import DAEError
 
 SOLVE = "solve simple --sweeper semi-implicit --nodes 2 --out run.npy --dt"
-STUDY = (
-    "convergence hessenberg-1,hessenberg-2 --nodes 2,3 --sweeper semi-implicit,fully-implicit --out run.npy"
-)
+KEEP = "solve simple --sweeper semi-implicit --nodes 2 --out run.npy --checkpoint"
+TOLERANCE = "solve simple --out run.npy --rtol"
+BOTH = "hessenberg-1,hessenberg-2 --nodes 2,3 --sweeper semi-implicit,fully-implicit"
+STUDY = f"convergence {BOTH} --out run.npy"
 
+# Number of ranks, the run that is ended, and a short one of the same files that follows
 RUNS: Mapping[str, tuple[int, str, str]] = {
     "solve": (1, f"{SOLVE} 1e-5", f"{SOLVE} 0.1"),
-    "solve with a checkpoint": (
-        1,
-        f"{SOLVE} 1e-5 --checkpoint state.npz --every 20",
-        f"{SOLVE} 1e-1 --checkpoint other.npz",
-    ),
-    "solve to a tolerance": (
-        1,
-        "solve simple --rtol 1e-10 --sweeper esdirk43 --out run.npy",
-        "solve simple --rtol 1e-3 --out run.npy",
-    ),
+    "solve with a checkpoint": (1, f"{KEEP} state.npz --every 20 --dt 1e-5", f"{KEEP} other.npz --dt 0.1"),
+    "solve to a tolerance": (1, f"{TOLERANCE} 1e-10 --sweeper esdirk43", f"{TOLERANCE} 1e-3"),
     "convergence": (1, STUDY, f"{STUDY} --dt 0.2,0.1"),
     "solve on two ranks": (2, f"{SOLVE} 1e-4 --parallel nodes", f"{SOLVE} 0.1"),
 }
-"""Number of ranks, the run that is ended, and a short one of the same files that follows."""
 
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 
@@ -67,18 +45,14 @@ def torn(place: Path) -> str:
         try:
             if path.name in ("state.npz", "other.npz"):
                 short: dict[str, Any] = {"dt": 1e-5, "sweeper": "semi-implicit", "nodes": 2, "t_end": 1e-5}
-                with suppress(
-                    ds.InputError
-                ):  # it refuses an end before the checkpoint, once that has been read
+                # It refuses an end before the checkpoint, once that has been read.
+                with suppress(ds.InputError):
                     ds.solve("simple", checkpoint=path, resume=True, **short)
                 with np.load(path) as kept:
                     dict(kept)
             elif path.suffix == ".npy":
                 ds.load(path)
-            elif (
-                not path.with_suffix(".npy").exists()
-                and not path.with_suffix("").with_suffix(".npy").exists()
-            ):
+            elif not any(one.with_suffix(".npy").exists() for one in (path, path.with_suffix(""))):
                 return f"{path.name} without its .npy"
         except (DAEError, OSError, ValueError, KeyError) as error:
             return f"{path.name}: {error}"
@@ -101,24 +75,12 @@ def left(place: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Kill:
-    """When a run is ended, and by what.
+    """When a run is ended, and by what."""
 
-    Parameters
-    ----------
-    number : int
-        Signal.
-    first : bool
-        Whether it comes after the run has begun to write its first file, and not after its start.
-    delay : float
-        How long after, in seconds.
-    before : bool
-        Whether a finished result is there already.
-    """
-
-    number: int
-    first: bool
-    delay: float
-    before: bool
+    number: int  # Signal
+    first: bool  # Whether it comes after the run has begun to write its first file, and not after its start
+    delay: float  # How long after, in seconds
+    before: bool  # Whether a finished result is there already
 
 
 def ended(command: list[str], kill: Kill) -> tuple[bool, tuple[int, str] | None]:

@@ -41,6 +41,7 @@ def _jacobian(self: Any, u: Any, du: Any, t: float, c: float) -> Any:
     return np.array([[1.0, -c, 0.0], [c, 1.0, 0.0], [-c * u[1], -c * u[0], c]])
 
 
+# Methods that a problem may have, right ones
 EXTRA: Mapping[str, Callable[..., Any]] = {
     "jacobian": _jacobian,
     "residual_nodes": lambda self, u, du, t: np.array(
@@ -52,7 +53,6 @@ EXTRA: Mapping[str, Callable[..., Any]] = {
     "breakpoints": lambda self, t0, t_end: (0.1,),
     "start_step": lambda self, u, t: None,
 }
-"""Methods that a problem may have, right ones."""
 
 METHODS = ("eval_f", "eval_f", "eval_f", "u_exact", "du_exact", *EXTRA)
 
@@ -73,39 +73,14 @@ class OwnBase(BaseException):
 
 RAISED: tuple[BaseException, ...] = (
     *(ValueError("a\nb"), TypeError(), KeyError("k"), IndexError(), AttributeError("x"), ZeroDivisionError()),
-    *(
-        FloatingPointError(),
-        OverflowError(),
-        RuntimeError("index out of bounds"),
-        RecursionError(),
-        MemoryError(),
-    ),
-    *(
-        StopIteration(),
-        NotImplementedError(),
-        OSError(2, "no"),
-        ImportError(),
-        AssertionError(),
-        Own("own"),
-        Warning("w"),
-    ),
-    *(
-        UnicodeDecodeError("utf-8", b"x", 0, 1, "no"),
-        np.linalg.LinAlgError("singular"),
-        ds.DAEError("d"),
-        EOFError(),
-    ),
-    *(
-        GeneratorExit(),
-        KeyboardInterrupt(),
-        SystemExit(3),
-        OwnBase("base"),
-        ExceptionGroup("g", [ValueError()]),
-    ),
+    *(FloatingPointError(), OverflowError(), RuntimeError("index out of bounds"), RecursionError()),
+    *(MemoryError(), StopIteration(), NotImplementedError(), OSError(2, "no"), ImportError()),
+    *(AssertionError(), Own("own"), Warning("w"), UnicodeDecodeError("utf-8", b"x", 0, 1, "no")),
+    *(np.linalg.LinAlgError("singular"), ds.DAEError("d"), EOFError(), GeneratorExit(), KeyboardInterrupt()),
+    *(SystemExit(3), OwnBase("base"), ExceptionGroup("g", [ValueError()])),
 )
 
-ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)
-"""What no library may catch."""
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)  # What no library may catch
 
 
 def _with_entry(value: Any, entry: Any, at: int) -> Any:
@@ -114,6 +89,7 @@ def _with_entry(value: Any, entry: Any, at: int) -> Any:
     return listed
 
 
+# What a function returns in the place of what is right
 RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     **{name: lambda right, at, make=make: make() for name, make in VALUES.items()},  # type: ignore[misc]
     "one more": lambda right, at: [*np.atleast_1d(right), 0.0],
@@ -135,7 +111,6 @@ RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
     "random": lambda right, at: np.random.default_rng().standard_normal(np.shape(right)),
     "same": lambda right, at: np.zeros(np.shape(right)),
 }
-"""What a function returns in the place of what is right."""
 
 
 def _out_of_range(row: int) -> Any:
@@ -157,14 +132,13 @@ PATTERNS: Mapping[str, Callable[[], Any]] = {
     "texts": lambda: np.full((3, 3), "a"),
 }
 
+_QUICK: dict[str, Any] = {"rtol": 1e-3, "time_limit": 10.0}
 ACTIONS: Mapping[str, Callable[[Any], Any]] = {
     "solve": lambda p: ds.solve(p, dt=0.1),
     "solve semi-implicit": lambda p: ds.solve(p, dt=0.1, sweeper="semi-implicit", nodes=2),
     "solve in steps": lambda p: ds.solve(p, dt=0.1, nodes=2, steps=2),
     "solve to a tolerance": lambda p: ds.solve(p, rtol=1e-3, time_limit=10.0),
-    "solve undeclared": lambda p: ds.solve(
-        p, rtol=1e-3, sweeper="esdirk43", t_eval=[0.0, 0.1], time_limit=10.0
-    ),
+    "solve undeclared": lambda p: ds.solve(p, sweeper="esdirk43", t_eval=[0.0, 0.1], **_QUICK),
     "solve from u0": lambda p: ds.solve(p, rtol=1e-3, u0=[0.0, 1.0, 0.0], dense=True, time_limit=10.0),
     "solve projected": lambda p: ds.solve(p, dt=0.1, project=True, sweeper="radau-iia-5"),
     "solve sparse": lambda p: ds.solve(p, dt=0.1, sweeper="bdf2", params={"linear_solver": "superlu"}),

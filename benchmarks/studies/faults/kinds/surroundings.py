@@ -8,19 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measuring.outcomes import Finding
-from benchmarks.studies.faults.cases import (
-    HANG,
-    PACKAGE,
-    Case,
-    Random,
-    choice,
-    command_ended,
-    environment,
-    kind,
-    process,
-    words,
-)
+from benchmarks.studies.faults.cases import HANG, Case, Random, choice, command_ended, kind
 from benchmarks.studies.faults.kinds.commands import write_sources
+from benchmarks.studies.faults.processes import PACKAGE, environment, process, words
 
 COMMANDS = (
     "solve simple --dt 0.1 --t-end 0.2",
@@ -64,18 +54,16 @@ def _damaged_cache(rng: Random) -> dict[str, Any]:
     for path in sorted(place.rglob("*.*")):
         if path.is_file() and rng.random() < 0.5:
             whole = path.read_bytes()
-            path.write_bytes(
-                choice(rng, [b"", whole[: len(whole) // 2], whole[:-3], b"\x80" * 50, whole[::-1]])
-            )
+            others = [b"", whole[: len(whole) // 2], whole[:-3], b"\x80" * 50, whole[::-1]]
+            path.write_bytes(choice(rng, others))
     return given
 
 
 def _broken_mpi(rng: Random) -> dict[str, Any]:
     package = Path("fake").absolute() / "mpi4py"
     package.mkdir(parents=True)
-    text = choice(
-        rng, ["raise ImportError('no libmpi')", "raise RuntimeError('broken')", "import nothing_of_this_name"]
-    )
+    texts = "raise ImportError('no libmpi')", "raise RuntimeError('broken')", "import nothing_of_this_name"
+    text = choice(rng, texts)
     (package / "__init__.py").write_text(choice(rng, ["", text]), encoding="utf-8")
     (package / "MPI.py").write_text(text, encoding="utf-8")
     return environment(PYTHONPATH=f"{package.parent}{os.pathsep}{PACKAGE}")
@@ -87,6 +75,7 @@ def _small_limits(rng: Random) -> dict[str, Any]:
     return {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))}
 
 
+# What is changed: variables, or options of a new process
 CHANGES: Mapping[str, Change] = {
     "a file that has the name of a module": _shadow,
     "a directory that cannot be written to": lambda rng: {"cwd": "/proc"},
@@ -118,7 +107,6 @@ CHANGES: Mapping[str, Change] = {
     "an own hash seed": lambda rng: environment(PYTHONHASHSEED="123"),
     "a deep directory": lambda rng: {"cwd": _deep()},
 }
-"""What is changed: variables, or options of a new process."""
 
 OUT_OF_ORDER = ("run.npy", "a.png")
 

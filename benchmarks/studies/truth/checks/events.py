@@ -20,17 +20,13 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.generated import Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate
+from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 VARIANTS = ("crossing", "direction", "terminal", "second", "at-start", "pair", "tangent", "several", "fast")
-
 METHODS = (DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit", "radau-iia-9")
-
 RTOLS = (1e-5, 1e-7, 1e-9)
-
 SAMPLES = 4001
-
 PER_SEED = 2
 
 
@@ -149,16 +145,14 @@ def _times(times: Vector) -> str:
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            given = generate(family, seed)
-            if given.problem_class is not None or 1 not in given.variable_index:
-                continue
-            rng = np.random.default_rng([seed, 13, *family.encode()])
-            for variant in VARIANTS if not quick else rng.choice(VARIANTS, 2, replace=False):
-                method = str(rng.choice(METHODS))
-                assert method == DEFAULT or method in SWEEPERS
-                yield f"{family}:{seed}:events:{variant}:{method}:rtol={rng.choice(RTOLS):g}"
+    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
+        if 1 not in given.variable_index:
+            continue
+        rng = np.random.default_rng([seed, 13, *family.encode()])
+        for variant in VARIANTS if not quick else rng.choice(VARIANTS, 2, replace=False):
+            method = str(rng.choice(METHODS))
+            assert method == DEFAULT or method in SWEEPERS
+            yield f"{family}:{seed}:events:{variant}:{method}:rtol={rng.choice(RTOLS):g}"
 
 
 KINDS.add("events", Kind(run, plan))

@@ -28,56 +28,28 @@ from dae_sdc.model.functions import FunctionProblem
 from dae_sdc.run.tracing import read, with_index
 
 TOLERANCES = tuple(10.0**-k for k in range(4, 10))
-
 UNDECLARED = ("function", "problem")
-
 DECLARED = ("index", "indices", "both", "wrong")
-
 JACOBIAN, UNITS = "+jacobian", "+units"
 
-FORMS = (
-    *UNDECLARED,
-    *DECLARED,
-    f"problem{JACOBIAN}",
-    *(f"{name}{JACOBIAN}" for name in DECLARED),
-)
+FORMS = (*UNDECLARED, *DECLARED, f"problem{JACOBIAN}", *(f"{name}{JACOBIAN}" for name in DECLARED))
 
 IN_UNITS = (f"function{UNITS}", f"problem{UNITS}", f"both{JACOBIAN}{UNITS}", f"indices{UNITS}")
-
-LARGEST = 12
-"""Units are 1e-12 to 1e12."""
-
-READINGS = {"traced": None, "untraced": False}
-"""Whether equations are read, as ``ds.solve`` is told by its ``trace``."""
-
+LARGEST = 12  # Units are 1e-12 to 1e12
+READINGS = {"traced": None, "untraced": False}  # Whether equations are read, as ds.solve is told by its trace
 PER_SEED = 3
-
-INDEX = "index"
-"""With which messages begin that tell what was found of the index."""
-
+INDEX = "index"  # With which messages begin that tell what was found of the index
 RIGHT, NOT_SURE = f"{INDEX} right", f"{INDEX} not sure"
 
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """A generated DAE and what its user tells of it.
+    """A generated DAE and what its user tells of it."""
 
-    Parameters
-    ----------
-    given : Generated
-        The DAE.
-    units : Units
-        Units of unknowns and time.
-    index : int, optional
-        Declared index.
-    indices : tuple of int, optional
-        Declared index of each unknown.
-    """
-
-    given: Generated
-    units: Units
-    index: int | None = None
-    indices: tuple[int, ...] | None = None
+    given: Generated  # The DAE
+    units: Units  # Units of unknowns and time
+    index: int | None = None  # Declared index
+    indices: tuple[int, ...] | None = None  # Declared index of each unknown
 
     def residual(self, t: Any, u: Any, du: Any) -> Any:
         """F(t, u, u') in these units."""

@@ -17,20 +17,13 @@ from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.generated import Generated, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import exact_values, generate, model_of
+from benchmarks.studies.truth.solves import drawn, exact_values, generate, model_of
 from dae_sdc.errors import InconsistentStateError
 
 VARIANTS = ("exact", "near", "fixed", "free", "impossible", "zero", "problem")
-
-NEAR = 0.01
-"""Size of what is added to values of a consistent point."""
-
-MET = 1e-6
-"""Violation of constraints, of terms of size 1, of a consistent point."""
-
-KEPT_BRANCH = 50.0
-"""Distance from the guesses, in units of their distance from a consistent point."""
-
+NEAR = 0.01  # Size of what is added to values of a consistent point
+MET = 1e-6  # Violation of constraints, of terms of size 1, of a consistent point
+KEPT_BRANCH = 50.0  # Distance from the guesses, in units of their distance from a consistent point
 PER_SEED = 2
 
 
@@ -64,7 +57,7 @@ def run(family: str, seed: int, variant: str) -> Finding:
         j = int(rng.integers(given.n))
         fixed = {given.names[j]: float(exact[j] + 5.0 * NEAR)}
         rest = np.delete(slopes, j, axis=1)
-        free = _rank(rest) == len(slopes)
+        free = (np.linalg.matrix_rank(rest, tol=1e-6) if rest.size else 0) == len(slopes)
         return _with_fixed(given, model, fixed, exact, possible=free)
     if variant == "free":
         chosen = _independent(slopes, given.dof, rng)
@@ -92,10 +85,6 @@ def _slopes(given: Generated, u: Vector, t: float) -> Vector:
         return np.zeros((0, given.n))
     constraints = given.constraints
     return np.asarray(differences(lambda v: constraints(v, t), u), dtype=float)
-
-
-def _rank(matrix: Vector) -> int:
-    return int(np.linalg.matrix_rank(matrix, tol=1e-6)) if matrix.size else 0
 
 
 def _independent(slopes: Vector, count: int, rng: np.random.Generator) -> list[int]:
@@ -155,13 +144,11 @@ def _checked(
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            given = generate(family, seed)
-            if given.problem_class is not None or given.constraints is None:
-                continue
-            variants = VARIANTS if not quick else ("near", "fixed", "impossible")
-            yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
+    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
+        if given.constraints is None:
+            continue
+        variants = VARIANTS if not quick else ("near", "fixed", "impossible")
+        yield from (f"{family}:{seed}:initial:{variant}" for variant in variants)
 
 
 KINDS.add("initial", Kind(run, plan))

@@ -21,14 +21,12 @@ from benchmarks.measuring.outcomes import DONE, REFUSED, WRONG, Finding
 from benchmarks.studies.truth.generated import Generated
 from benchmarks.studies.truth.kinds import KINDS, Kind
 from benchmarks.studies.truth.random_parts import decimal
-from benchmarks.studies.truth.solves import generate, model_of
+from benchmarks.studies.truth.solves import drawn, generate, model_of
 
 DISGUISED = ("mixed", "mixed-repair")
 PLAIN = ("plain", "repair")
 VARIANTS = (*PLAIN, *DISGUISED, "dependent")
-
-PER_SEED = 3
-"""Disguises of each model."""
+PER_SEED = 3  # Disguises of each model
 
 
 def disguised(given: Generated, salt: int) -> Generated:
@@ -125,18 +123,16 @@ def _dependent(given: Generated) -> Finding:
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            given = generate(family, seed)
-            if given.problem_class is not None or given.n < 2:
-                continue
-            head = f"{family}:{seed}:structure"
-            salts = range(1 if quick else 2)
-            yield from (f"{head}:{variant}" for variant in PLAIN)
-            for variant in DISGUISED:
-                yield from (f"{head}:{variant}:{salt}" for salt in salts)
-            if given.n >= 3:
-                yield from (f"{head}:dependent:{salt}" for salt in salts)
+    for family, seed, given in drawn(families, seeds, quick, PER_SEED):
+        if given.n < 2:
+            continue
+        head = f"{family}:{seed}:structure"
+        salts = range(1 if quick else 2)
+        yield from (f"{head}:{variant}" for variant in PLAIN)
+        for variant in DISGUISED:
+            yield from (f"{head}:{variant}:{salt}" for salt in salts)
+        if given.n >= 3:
+            yield from (f"{head}:dependent:{salt}" for salt in salts)
 
 
 KINDS.add("structure", Kind(run, plan))

@@ -25,40 +25,26 @@ import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.studies.truth.generated import Generated, Units, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
+from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, smallest_step
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
 
-STEPS, ERRORS = 0.15, 3.0
-"""Differences in the number of steps and in relative errors that are none."""
-
-SHARE = 0.98
-"""Part of the cases that must be the same."""
-
+STEPS, ERRORS = 0.15, 3.0  # Differences in the number of steps and in relative errors that are none
+SHARE = 0.98  # Part of the cases that must be the same
+# Relative change of units that is nothing but rounding, and how many runs show what it makes
 ROUNDED, RUNS = 1e-12, 6
-"""Relative change of units that is nothing but rounding, and how many runs show what it makes."""
-
 DIFFERS = "differs in other units"
-
 BY_ROUNDING = "as much as by rounding"
-
 NEITHER = "neither runs"
-
 VARIANTS = ("one", "each", "time", "all")
-
 CATALOGUE = "catalogue"
 
+# Problems of the catalogue that take too long without compiled code
 SLOW = (
-    "two-bit-adder",
-    "water-tube",
-    "slider-crank",
-    "wheelset",
-    "ring-modulator",
-    "navier-stokes",
+    *("two-bit-adder", "water-tube", "slider-crank", "wheelset", "ring-modulator", "navier-stokes"),
     "nand-gate",
 )
-"""Problems of the catalogue that take too long without compiled code."""
 
 PER_SEED = 2
 
@@ -73,15 +59,7 @@ def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
 
 
 class InOtherUnits(ProblemDAE):
-    """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``.
-
-    Parameters
-    ----------
-    base : ProblemDAE
-        The problem.
-    units : Units
-        The units.
-    """
+    """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``."""
 
     def __init__(self, base: ProblemDAE, units: Units, **settings: Any) -> None:
         super().__init__(base.n_diff, base.n_alg, **settings)
@@ -124,25 +102,14 @@ def _errors(times: Vector, values: Vector, exact: Any) -> Vector:
 
 
 class Outcome(NamedTuple):
-    """What there is to compare of a run.
+    """What there is to compare of a run."""
 
-    Parameters
-    ----------
-    success, message : bool, str
-        How it ended.
-    steps : int
-        Number of steps.
-    error : float
-        Largest relative error of an unknown.
-    contract : float
-        Largest error in units of what is allowed.
-    """
-
+    # success, message: how it ended
     success: bool
     message: str
-    steps: int
-    error: float
-    contract: float
+    steps: int  # Number of steps
+    error: float  # Largest relative error of an unknown
+    contract: float  # Largest error in units of what is allowed
 
 
 def _generated(family: str, seed: int, units: Units | None, method: str, rtol: float) -> Outcome:
@@ -275,14 +242,11 @@ def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
 
 def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
     """Lines of all runs."""
-    for family in families:
-        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
-            if generate(family, seed).problem_class is not None:
-                continue
-            rng = np.random.default_rng([seed, 14, *family.encode()])
-            for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
-                method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
-                yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
+    for family, seed, _ in drawn(families, seeds, quick, PER_SEED):
+        rng = np.random.default_rng([seed, 14, *family.encode()])
+        for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
+            method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
+            yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
     if quick:
         return
     for name, cls in PROBLEMS.items():

@@ -19,8 +19,7 @@ from benchmarks.studies.truth.kinds import KINDS, Kind
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, solved
 from dae_sdc.errors import InputError
 
-QUICK = 4
-"""Variants of each family in the small part of all runs."""
+QUICK = 4  # Variants of each family in the small part of all runs
 
 
 @lru_cache(maxsize=4)

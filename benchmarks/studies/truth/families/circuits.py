@@ -23,33 +23,17 @@ from benchmarks.studies.truth.random_parts import Generator
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, WrittenFamily
 
 VARIANTS = (
-    "linear",
-    "linear-loop",
-    "linear-cutset",
-    "linear-loop-cutset",
-    "smooth",
-    "smooth-loop",
-    "smooth-cutset",
-    "exponential",
-    "exponential-loop",
-    "exponential-cutset",
-    "bridge-smooth",
-    "bridge-smooth-loop",
-    "bridge-exponential",
-    "bridge-exponential-loop",
+    *("linear", "linear-loop", "linear-cutset", "linear-loop-cutset", "smooth", "smooth-loop"),
+    *("smooth-cutset", "exponential", "exponential-loop", "exponential-cutset", "bridge-smooth"),
+    *("bridge-smooth-loop", "bridge-exponential", "bridge-exponential-loop"),
 )
 
-END = 10.0
-"""End of runs in ms."""
-
-ROUNDING = 1e-14
-"""Values at the start that are 0 but for rounding are smaller."""
-
+END = 10.0  # End of runs in ms
+ROUNDING = 1e-14  # Values at the start that are 0 but for rounding are smaller
+# Size of V and mA above which a circuit is none that is built: an inductor works against closed diodes
 LARGEST = 300.0
-"""Size of V and mA above which a circuit is none that is built: an inductor works against closed diodes."""
-
+# Values 1 of elements of V, mA and ms in SI units
 SMALL = {"R": 1e3, "C": 1e-6, "L": 1.0, "V": 1.0, "I": 1e-3}
-"""Values 1 of elements of V, mA and ms in SI units."""
 
 
 def logarithmic(rng: Generator, low: float, high: float) -> float:
@@ -203,7 +187,6 @@ def _circuit(seed: int, variant: str) -> Written:
 
 
 BRIDGES = tuple(name for name in VARIANTS if "bridge" in name)
-
 OTHERS = tuple(name for name in VARIANTS if "bridge" not in name)
 
 WRITTEN.add("circuits", WrittenFamily(_circuit, OTHERS, per_seed=8, ways=tuple(WAYS)))

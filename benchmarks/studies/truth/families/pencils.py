@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.studies.truth.generated import FAMILIES, Generated
 from benchmarks.studies.truth.random_parts import Generator, damped, identity, signals, well_conditioned
-from benchmarks.studies.truth.signals import Exact, Signals, product
+from benchmarks.studies.truth.signals import Exact, product
 
 
 def weierstrass(rng: Generator, index: int) -> tuple[Exact, Exact, tuple[int, ...], int]:
@@ -65,5 +65,3 @@ def _pencil(index: int, seed: int) -> Generated:
 
 for _index in (1, 2, 3, 4):
     FAMILIES.add(f"pencil-{_index}", partial(_pencil, _index))
-
-__all__ = ["Signals", "weierstrass"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,6 @@ from benchmarks.studies.truth.families.hessenberg import nonlinear, small
 from benchmarks.studies.truth.generated import FAMILIES, Generated, Vector
 from benchmarks.studies.truth.random_parts import damped, decimal, identity, rotation, signals
 from benchmarks.studies.truth.signals import Signals, wave
-
-
-def _named(problem: Any, given: Generated) -> Any:
-    problem.interval = given.interval
-    problem.names = given.names
-    return problem
 
 
 def _second_order(given: Generated, p: int, m: int, base: type[Any]) -> Callable[..., ds.ProblemDAE]:
@@ -66,26 +61,25 @@ def _second_order(given: Generated, p: int, m: int, base: type[Any]) -> Callable
 
 def _made(cls: Callable[..., Any]) -> Callable[..., ds.ProblemDAE]:
     def make(given: Generated, declared: bool) -> ds.ProblemDAE:
-        made: ds.ProblemDAE = _named(cls(), given)
+        made: ds.ProblemDAE = cls()
+        made.interval, made.names = given.interval, given.names
         return made
 
     return make
 
 
-@FAMILIES.register("quasi-daeq3")
-def _daeq3(seed: int) -> Generated:
-    given = FAMILIES["mechanics-index-3"](seed)
+def _of_mechanics(name: str, of: str, base: type[Any], seed: int) -> Generated:
+    given = FAMILIES[of](seed)
     p = given.n_diff // 2
-    cls = _second_order(given, p, given.n - 2 * p, ds.QuasiSecondOrderProblem)
-    return replace(given, family="quasi-daeq3", problem_class=_made(cls))
+    cls = _second_order(given, p, given.n - 2 * p, base)
+    return replace(given, family=name, problem_class=_made(cls))
 
 
-@FAMILIES.register("quasi-nohol")
-def _nohol(seed: int) -> Generated:
-    given = FAMILIES["mechanics-index-2"](seed)
-    p = given.n_diff // 2
-    cls = _second_order(given, p, given.n - 2 * p, ds.NonholonomicProblem)
-    return replace(given, family="quasi-nohol", problem_class=_made(cls))
+for _args in (
+    ("quasi-daeq3", "mechanics-index-3", ds.QuasiSecondOrderProblem),
+    ("quasi-nohol", "mechanics-index-2", ds.NonholonomicProblem),
+):
+    FAMILIES.add(_args[0], partial(_of_mechanics, *_args))
 
 
 @FAMILIES.register("quasi-daeq1")

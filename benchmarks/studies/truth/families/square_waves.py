@@ -19,51 +19,47 @@ from benchmarks.studies.truth.generated import Vector
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
 Intervals = list[tuple[float, float]]
-
 EVER = math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Pulses:
-    """Numbers of a square wave.
+    """Numbers of a square wave."""
 
-    Parameters
-    ----------
-    p, d : float
-        Length of a pulse or a period, and its duty cycle.
-    k : int
-        Number of a pulse.
-    table : ndarray
-        Times at which a wave changes that is not periodic.
-    end : float
-        Time at which the run ends.
-    """
-
+    # p, d: length of a pulse or a period, and its duty cycle
     p: float
     d: float
-    k: int
-    table: Vector
-    end: float
+    k: int  # Number of a pulse
+    table: Vector  # Times at which a wave changes that is not periodic
+    end: float  # Time at which the run ends
 
     def pulse(self, first: float, last: float) -> Intervals:
         """From ``first`` to ``last`` pulses."""
         return [(first * self.p, last * self.p)]
 
-    @property
-    def every_other(self) -> Intervals:
-        """Pulses 0, 2, 4, ..."""
-        return [(2 * j * self.p, (2 * j + 1) * self.p) for j in range(int(self.end / self.p) + 1)]
-
-    @property
-    def duty(self) -> Intervals:
-        """The first part of every period."""
-        return [(j * self.p, (j + self.d) * self.p) for j in range(int(self.end / self.p) + 1)]
-
     def arcs(self, first: float, last: float) -> Intervals:
         """From ``first`` to ``last`` pulses in each two."""
-        return [
-            (lo * self.p, hi * self.p) for lo, hi in ((2 * j + first, 2 * j + last) for j in range(-1, 40))
-        ]
+        return [((2 * j + first) * self.p, (2 * j + last) * self.p) for j in range(-1, 40)]
+
+
+def every_other(q: Pulses) -> Intervals:
+    """Pulses 0, 2, 4, ..."""
+    return [(2 * j * q.p, (2 * j + 1) * q.p) for j in range(int(q.end / q.p) + 1)]
+
+
+def duty(q: Pulses) -> Intervals:
+    """The first part of every period."""
+    return [(j * q.p, (j + q.d) * q.p) for j in range(int(q.end / q.p) + 1)]
+
+
+def at(first: float, last: float) -> Callable[[Pulses], Intervals]:
+    """From so many pulses after pulse k to so many after it."""
+    return lambda q: q.pulse(q.k + first, q.k + last)
+
+
+def until(last: float) -> Callable[[Pulses], Intervals]:
+    """From the start to so many pulses after pulse k."""
+    return lambda q: q.pulse(0, q.k + last)
 
 
 Wave = Callable[[Any], Any]
@@ -71,18 +67,10 @@ Wave = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Idiom:
-    """A spelling.
+    """A spelling."""
 
-    Parameters
-    ----------
-    wave : callable
-        wave(pulses) makes w(s).
-    on : callable
-        on(pulses) gives the intervals in which it is 1.
-    """
-
-    wave: Callable[[Pulses], Wave]
-    on: Callable[[Pulses], Intervals]
+    wave: Callable[[Pulses], Wave]  # wave(pulses) makes w(s)
+    on: Callable[[Pulses], Intervals]  # on(pulses) gives the intervals in which it is 1
 
 
 def _matched(q: Pulses) -> Wave:
@@ -128,114 +116,67 @@ def _larger(q: Pulses) -> Wave:
 
 
 IDIOMS: dict[str, Idiom] = {
-    "floor-equal": Idiom(
-        lambda q: lambda s: 1.0 if np.floor(s / q.p) == q.k else 0.0, lambda q: q.pulse(q.k, q.k + 1)
-    ),
-    "floor-unequal": Idiom(
-        lambda q: lambda s: 0.0 if np.floor(s / q.p) != q.k else 1.0, lambda q: q.pulse(q.k, q.k + 1)
-    ),
-    "floor-above": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) > q.k, 1.0, 0.0), lambda q: q.pulse(q.k + 1, EVER)
-    ),
-    "floor-from": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) >= q.k, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "floor-below": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) < q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
-    "floor-to": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) <= q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k + 1)
-    ),
-    "ceil-equal": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) == q.k, 1.0, 0.0), lambda q: q.pulse(q.k - 1, q.k)
-    ),
-    "ceil-unequal": Idiom(
-        lambda q: lambda s: 0.0 if np.ceil(s / q.p) != q.k else 1.0, lambda q: q.pulse(q.k - 1, q.k)
-    ),
-    "ceil-above": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) > q.k, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "ceil-from": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) >= q.k, 1.0, 0.0), lambda q: q.pulse(q.k - 1, EVER)
-    ),
-    "ceil-below": Idiom(
-        lambda q: lambda s: 1.0 if np.ceil(s / q.p) < q.k else 0.0, lambda q: q.pulse(0, q.k - 1)
-    ),
-    "ceil-to": Idiom(
-        lambda q: lambda s: np.where(np.ceil(s / q.p) <= q.k, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
-    "round-equal": Idiom(
-        lambda q: lambda s: np.where(np.round(s / q.p) == q.k, 1.0, 0.0),
-        lambda q: q.pulse(q.k - 0.5, q.k + 0.5),
-    ),
+    "floor-equal": Idiom(lambda q: lambda s: 1.0 if np.floor(s / q.p) == q.k else 0.0, at(0, 1)),
+    "floor-unequal": Idiom(lambda q: lambda s: 0.0 if np.floor(s / q.p) != q.k else 1.0, at(0, 1)),
+    "floor-above": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) > q.k, 1.0, 0.0), at(1, EVER)),
+    "floor-from": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) >= q.k, 1.0, 0.0), at(0, EVER)),
+    "floor-below": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) < q.k, 1.0, 0.0), until(0)),
+    "floor-to": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) <= q.k, 1.0, 0.0), until(1)),
+    "ceil-equal": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) == q.k, 1.0, 0.0), at(-1, 0)),
+    "ceil-unequal": Idiom(lambda q: lambda s: 0.0 if np.ceil(s / q.p) != q.k else 1.0, at(-1, 0)),
+    "ceil-above": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) > q.k, 1.0, 0.0), at(0, EVER)),
+    "ceil-from": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) >= q.k, 1.0, 0.0), at(-1, EVER)),
+    "ceil-below": Idiom(lambda q: lambda s: 1.0 if np.ceil(s / q.p) < q.k else 0.0, until(-1)),
+    "ceil-to": Idiom(lambda q: lambda s: np.where(np.ceil(s / q.p) <= q.k, 1.0, 0.0), until(0)),
+    "round-equal": Idiom(lambda q: lambda s: np.where(np.round(s / q.p) == q.k, 1.0, 0.0), at(-0.5, 0.5)),
     "floor-in": Idiom(
         lambda q: lambda s: 1.0 if np.floor(s / q.p) in (1.0, 3.0) else 0.0,
         lambda q: q.pulse(1, 2) + q.pulse(3, 4),
     ),
     "match": Idiom(_matched, lambda q: q.pulse(1, 2) + q.pulse(3, 4)),
     "loop-equal": Idiom(_listed, lambda q: q.pulse(0, 1) + q.pulse(2, 3)),
-    "parity-equal": Idiom(
-        lambda q: lambda s: 1.0 if np.floor(s / q.p) % 2 == 0 else 0.0, lambda q: q.every_other
-    ),
-    "parity-below": Idiom(
-        lambda q: lambda s: np.where(np.floor(s / q.p) % 2 < 0.5, 1.0, 0.0), lambda q: q.every_other
-    ),
-    "power": Idiom(lambda q: lambda s: 0.5 + 0.5 * (-1.0) ** np.floor(s / q.p), lambda q: q.every_other),
-    "modulo": Idiom(lambda q: lambda s: np.where(s % (2 * q.p) < q.p, 1.0, 0.0), lambda q: q.every_other),
-    "floordiv": Idiom(lambda q: lambda s: np.where((s // q.p) % 2 == 0, 1.0, 0.0), lambda q: q.every_other),
-    "int": Idiom(lambda q: lambda s: 1.0 if int(s / q.p) % 2 == 0 else 0.0, lambda q: q.every_other),
-    "duty-modulo": Idiom(lambda q: lambda s: np.where(s % q.p < q.d * q.p, 1.0, 0.0), lambda q: q.duty),
-    "duty-remainder": Idiom(
-        lambda q: lambda s: 1.0 if np.remainder(s, q.p) <= q.d * q.p else 0.0, lambda q: q.duty
-    ),
-    "duty-sawtooth": Idiom(_sawtooth, lambda q: q.duty),
+    "parity-equal": Idiom(lambda q: lambda s: 1.0 if np.floor(s / q.p) % 2 == 0 else 0.0, every_other),
+    "parity-below": Idiom(lambda q: lambda s: np.where(np.floor(s / q.p) % 2 < 0.5, 1.0, 0.0), every_other),
+    "power": Idiom(lambda q: lambda s: 0.5 + 0.5 * (-1.0) ** np.floor(s / q.p), every_other),
+    "modulo": Idiom(lambda q: lambda s: np.where(s % (2 * q.p) < q.p, 1.0, 0.0), every_other),
+    "floordiv": Idiom(lambda q: lambda s: np.where((s // q.p) % 2 == 0, 1.0, 0.0), every_other),
+    "int": Idiom(lambda q: lambda s: 1.0 if int(s / q.p) % 2 == 0 else 0.0, every_other),
+    "duty-modulo": Idiom(lambda q: lambda s: np.where(s % q.p < q.d * q.p, 1.0, 0.0), duty),
+    "duty-remainder": Idiom(lambda q: lambda s: 1.0 if np.remainder(s, q.p) <= q.d * q.p else 0.0, duty),
+    "duty-sawtooth": Idiom(_sawtooth, duty),
     "searchsorted": Idiom(
         lambda q: lambda s: np.searchsorted(q.table, s) % 2 * 1.0,
         lambda q: list(zip(q.table[::2].tolist(), q.table[1::2].tolist(), strict=True)),
     ),
-    "where-sine": Idiom(
-        lambda q: lambda s: np.where(np.sin(np.pi * s / q.p) > 0, 1.0, 0.0), lambda q: q.every_other
-    ),
-    "sign-sine": Idiom(
-        lambda q: lambda s: 0.5 + 0.5 * np.sign(np.sin(np.pi * s / q.p)), lambda q: q.every_other
-    ),
+    "where-sine": Idiom(lambda q: lambda s: np.where(np.sin(np.pi * s / q.p) > 0, 1.0, 0.0), every_other),
+    "sign-sine": Idiom(lambda q: lambda s: 0.5 + 0.5 * np.sign(np.sin(np.pi * s / q.p)), every_other),
     "heaviside": Idiom(
         lambda q: lambda s: np.heaviside(s - q.k * q.p, 0.5) - np.heaviside(s - (q.k + 1) * q.p, 0.5),
-        lambda q: q.pulse(q.k, q.k + 1),
+        at(0, 1),
     ),
-    "max-equal": Idiom(
-        lambda q: lambda s: np.where(np.maximum(s, q.k * q.p) == s, 1.0, 0.0), lambda q: q.pulse(q.k, EVER)
-    ),
-    "min-equal": Idiom(
-        lambda q: lambda s: np.where(np.minimum(s, q.k * q.p) == s, 1.0, 0.0), lambda q: q.pulse(0, q.k)
-    ),
+    "max-equal": Idiom(lambda q: lambda s: np.where(np.maximum(s, q.k * q.p) == s, 1.0, 0.0), at(0, EVER)),
+    "min-equal": Idiom(lambda q: lambda s: np.where(np.minimum(s, q.k * q.p) == s, 1.0, 0.0), until(0)),
     "max-of-waves": Idiom(_larger, lambda q: q.arcs(0.25, 1.25)),
     "clip-equal": Idiom(
-        lambda q: lambda s: np.where(np.clip(s, 0.0, q.k * q.p) == q.k * q.p, 1.0, 0.0),
-        lambda q: q.pulse(q.k, EVER),
+        lambda q: lambda s: np.where(np.clip(s, 0.0, q.k * q.p) == q.k * q.p, 1.0, 0.0), at(0, EVER)
     ),
     "clip-sine": Idiom(
         lambda q: lambda s: np.where(np.clip(np.sin(np.pi * s / q.p), -0.5, 0.5) == 0.5, 1.0, 0.0),
         lambda q: q.arcs(1 / 6, 5 / 6),
     ),
-    "sign-max": Idiom(
-        lambda q: lambda s: np.sign(np.maximum(s - q.k * q.p, 0.0)), lambda q: q.pulse(q.k, EVER)
-    ),
+    "sign-max": Idiom(lambda q: lambda s: np.sign(np.maximum(s - q.k * q.p, 0.0)), at(0, EVER)),
     "select": Idiom(
         lambda q: lambda s: np.select([s < q.k * q.p, s < (q.k + 1) * q.p], [0.0 * s, 1.0 + 0.0 * s], 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        at(0, 1),
     ),
     "logical-and": Idiom(
-        lambda q: lambda s: np.where(np.logical_and(s >= q.k * q.p, s < (q.k + 1) * q.p), 1.0, 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(np.logical_and(s >= q.k * q.p, s < (q.k + 1) * q.p), 1.0, 0.0), at(0, 1)
     ),
     "absolute": Idiom(
-        lambda q: lambda s: np.where(abs(s - (q.k + 0.5) * q.p) < 0.5 * q.p, 1.0, 0.0),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(abs(s - (q.k + 0.5) * q.p) < 0.5 * q.p, 1.0, 0.0), at(0, 1)
     ),
     "nested-where": Idiom(
-        lambda q: lambda s: np.where(s < q.k * q.p, 0.0, np.where(s > (q.k + 1) * q.p, 0.0, 1.0)),
-        lambda q: q.pulse(q.k, q.k + 1),
+        lambda q: lambda s: np.where(s < q.k * q.p, 0.0, np.where(s > (q.k + 1) * q.p, 0.0, 1.0)), at(0, 1)
     ),
 }
 
@@ -251,13 +192,8 @@ def response(on: Intervals, a: float, x0: float, times: Vector) -> Vector:
 
 def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
     rng = np.random.default_rng([seed, 1, 9])
-    pulses = Pulses(
-        p=float(rng.uniform(0.4, 1.3)),
-        d=float(rng.uniform(0.2, 0.8)),
-        k=int(rng.choice((1, 2, 3))),
-        table=np.cumsum(rng.uniform(0.3, 0.9, 16)),
-        end=float(rng.uniform(4.2, 5.8)),
-    )
+    p, d, k = float(rng.uniform(0.4, 1.3)), float(rng.uniform(0.2, 0.8)), int(rng.choice((1, 2, 3)))
+    pulses = Pulses(p, d, k, np.cumsum(rng.uniform(0.3, 0.9, 16)), float(rng.uniform(4.2, 5.8)))
     a, x0 = float(rng.uniform(0.3, 3.0)), float(rng.uniform(-0.5, 1.5))
     idiom = IDIOMS[variant]
     wave, on = idiom.wave(pulses), idiom.on(pulses)
@@ -279,12 +215,5 @@ def _square_wave(of_state: bool, seed: int, variant: str) -> Written:
 
 
 for _name, _of_state in (("square-waves-time", False), ("square-waves-state", True)):
-    WRITTEN.add(
-        _name,
-        WrittenFamily(
-            partial(_square_wave, _of_state),
-            tuple(IDIOMS),
-            per_seed=2,
-            tolerances=(1e-4, 1e-6, 1e-9),
-        ),
-    )
+    _make = partial(_square_wave, _of_state)
+    WRITTEN.add(_name, WrittenFamily(_make, tuple(IDIOMS), 2, (1e-4, 1e-6, 1e-9)))

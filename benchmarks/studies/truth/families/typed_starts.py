@@ -17,16 +17,10 @@ from benchmarks.studies.truth.mechanisms import GGL, INDEX_2, INDEX_3, Mechanism
 from benchmarks.studies.truth.random_parts import Generator
 from benchmarks.studies.truth.written import WRITTEN, Written, WrittenFamily
 
-DIGITS = (6, 8, 10)
-
-MOVED = 1e-5
-"""By how much starts are moved to see what that makes of the solution."""
-
-OPEN = 3.0
-"""How much more than a start that is moved by the distance of the projection is left open."""
-
-MOST_SENSITIVE = 100.0
-"""Largest change of the solution by a change of the start."""
+DIGITS = ("6", "8", "10")
+MOVED = 1e-5  # By how much starts are moved to see what that makes of the solution
+OPEN = 3.0  # How much more than a start that is moved by the distance of the projection is left open
+MOST_SENSITIVE = 100.0  # Largest change of the solution by a change of the start
 
 
 def _turned(rng: Generator, low: float, high: float, spread: float = 1.5) -> Vector:
@@ -43,14 +37,6 @@ def _chain(rng: Generator, count: int) -> Mechanism:
     places = np.cumsum([_turned(rng, 0.5, 1.2) for _ in range(count)], axis=0)
     bars = ((0, (0.0, 0.0)), *((i, i - 1) for i in range(1, count)))
     return Mechanism(places, _masses(rng, count), bars, damping=float(rng.choice((0.0, 0.1))))
-
-
-def _pendulum(rng: Generator) -> Mechanism:
-    return _chain(rng, 1)
-
-
-def _double_pendulum(rng: Generator) -> Mechanism:
-    return _chain(rng, 2)
 
 
 def _spherical(rng: Generator) -> Mechanism:
@@ -78,20 +64,11 @@ def _four_bar(rng: Generator) -> Mechanism:
 
 
 MECHANISMS: dict[str, Callable[[Generator], Mechanism]] = {
-    "pendulum": _pendulum,
-    "double-pendulum": _double_pendulum,
-    "spherical": _spherical,
-    "slider-crank": _slider_crank,
-    "cart": _cart,
-    "four-bar": _four_bar,
+    **{"pendulum": lambda rng: _chain(rng, 1), "double-pendulum": lambda rng: _chain(rng, 2)},
+    **{"spherical": _spherical, "slider-crank": _slider_crank, "cart": _cart, "four-bar": _four_bar},
 }
 
-FORMULATIONS = (INDEX_3, INDEX_2, GGL)
-
-VARIANTS = tuple(
-    f"{name}/{formulation}/{digits}"
-    for name, formulation, digits in itertools.product(MECHANISMS, FORMULATIONS, DIGITS)
-)
+VARIANTS = tuple(map("/".join, itertools.product(MECHANISMS, (INDEX_3, INDEX_2, GGL), DIGITS)))
 
 
 def _sensitivity(
@@ -140,16 +117,10 @@ def _typed_start(seed: int, variant: str) -> Written:
     names = [*points, *(f"v{point}" for point in points), *(f"lambda{k}" for k in range(m))]
     names += [f"mu{k}" for k in range(further)]
     start = dict(zip(names, [*typed.tolist(), *[0.0] * further], strict=True))
+    function, slack = mechanism.function(formulation), OPEN * distance
     return Written(
-        mechanism.function(formulation),
-        start,
-        end,
-        lambda times: padded(motion(times)),
-        lambda times: padded(OPEN * distance * sensitivity(times)),
+        function, start, end, lambda t: padded(motion(t)), lambda t: padded(slack * sensitivity(t))
     )
 
 
-WRITTEN.add(
-    "typed-starts",
-    WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)),
-)
+WRITTEN.add("typed-starts", WrittenFamily(_typed_start, VARIANTS, tolerances=(1e-6, 1e-8, 1e-10)))

@@ -40,18 +40,9 @@ def _varying(index: int, seed: int) -> Generated:
     moved = [any(E[:, i].any() for i in rows) for rows in mixed]
     # The unknowns without a derivative come last.
     order = [j for j in range(n) if moved[j]] + [j for j in range(n) if not moved[j]]
-    given = Generated(
-        f"varying-{index}",
-        seed,
-        terms,
-        solution,
-        sum(moved),
-        index,
-        indices,
-        free,
-        constraints=constraints,
-        orders="one",
-    )
+    known = (sum(moved), index, indices, free)
+    how: dict[str, Any] = {"constraints": constraints, "orders": "one"}
+    given = Generated(f"varying-{index}", seed, terms, solution, *known, **how)
     return given if order == list(range(n)) else given.reordered(order)
 
 
