@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from benchmarks.studies.peers.study import front
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns
+from dae_sdc.plotting.style import require_columns
 from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "index", "rtol", "success", "time", "error")

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLoca
 from numpy.typing import NDArray
 
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns, require_range
+from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 WORK_NUMBERS = ("n", "time", "ratio")

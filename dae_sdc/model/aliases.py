@@ -10,12 +10,10 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.symbols import Unknown
-from dae_sdc.model.constants import Constants
-from dae_sdc.model.elimination import LinearElimination, linear_form, sum_of
+from dae_sdc.model.elimination import Constants, LinearElimination, Relation, Starts, linear_form, sum_of
 from dae_sdc.model.levels import LEVELS, Level
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import Removed, Simplified
-from dae_sdc.model.starts import Relation, Starts
 from dae_sdc.registry import unknown as unknown_name
 
 _NOWHERE: Final = -1

@@ -13,7 +13,7 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.symbols import Unknown, derivative
-from dae_sdc.model.constants import Condition
+from dae_sdc.model.elimination import Condition
 from dae_sdc.model.levels import Level
 from dae_sdc.model.model import Model
 

@@ -6,18 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dae_sdc.modelica.arithmetic import minus, plus
-from dae_sdc.modelica.arrays import MOST_ELEMENTS, Value
-from dae_sdc.modelica.basic import Basic
-from dae_sdc.modelica.connections import Connections
-from dae_sdc.modelica.library import Library
-from dae_sdc.modelica.modifications import Change
-from dae_sdc.modelica.scope import Instance, Member, Scope, Variable
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, minus, plus
+from dae_sdc.modelica.equations import Connections, Table, Vanishing, read_table, starts, vanishing
+from dae_sdc.modelica.library import Basic, Library
+from dae_sdc.modelica.scope import Change, Instance, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Equation, Every, Expression, Extends, Name
-from dae_sdc.modelica.tables import Table, read_table
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values
-from dae_sdc.modelica.vanishing import Vanishing, starts, vanishing
 
 DEEPEST_COMPONENT: Final = 50
 """Largest depth of components in components."""

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
-from dae_sdc.plotting import style, table
+from dae_sdc.plotting import style
 from dae_sdc.plotting.runs import WITH, WITHOUT, Run, Unknown, Values, choose, headline, runs_of, thinned
 
 MOST = 8
@@ -188,7 +188,7 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
             if steps:
                 rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
                 axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
-    table.mark_cut(
+    style.mark_cut(
         axes, np.concatenate([pair[1] for curves in panel.curves.values() for pair in curves.values()])
     )
     names = [one.name for one in panel.curves]
@@ -255,7 +255,7 @@ def _scale(axes: Any, axis: str, runs: list[Run], curves: list[tuple[Values, Val
         finite = np.abs(values[np.isfinite(values) & (values != 0.0)])
         if finite.size and (values[np.isfinite(values)] >= 0.0).all():
             axes.set_yscale("log", nonpositive="mask")
-            table.few_ticks(axes)
+            style.few_ticks(axes)
         elif finite.size:
             smallest, largest = max(float(finite.min()), 1e-12 * float(finite.max())), float(finite.max())
             axes.set_yscale("symlog", linthresh=smallest)

@@ -31,8 +31,7 @@ from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.plotting.runs import chosen_names, fitting, patterns_of
-from dae_sdc.plotting.style import styled
-from dae_sdc.plotting.table import few_ticks, mark_cut
+from dae_sdc.plotting.style import few_ticks, mark_cut, styled
 from dae_sdc.registry import MOST_NAMES
 from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep

@@ -8,9 +8,8 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import ROOTS
+from dae_sdc.polynomials.homotopy import ROOTS, added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.slices import added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
 

@@ -12,11 +12,9 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.polynomials.equations import Homotopy
-from dae_sdc.polynomials.homotopy import ROOTS, combined
-from dae_sdc.polynomials.monodromy import irreducible
+from dae_sdc.polynomials.homotopy import ROOTS, combined, homogeneous_points, phase, relative_ranks
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
-from dae_sdc.polynomials.sections import Cut, Section, vanish
-from dae_sdc.polynomials.slices import homogeneous_points, phase, relative_ranks
+from dae_sdc.polynomials.sections import Cut, Section, irreducible, vanish
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
 MOST_CASCADES = 6

@@ -20,12 +20,10 @@ from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
-from dae_sdc.reduction.conservation import check_invariants
-from dae_sdc.reduction.factor import GrowthError, Rounding
-from dae_sdc.reduction.problem import ReducedProblem
+from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
+from dae_sdc.reduction.problem import ReducedProblem, check_invariants
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
-from dae_sdc.reduction.veils import LIMIT, Veiled, veil, written_with_veils
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
+from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
+from dae_sdc.structure.series import Floats
 
 
 @dataclass(frozen=True)

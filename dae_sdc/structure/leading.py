@@ -16,8 +16,9 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.consistent import Start, find_points
-from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
+from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
 from dae_sdc.structure.rank import RankTest
+from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import UNKNOWN, Leaf
+from dae_sdc.expressions.dag import PRIME, UNKNOWN, Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.residues import PRIME
 from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.equations import Definition
 from dae_sdc.model.model import Model
@@ -24,8 +23,8 @@ from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
 from dae_sdc.structure.consistent import Start
-from dae_sdc.structure.curves import evaluate
 from dae_sdc.structure.leading import dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed

@@ -19,7 +19,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
-from dae_sdc.problems.modulator import RingModulator
+from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
 from dae_sdc.run.models import make_model
 from dae_sdc.run.preparation import is_modelica
