@@ -35,16 +35,8 @@ class ModelOfProblem:
 
     Unknowns, parameters, interval, step size and start are those of the problem. An unknown "der(x)" of the
     problem is in the model the derivative of its unknown x, and the equation that defines it is left out.
-
-    Parameters
-    ----------
-    name : str
-        Name of the problem and of the model.
-    problem_class : type
-        Class of the problem.
-    equations : callable
-        Function of a model, its unknowns and its parameters, both as symbols in the order of the problem.
-        It returns the residuals by the names of the equations, in the order of the problem.
+    ``equations`` is a function of a model, its unknowns and its parameters, both as symbols in the order of
+    the problem; it returns the residuals by the names of the equations, in that order.
     """
 
     def __init__(
@@ -150,13 +142,7 @@ _DESCRIBED = re.compile(r'^model\s+\w+\s+"([^"]*)"', re.MULTILINE)
 
 
 class ModelicaFile:
-    """A model of the library that is read from a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """A model of the library that is read from a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

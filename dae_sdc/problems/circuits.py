@@ -71,19 +71,13 @@ def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
 
 
 class Components(NamedTuple):
-    """A circuit of resistors, capacitors and transistors.
+    """A circuit of resistors, capacitors and transistors."""
 
-    Parameters
-    ----------
-    resistors, capacitors : sequence of (int, int, float)
-        Two nodes and the value in ohm or farad; one of the nodes may be GROUND, SUPPLY or SIGNAL.
-    transistors : sequence of (int, int, int)
-        Nodes of base, emitter and collector.
-    """
-
+    # resistors, capacitors: Two nodes and the value in ohm or farad; one of the nodes may be GROUND, SUPPLY
+    # or SIGNAL.
     resistors: Sequence[tuple[int, int, float]]
     capacitors: Sequence[tuple[int, int, float]]
-    transistors: Sequence[tuple[int, int, int]]
+    transistors: Sequence[tuple[int, int, int]]  # Nodes of base, emitter and collector.
 
 
 _SOURCE = {

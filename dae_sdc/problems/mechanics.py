@@ -208,15 +208,7 @@ class ElasticPendulum(LibraryProblem):
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic energy and the potentials of spring and gravity, constant along a solution.
 
-        Parameters
-        ----------
-        q, v : array_like
-            Position (y1, y2) and velocity (y3, y4), shape (2,).
-
-        Returns
-        -------
-        float
-            Energy in units of weight times length at rest.
+        Of position (y1, y2) and velocity (y3, y4), in units of weight times length at rest.
         """
         x, y = np.asarray(q, dtype=np.float64).tolist()
         vx, vy = np.asarray(v, dtype=np.float64).tolist()
@@ -225,13 +217,7 @@ class ElasticPendulum(LibraryProblem):
         return energy
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The initial value at t = 0, and at t = 5 the stored solution for k = 1, 10, 100, 1000, 1500.
-
-        Raises
-        ------
-        ReferenceRangeError
-            At other times, and at t = 5 for another k.
-        """
+        """The initial value at t = 0, and at t = 5 the stored solution for k = 1, 10, 100, 1000, 1500."""
         if abs(t) <= _SLACK:
             return self.state(_START)
         if abs(t - _T_END) > _SLACK:
@@ -246,7 +232,7 @@ class ElasticPendulum(LibraryProblem):
         return self.state(_ENDS[self.k])
 
     def du_exact(self, t: float) -> MeshDAE:
-        """The derivative of the solution; raises like :meth:`u_exact`."""
+        """The derivative of the solution where :meth:`u_exact` has one."""
         x, y, vx, vy = self.u_exact(t).tolist()
         pull = self.k * (1.0 - 1.0 / math.hypot(x, y))
         return self.state([vx, vy, -x * pull, -y * pull - 1.0])

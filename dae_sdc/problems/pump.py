@@ -18,21 +18,11 @@ from dae_sdc.problems._testset import TestSetProblem
 
 
 class Line(NamedTuple):
-    """A linear piece of a signal: value + slope (t - start).
+    """A linear piece of a signal: value + slope (t - start)."""
 
-    Parameters
-    ----------
-    start : float
-        Time at which the piece begins.
-    value : float
-        Signal at ``start``.
-    slope : float
-        Derivative of the signal on the piece.
-    """
-
-    start: float
-    value: float
-    slope: float
+    start: float  # Time at which the piece begins.
+    value: float  # Signal at ``start``.
+    slope: float  # Derivative of the signal on the piece.
 
     def at(self, t: float) -> float:
         """The signal at time ``t``."""
@@ -40,26 +30,15 @@ class Line(NamedTuple):
 
 
 class Pulse(NamedTuple):
-    """A periodic trapezoid: zero, a rise, a plateau, a fall, and zero again.
+    """A periodic trapezoid: zero, a rise, a plateau, a fall, and zero again."""
 
-    Parameters
-    ----------
-    delay : float
-        Time from the start of a period to the rise.
-    rise, high, fall : float
-        Durations of rise, plateau and fall; rise and fall are positive.
-    period : float
-        Duration of a period, at least the sum of delay, rise, high and fall.
-    level : float
-        Height of the plateau.
-    """
-
-    delay: float
+    delay: float  # Time from the start of a period to the rise.
+    # rise, high, fall: Durations of rise, plateau and fall; rise and fall are positive.
     rise: float
     high: float
     fall: float
-    period: float
-    level: float
+    period: float  # Duration of a period, at least the sum of delay, rise, high and fall.
+    level: float  # Height of the plateau.
 
     def _cycle(self, number: int) -> tuple[Line, Line, Line, Line]:
         """The four pieces that begin in period ``number``; the last one reaches into the next period."""
@@ -103,16 +82,10 @@ class Pulse(NamedTuple):
 
 
 class PulsedProblem(TestSetProblem):
-    """A problem driven by trains of pulses; the linear pieces are chosen anew at the start of each step.
-
-    Attributes
-    ----------
-    lines : tuple of Line
-        Piece of every train in the current step, chosen by :meth:`start_step`.
-    """
+    """A problem driven by trains of pulses; the linear pieces are chosen anew at the start of each step."""
 
     pulses: ClassVar[tuple[Pulse, ...]] = ()
-    lines: tuple[Line, ...]
+    lines: tuple[Line, ...]  # Piece of every train in the current step, chosen by :meth:`start_step`.
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)

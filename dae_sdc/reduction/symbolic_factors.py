@@ -141,18 +141,7 @@ class SymbolicFactors(ABC):
         )
 
     def solve(self, right: Sequence[int]) -> list[int]:
-        """The solution x of A x = b, in the sense of least squares where A has more rows than columns.
-
-        Parameters
-        ----------
-        right : sequence of int
-            b, a node for each row.
-
-        Returns
-        -------
-        list of int
-            x, a node for each column.
-        """
+        """The solution x of A x = b, in the sense of least squares where A has more rows than columns."""
         if len(right) != len(self.rows):
             raise InputError(f"a right-hand side has {len(self.rows)} entries here; got {len(right)}")
         mul = self.graph.mul

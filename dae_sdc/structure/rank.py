@@ -44,22 +44,8 @@ class Echelon:
     def reduce(self, row: dict[int, int], down_to: int = 0) -> int | None:
         """Eliminate leading columns of the kept rows from a row, in place, until its leading column is new.
 
-        Parameters
-        ----------
-        row : dict of int to int
-            The row.
-        down_to : int
-            Columns with smaller numbers are carried along, but are never leading.
-
-        Returns
-        -------
-        int or None
-            The new leading column; None if the row depends on the kept rows.
-
-        Raises
-        ------
-        WorkLimitError
-            After too many operations.
+        The new one is returned; None if the row depends on the kept rows. Columns below ``down_to`` are
+        carried along, but are never leading.
         """
         while row:
             lead = max(row)
@@ -253,12 +239,7 @@ class LinearRows:
     def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
         """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
 
-        Parameters
-        ----------
-        rhs : ndarray, shape (k,)
-            Right-hand side of the equations as they were given.
-        damping : float
-            Weight of the squared norm of the solution, in units of the unknowns.
+        Damping is the weight of the squared norm of the solution, in units of the unknowns.
         """
         scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
         if self._sparse:
