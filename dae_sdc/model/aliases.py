@@ -43,38 +43,6 @@ def simplify(
 
     Degrees of freedom do not change. The index never rises. It can fall: if w = der(z) with a constrained z
     is removed, so is the differentiation that it needs.
-
-    Parameters
-    ----------
-    model : Model
-        The model; it is not changed.
-    level : {"trivial", "linear", "explicit"}
-        Which equations to remove: trivial ones; linear ones too; or all in which an unknown occurs once, with
-        a constant coefficient, whatever the other terms are.
-    derivatives : bool
-        Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are removed;
-        the index does not change, and all unknowns follow from a state.
-    fold : bool
-        Whether to substitute the values of all parameters first; the new model then has no parameters.
-
-    Returns
-    -------
-    Simplified
-        The new model, the map back, and the report.
-
-    Raises
-    ------
-    InputError
-        If equations are redundant or contradictory, or fixed start values or bounds contradict each other.
-
-    Examples
-    --------
-    >>> model = Model("decay")
-    >>> x, flow, out = model.variables("x flow out", start=[1.0, None, None])
-    >>> model.equations(model.der(x) + 2 * flow, flow - x, out + flow)
-    >>> found = simplify(model)
-    >>> found.model.names, found.expression("der(out)")
-    (('x',), -der(x))
     """
     if level not in LEVELS:
         raise InputError(unknown_name("level of simplification", str(level), LEVELS))

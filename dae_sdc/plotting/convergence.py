@@ -267,21 +267,8 @@ _MARKERS = 12
 def drift(result: Result) -> Figure:
     """Draw a result of ``dae-sdc drift``.
 
-    Parameters
-    ----------
-    result : Result
-        Of kind "drift".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Panels over time for constraint, velocity constraint and energy, or the error of the position where a
-        problem has no energy, with a curve for each case; columns without a finite number have no panel.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks a column or has no finite errors.
+    Panels over time for constraint, velocity constraint and energy, or the error of the position where a
+    problem has no energy, have a curve for each case; columns without a finite number have no panel.
     """
     data, about = result.data, result.parameters
     require_columns(result, NUMBERS, ["case"], "a study of drift; run the study again")

@@ -44,20 +44,7 @@ NO_PART = 1e-9
 def eigenvalues(result: Result) -> Figure:
     """Draw a result of ``dae-sdc linearize --along``.
 
-    Parameters
-    ----------
-    result : Result
-        Of kind "eigenvalues".
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Real and imaginary parts of the poles over time; grey lines where other coordinates begin.
-
-    Raises
-    ------
-    ResultFileError
-        If the file lacks what is drawn.
+    Real and imaginary parts of the poles stand over time, with grey lines where other coordinates begin.
     """
     require_columns(result, ("t", "number", "re", "im"), (), "eigenvalues along a solution; run it again")
     data, about = result.data, result.parameters

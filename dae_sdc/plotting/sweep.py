@@ -66,25 +66,8 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw the solutions of a sweep over time, each in the colour of its parameter.
 
-    Parameters
-    ----------
-    result : Result
-        Of kind "sweep".
-    show : str or sequence of str, optional
-        Unknowns to draw, by names and patterns with ``*`` and ``?``; the first eight if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each unknown. A cross marks the last time that a failed run has reached; runs that have no
-        values are counted in the title.
-
-    Raises
-    ------
-    InputError
-        If an unknown does not exist.
-    ResultFileError
-        If the result lacks what a sweep has.
+    Every unknown has a panel. A cross marks the last time that a failed run has reached; runs that have no
+    values are counted in the title.
     """
     runs = Sweep.of(result)
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)

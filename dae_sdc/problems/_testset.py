@@ -178,7 +178,7 @@ class StoredEnds(LibraryProblem):
         return self.state(values)
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The stored solution at the start, or at the end for default parameters; else ReferenceRangeError."""
+        """The stored solution at the start, and for default parameters at the end of the interval."""
         record = load_record(self.record)
         slack = _SLACK * (record.end.t - record.t0)
         if abs(t - record.t0) <= slack:

@@ -204,7 +204,7 @@ SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
 
 
 def admittance(without: tuple[int, ...] | None = None) -> Phasors:
-    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9), without the branch between two buses."""
+    """The bus admittance matrix of the 9-bus system in pu, (9, 9), without the branch between two buses."""
     matrix = np.zeros((9, 9), dtype=np.complex128)
     for first, second, resistance, reactance, charging in BRANCHES:
         if without is None or {first, second} != set(without):

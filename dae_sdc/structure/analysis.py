@@ -305,30 +305,7 @@ def structure(
     differentiation: bool | None = None,
     start: Start | None = None,
 ) -> Structure:
-    """Find the structure of a DAE.
-
-    Parameters
-    ----------
-    model : model, Signature or matrix
-        A model; or the orders of derivative alone, in a matrix with -inf where an unknown does not occur.
-    point : optional
-        Point, as an argument of ``model.system_jacobian``, at which the rank of the system Jacobian is found
-        in floating point; exactly, at a random point, if not given.
-    differentiation : bool, optional
-        Whether the differentiation index is found from the derivative array; by default for small models.
-    start : Start, optional
-        Values near which points that satisfy the constraints are sought; by default those of the model.
-
-    Returns
-    -------
-    Structure
-        Offsets, index, degrees of freedom, blocks, ranks, stages and warnings.
-
-    Raises
-    ------
-    StructureError
-        If equations and unknowns do not match; with the names of what is over- and under-determined.
-    """
+    """Find the structure of a DAE."""
     found = analyse(model, start)
     if isinstance(model, StructuralModel) and (found.test is None or point is not None):
         test = floating_rank(model.system_jacobian(found.c, found.d, point), found.fine)

@@ -55,23 +55,8 @@ class Start:
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
     """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
-    Parameters
-    ----------
-    system : Prolongation
-        The rows.
-    x : ndarray, shape (columns,)
-        Taylor coefficients at which the iteration begins.
-    t : float
-        Time.
-    p : sequence of float
-        Parameters.
-    pace : float
-        Time in which unknowns change, the unit of their derivatives.
-
-    Returns
-    -------
-    Point or None
-        The point; None where none is found.
+    The iteration begins at Taylor coefficients ``x``; ``pace`` is the time in which unknowns change, the unit
+    of their derivatives. None where no point is found.
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)

@@ -123,27 +123,6 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
     determine (augmentation); leading derivatives without a new unknown can have any constant values. The
     value of the transversal decreases each time, so that this ends.
 
-    Parameters
-    ----------
-    model : Model
-        Equations and as many unknowns.
-    method : str
-        One of :data:`METHODS`.
-    start : Start, optional
-        Values near which points that satisfy the constraints are sought; by default those of the model.
-
-    Returns
-    -------
-    Repair
-        The repaired model; the model itself, without steps, if its system Jacobian is regular.
-
-    Raises
-    ------
-    StructureError
-        If equations and unknowns do not match, or one equation follows from others or contradicts them.
-    InputError
-        If there is no such method, or it cannot repair these equations.
-
     References
     ----------
     G. Tan, N. S. Nedialkov, J. D. Pryce: Conversion methods for improving structural analysis of
