@@ -213,28 +213,12 @@ def _floor(a: Any) -> Any:
     return sympy.Integer(a.p // a.q) if a.is_Rational else sympy.floor(a, evaluate=False)
 
 
-def _mod(a: Any, b: Any) -> Any:
-    return plus([a, minus(times([_floor(divided(a, b)), b]))])
-
-
 def _div(a: Any, b: Any) -> Any:
     """The quotient of two numbers, rounded towards zero."""
     whole = divided(a, b)
     if whole.is_Rational:
         return sympy.Integer(int(whole))
     return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
-
-
-def _rem(a: Any, b: Any) -> Any:
-    return plus([a, minus(times([_div(a, b), b]))])
-
-
-def _log10(a: Any) -> Any:
-    return divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))
-
-
-def _semi_linear(x: Any, right: Any, left: Any) -> Any:
-    return choice([(compared(">=", x, _ZERO), times([right, x]))], times([left, x]))
 
 
 def _scaled(factor: Any) -> Callable[[Any], Any]:
@@ -293,16 +277,16 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "arccos": (1, _written(sympy.acos)),
     "arctan": (1, _written(sympy.atan)),
     "atan2": (2, _written(sympy.atan2)),
-    "log10": (1, _log10),
+    "log10": (1, lambda a: divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))),
     "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
     "abs": (1, lambda a: abs(a) if a.is_Rational else sympy.Abs(a, evaluate=False)),
     "floor": (1, _floor),
     "integer": (1, _floor),
     "ceil": (1, lambda a: minus(_floor(minus(a)))),
-    "mod": (2, _mod),
-    "rem": (2, _rem),
+    "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
+    "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
     "div": (2, _div),
-    "semiLinear": (3, _semi_linear),
+    "semiLinear": (3, lambda x, a, b: choice([(compared(">=", x, _ZERO), times([a, x]))], times([b, x]))),
     **{
         f"Modelica.{package}.Conversions.{name}": (1, function)
         for package in ("Units", "SIunits")

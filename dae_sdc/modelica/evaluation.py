@@ -186,17 +186,16 @@ class Evaluation(ABC):
         """A scope for every combination of the values of loop indices."""
         scopes = [scope]
         for name, where in indices:
-            scopes = [one.inner({name: k}) for one in scopes for k in self._over(where, one)]
+            wider: list[Scope] = []
+            for one in scopes:
+                found = self.value(where, one)
+                if not isinstance(found, list):
+                    self.fail(where.at, "an index needs a range, such as 1:3")
+                wider += [one.inner({name: k}) for k in found]
+            scopes = wider
             if len(scopes) > MOST_ELEMENTS:
                 self.fail(at, too_many)
         return scopes
-
-    def _over(self, expression: syntax.Expression, scope: Scope) -> list[Any]:
-        """The values of a loop index."""
-        found = self.value(expression, scope)
-        if not isinstance(found, list):
-            self.fail(expression.at, "an index needs a range, such as 1:3")
-        return found
 
     def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
         """Piecewise linear interpolation, with errors at the place ``at`` of the text.

@@ -96,7 +96,12 @@ class _Flattener:
             self.source.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.algorithm is not None or definition.kind == "function":
             self.source.fail(definition.at, f"function {definition.name} is used like a model")
-        self._require_different(definition)
+        names: set[str] = set()
+        for element in definition.elements:
+            if isinstance(element, Component):
+                if element.name in names:
+                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
+                names.add(element.name)
         around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
@@ -115,15 +120,6 @@ class _Flattener:
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
-
-    def _require_different(self, definition: ClassDefinition) -> None:
-        """Raise InputError if a name is declared twice."""
-        seen: set[str] = set()
-        for element in definition.elements:
-            if isinstance(element, Component):
-                if element.name in seen:
-                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
-                seen.add(element.name)
 
     # Components
 

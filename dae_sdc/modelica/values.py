@@ -338,17 +338,13 @@ class Values(NameEvaluation):
         terms = []
         for sign, part in item.terms:
             value = self.value(part, scope)
-            if isinstance(value, str):
-                return self._joined_texts(item, scope)
+            if isinstance(value, str):  # strings are joined by +
+                texts = [self.value(part, scope) for sign, part in item.terms if sign > 0]
+                if len(texts) < len(item.terms) or not all(isinstance(text, str) for text in texts):
+                    self.fail(item.at, "a string where a number is expected")
+                return "".join(texts)
             terms.append(self.wrapped(part.at, each, minus, value) if sign < 0 else value)
         return self.wrapped(item.at, add, terms)
-
-    def _joined_texts(self, item: syntax.Sum, scope: Scope) -> Value:
-        """Strings joined by +."""
-        texts = [self.value(part, scope) for sign, part in item.terms if sign > 0]
-        if len(texts) < len(item.terms) or not all(isinstance(text, str) for text in texts):
-            self.fail(item.at, "a string where a number is expected")
-        return "".join(texts)
 
     def _of_product(self, item: syntax.Product, scope: Scope) -> Value:
         over: list[Value] = []

@@ -77,8 +77,9 @@ _SETTINGS = Lock()
 def styled() -> Iterator[None]:
     """Our settings of matplotlib inside the block, the user's again after it."""
     # Start from matplotlib's own defaults, so that no user's settings file changes the pictures.
+    # Backend, toolbar, keys and the like are his affair.
     settings: dict[Any, Any] = {
-        key: value for key, value in matplotlib.rcParamsDefault.items() if _is_look(key)
+        key: value for key, value in matplotlib.rcParamsDefault.items() if key.startswith(_FAMILIES)
     }
     with _SETTINGS, matplotlib.rc_context(settings | _RC):
         yield
@@ -183,11 +184,6 @@ def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
     elif isinstance(parameters.get("dt"), int | float):
         parts.append(f"dt={parameters['dt']:g}{f' {text(unit)}' if unit else ''}")
     return ", ".join(parts)
-
-
-def _is_look(key: str) -> bool:
-    # backend, toolbar, keys and the like are the user's affair
-    return key.startswith(_FAMILIES)
 
 
 _FAMILIES = (

@@ -92,10 +92,6 @@ class _Balls:
         return self.flint.acb_mat(values), self.flint.acb_mat(slopes)
 
 
-def _middle(x: Any) -> Any:
-    return type(x)(x.real.mid(), x.imag.mid())
-
-
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
     """Balls that contain exactly one solution, near the limit of Newton's method; None if the proof fails.
 
@@ -107,7 +103,7 @@ def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) ->
         for _ in range(12):
             values, slopes = balls.both(x)
             step = [row[0] for row in slopes.mid().solve(values.mid()).tolist()]
-            x = [_middle(a - b) for a, b in zip(x, step, strict=True)]
+            x = [type(a)((a - b).real.mid(), (a - b).imag.mid()) for a, b in zip(x, step, strict=True)]
             if on_axis:
                 x = [flint.acb(a.real.mid()) for a in x]
             far = max(

@@ -71,12 +71,6 @@ class SingularPoints:
         return "\n".join(lines)
 
 
-def _unitary(size: int, random: np.random.Generator) -> Complexes:
-    shape = (size, size)
-    found: Complexes = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
-    return found
-
-
 def _with_kernel(
     system: PolynomialSystem, rank: int, random: np.random.Generator
 ) -> tuple[PolynomialSystem, bool]:
@@ -88,7 +82,8 @@ def _with_kernel(
     left = k == rank
     side, columns = (k, 1) if left else (n, n - rank + 1)
     free = side - columns
-    unitary = _unitary(side, random)
+    shape = (side, side)
+    unitary = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
     derivatives = [system.derivative(j) for j in range(n)]
     more = free * columns
     blocks = [(system.coefficients, widened(system.exponents, more))]

@@ -408,9 +408,9 @@ def reduce_index(
                 raise
             reason = "expressions would grow"
         else:
-            jumps = (
-                method == "auto" and found.regular and _may_jump(graph, [node for _, node in system.hidden])
-            )
+            # Derivatives of choices and steps do not show their jumps.
+            hidden = graph.below([node for _, node in system.hidden])
+            jumps = method == "auto" and found.regular and any(graph.op[node] in _STEPS for node in hidden)
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
                 _check_constancy(model, found, invariants)
@@ -480,11 +480,6 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
         return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
 
     return Rounding(values, POINTS_OF_ROUNDING)
-
-
-def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
-    """Whether expressions have choices or steps, whose derivatives do not show their jumps."""
-    return any(graph.op[node] in _STEPS for node in graph.below(nodes))
 
 
 def _allowed_growth(model: Model, found: Structure, form: Form) -> int:

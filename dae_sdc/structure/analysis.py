@@ -199,7 +199,7 @@ class Structure:
             )
         if self.test is not None and not self.regular:
             equations = [self.equation_names[i] for i in self.test.rows[:100]]
-            unknowns = [self._leading(int(j)) for j in self.test.cols[:100]]
+            unknowns = [name_of(self.names[j], int(self.d[j])) for j in self.test.cols[:100].tolist()]
             said.append(
                 f"the system Jacobian has rank {self.rank} of {self.size}: equations "
                 f"{listed(equations, self.test.rows.size)} depend on one another in "
@@ -215,9 +215,6 @@ class Structure:
         elif found is not None and found.index is not None and self.regular and found.index < self.index:
             said.append(f"the structural index {self.index} is too high: the true one is {found.index}")
         return tuple(said)
-
-    def _leading(self, j: int) -> str:
-        return name_of(self.names[j], int(self.d[j]))
 
     def _repr_html_(self) -> str:
         heads, *rows = self._rows(self.size)

@@ -287,15 +287,11 @@ def _in_order(at_start: Any, c: Integers) -> list[int]:
         members[group[i]].append(i)
     for rows in members:
         if len(rows) > 1:
-            late[rows] = _as_good_as_dependent(_dense_rows(at_start, rows)[0])
+            dense, columns = _dense_rows(at_start, rows)
+            span = Span(len(columns))
+            late[rows] = [not span.add(row, NEARLY_DEPENDENT) for row in dense]
     order: list[int] = np.lexsort((np.arange(len(c)), late, -c)).tolist()
     return order
-
-
-def _as_good_as_dependent(rows: npt.NDArray[np.float64]) -> list[bool]:
-    """Whether each row, of norm 1, is nearly in the span of those before."""
-    span = Span(rows.shape[1])
-    return [not span.add(row, NEARLY_DEPENDENT) for row in rows]
 
 
 def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> list[int]:
