@@ -107,14 +107,11 @@ class QuasilinearParts(ProblemDAE):
 
     def _begin_parts(self) -> None:
         """Prepare the evaluation of the parts."""
-        self._shapes = self._part_shapes()
-        self._sources = {name: self._source_of(name) for name in PARTS}
-
-    def _part_shapes(self) -> dict[str, tuple[int, ...]]:
         n, m = self._size, self.n_constraints
         rows = n - m if self.kind in ("daen1", "daeq1") else n
         shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
-        return {**shapes, "d2g": (m,)}
+        self._shapes: dict[str, tuple[int, ...]] = {**shapes, "d2g": (m,)}
+        self._sources = {name: self._source_of(name) for name in PARTS}
 
     @property
     def _rates_vanish(self) -> bool:

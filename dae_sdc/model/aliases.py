@@ -93,7 +93,13 @@ class _TrivialElimination:
             while self.queue:
                 self._use(self.queue.popleft())
             if self.touched:
-                self._look_again()
+                # Equations that were not linear may be, with the relations that are known by now.
+                touched, self.touched = self.touched, set()
+                for i in sorted(touched):
+                    self.roots[i] = self._put(i, self._told)
+                    self.forms[i] = linear_form(self.graph, self.roots[i])
+                    if self.forms[i] is not None:
+                        self.queue.append(i)
             elif derivatives and self.later:
                 # Equations with derivatives are used last: of der(x) + f = 0 and f = x the second removes f.
                 first = next(iter(self.later))
@@ -115,15 +121,6 @@ class _TrivialElimination:
 
     def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
         return sum_of(self.graph, terms, offset)
-
-    def _look_again(self) -> None:
-        """Substitute the known relations into the equations that were not linear, to see if they are now."""
-        touched, self.touched = self.touched, set()
-        for i in sorted(touched):
-            self.roots[i] = self._put(i, self._told)
-            self.forms[i] = linear_form(self.graph, self.roots[i])
-            if self.forms[i] is not None:
-                self.queue.append(i)
 
     def _put(self, i: int, told: Callable[[int], Relation]) -> int:
         """An equation with unknowns replaced by the relations that determine them."""

@@ -40,7 +40,13 @@ class EquationParser(ExpressionParser):
         if text == "if" and self.now.kind == "word":
             return self._if_equation()
         if text == "for":
-            return self._for_equation()
+            self.deeper()
+            self.take()
+            indices = self.indices()
+            self.need("loop", "behind the range of for")
+            body = self.equations(("end",))
+            self._end("for", "loop", at)
+            return syntax.For(at, indices, body)
         if self.takes("connect"):
             self.need("(", "behind connect")
             left = self.name()
@@ -72,16 +78,6 @@ class EquationParser(ExpressionParser):
             other = self.equations(("end",))
         self._end("if", "if-equation", at)
         return syntax.IfEquation(at, branches, other)
-
-    def _for_equation(self) -> syntax.For:
-        """A loop, whose first word is next."""
-        self.deeper()
-        at = self.take().at
-        indices = self.indices()
-        self.need("loop", "behind the range of for")
-        body = self.equations(("end",))
-        self._end("for", "loop", at)
-        return syntax.For(at, indices, body)
 
     def _end(self, word: str, what: str, at: int) -> None:
         """Take ``end if`` or ``end for`` of an equation that begins at the place ``at``."""
@@ -207,18 +203,14 @@ class _ClassParser(EquationParser):
             self._elements(made)
         elif token.text == "algorithm":
             self._algorithm(made, token)
-        else:
-            self._external(made)
-
-    def _external(self, made: syntax.ClassDefinition) -> None:
-        """Skip ``external "builtin"``, with which flat texts declare the functions of the language."""
-        if made.kind != "function" or self.now.text != '"builtin"':
-            self.p -= 1
-            self.refuse()
-        made.built_in = True
-        while self.now.text != ";" and self.now.kind != "end":
-            self.take()
-        self.need(";", "behind an external function")
+        else:  # flat texts declare the functions of the language by external "builtin"
+            if made.kind != "function" or self.now.text != '"builtin"':
+                self.p -= 1
+                self.refuse()
+            made.built_in = True
+            while self.now.text != ";" and self.now.kind != "end":
+                self.take()
+            self.need(";", "behind an external function")
 
     def _algorithm(self, made: syntax.ClassDefinition, token: Token) -> None:
         if made.kind != "function":

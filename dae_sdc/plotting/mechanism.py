@@ -257,7 +257,8 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         axes.set(xlim=middle[0] + 0.5 * np.array([-width, width]))
         axes.set(ylim=middle[1] + 0.5 * np.array([-height, height]))
         axes.set_aspect("equal", adjustable="box")
-        unit = _length_unit(run, texts)
+        units = {run.unknowns[text].unit for pair in texts.values() for text in pair if text in run.unknowns}
+        unit = units.pop() if len(units) == 1 else None
         axes.set(xlabel=f"x{style.bracket(unit)}", ylabel=f"y{style.bracket(unit)}")
         handles = []
         for number, point in enumerate(found):
@@ -372,12 +373,6 @@ def _bars(bars: str | None, names: list[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _length_unit(run: Run, texts: Mapping[str, tuple[str, str]]) -> str | None:
-    """The unit of the coordinates that are unknowns, if it is one."""
-    units = {run.unknowns[text].unit for pair in texts.values() for text in pair if text in run.unknowns}
-    return units.pop() if len(units) == 1 else None
-
-
 NUMBERS = ("k", "amplitude_start", "amplitude_end")
 TEXTS = ("method", "sweeper", "starting_procedure")
 PATHS = ("y1", "y2")
@@ -438,15 +433,12 @@ def _title(result: Result, rows: NDArray[np.void]) -> tuple[str, str]:
     dt, interval = about.get("dt"), about.get("interval")
     if first["starting_procedure"]:
         parts.append(f"started by {style.text(first['starting_procedure'])}")
-    if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not np.isfinite(_rtol(first)):
+    adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
+    if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
         parts.append(f"dt={dt:g}")
     if isinstance(interval, list) and len(interval) == 2:
         parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
     return f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)
-
-
-def _rtol(row: np.void) -> float:
-    return float(row["rtol"]) if "rtol" in (row.dtype.names or ()) else math.nan
 
 
 def _panel(axes: Any, row: np.void, other: np.void | None) -> None:

@@ -76,7 +76,9 @@ def linear(
     runs = runs_of(results)
     axis = ("x" if all(_is_crowded(run) for run in runs) else "") if log is None else log
     panels = _panels(runs, show, "x" in axis, split="y" not in axis)
-    rows = [_legend_rows(panel) for panel in panels]
+    counts = [len(panel.curves) for panel in panels]
+    # One more row of the legend says how many curves have no name there.
+    rows = [_LEGEND_ROWS + 1 if n > 2 * _LEGEND_ROWS else min(n, _LEGEND_ROWS) for n in counts]
     heights = [max(1.6, 0.3 + 0.175 * count) for count in rows]
     beside = max(_legend_width(panel) for panel in panels)
     with style.styled():
@@ -228,11 +230,6 @@ def some_of(lines: Sequence[Line2D]) -> list[Line2D]:
     if len(lines) <= 2 * _LEGEND_ROWS:
         return list(lines)
     return [lines[place] for place in np.linspace(0, len(lines) - 1, _LEGEND_ROWS).round().astype(int)]
-
-
-def _legend_rows(panel: _Panel) -> int:
-    count = len(panel.curves)
-    return _LEGEND_ROWS + 1 if count > 2 * _LEGEND_ROWS else min(count, _LEGEND_ROWS)
 
 
 def _legend_width(panel: _Panel) -> float:

@@ -44,17 +44,15 @@ class _Balls:
         for i in range(system.equations):
             terms = []
             for k in np.flatnonzero(system.coefficients[i]).tolist():
-                ball = self._coefficient(system, i, k, precision)
+                exact = system.exact.get((i, k))
+                parts: list[Any] = [complex(system.coefficients[i, k])]
+                if exact is not None:
+                    parts = [self._number(part, precision) for part in exact.as_real_imag()]
+                ball = flint.acb(*parts)
                 self.real &= bool(ball.imag == 0)
                 factors = [(j, e) for j, e in enumerate(system.exponents[k].tolist()) if e]
                 terms.append((ball, factors))
             self.rows.append(terms)
-
-    def _coefficient(self, system: PolynomialSystem, i: int, k: int, precision: int) -> Any:
-        exact = system.exact.get((i, k))
-        if exact is None:
-            return self.flint.acb(complex(system.coefficients[i, k]))
-        return self.flint.acb(*(self._number(part, precision) for part in exact.as_real_imag()))
 
     def _number(self, number: Any, precision: int) -> Any:
         if number.is_Rational:
