@@ -11,7 +11,7 @@ import sympy
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, minus, plus, symbols_in
 from dae_sdc.modelica.evaluation import TRUTHS
-from dae_sdc.modelica.scope import Bound, Change, Instance, Scope, Variable
+from dae_sdc.modelica.library import Bound, Change, Instance, Scope, Variable
 from dae_sdc.modelica.syntax import Connect, Equal, Equation, For, IfEquation, Name
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values

@@ -27,8 +27,7 @@ from dae_sdc.modelica.arithmetic import (
     sizes,
     symbols_in,
 )
-from dae_sdc.modelica.library import Library
-from dae_sdc.modelica.scope import Bound, Instance, Scope, Variable, member
+from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
 from dae_sdc.modelica.text import similar
 
 DEEPEST_VALUE: Final = 200

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, minus, plus
 from dae_sdc.modelica.equations import Connections, Table, Vanishing, read_table, starts, vanishing
-from dae_sdc.modelica.library import Basic, Library
-from dae_sdc.modelica.scope import Change, Instance, Member, Scope, Variable
+from dae_sdc.modelica.library import Basic, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Equation, Every, Expression, Extends, Name
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values

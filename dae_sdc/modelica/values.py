@@ -43,8 +43,7 @@ from dae_sdc.modelica.arithmetic import (
     work_of,
 )
 from dae_sdc.modelica.evaluation import DEEPEST_VALUE, NameEvaluation
-from dae_sdc.modelica.library import Library
-from dae_sdc.modelica.scope import Scope
+from dae_sdc.modelica.library import Library, Scope
 from dae_sdc.modelica.syntax import Call
 from dae_sdc.modelica.text import similar
 

@@ -14,8 +14,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import PRIME, UNKNOWN
-from dae_sdc.structure.consistent import Start, find_points, prolonged
-from dae_sdc.structure.leading import RealEchelon
+from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
 from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
 from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.series import NoValueError, Series

@@ -22,8 +22,7 @@ from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start
-from dae_sdc.structure.leading import dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
 from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError
