@@ -1,7 +1,7 @@
 """Factors of matrices whose entries are expressions, by which linear systems are solved and differentiated.
 
 A large part of an expression is one node of the graph and is computed once, which is what a veil is for;
-:func:`~dae_sdc.reduction.assembly.veil` gives such parts names.
+:func:`~dae_sdc.reduction.factor.veil` gives such parts names.
 """
 
 from __future__ import annotations
