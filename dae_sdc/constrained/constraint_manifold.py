@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +15,18 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import real_numbers
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
 
-
-@dataclass(frozen=True)
-class SaddleOptions:
-    """Settings of linear systems with constraints and of projections on them."""
-
-    # Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
-    least_condition: float = 1e-13
-    round_off: float = 1e-14  # Part of the largest row below which another row is nothing but round-off.
-    # Part of a row that is independent of those before it, below which it counts as dependent.
-    least_independence: float = 1e-11
-    newton_iterations: int = 50  # Largest number of Newton iterations of a projection.
-    # converged_change, stalled_change: relative change that ends a projection at once, and where changes no
-    # longer become half as large.
-    converged_change: float = 1e-15
-    stalled_change: float = 1e-12
-    # Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
-    largest_violation: float = 1e-8
-
-
-SADDLE = SaddleOptions()
+# Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
+LEAST_CONDITION: Final = 1e-13
+ROW_ROUND_OFF: Final = 1e-14  # Part of the largest row below which another row is nothing but round-off.
+# Part of a row that is independent of those before it, below which it counts as dependent.
+LEAST_INDEPENDENCE: Final = 1e-11
+PROJECTION_ITERATIONS: Final = 50  # Largest number of Newton iterations of a projection.
+# CONVERGED_CHANGE, STALLED_CHANGE: relative change that ends a projection at once, and where changes no
+# longer become half as large.
+CONVERGED_CHANGE: Final = 1e-15
+STALLED_CHANGE: Final = 1e-12
+# Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
+LARGEST_PROJECTED_VIOLATION: Final = 1e-8
 
 
 def solve_saddle(
@@ -49,7 +40,7 @@ def solve_saddle(
         raise EvaluationError(f"the equations of {what} have a NaN or infinite value; check the state there")
     rows = np.abs(matrix).max(axis=1)
     # A row of nothing but round-off must not be scaled to size 1.
-    rows[rows <= SADDLE.round_off * rows.max(initial=0.0)] = np.inf
+    rows[rows <= ROW_ROUND_OFF * rows.max(initial=0.0)] = np.inf
     scaled = matrix / rows[:, None]
     columns = np.abs(scaled).max(axis=0)
     columns[columns == 0.0] = 1.0
@@ -58,7 +49,7 @@ def solve_saddle(
     condition = 0.0
     if info == 0:
         condition, _ = lapack.dgecon(factors, np.abs(scaled).sum(axis=0).max())
-    if condition < SADDLE.least_condition:
+    if condition < LEAST_CONDITION:
         raise SingularMatrixError(_reason(A, B, G, names, what))
     solution, _ = lapack.dgetrs(factors, pivots, rhs / rows)
     found: Vector = solution / columns
@@ -71,14 +62,14 @@ def dependent(G: Vector) -> tuple[int, int | None]:
     basis: list[Vector] = []
     first = None
     sizes = np.linalg.norm(G, axis=1)
-    least = SADDLE.round_off * max(sizes.max(initial=0.0), 1.0)
+    least = ROW_ROUND_OFF * max(sizes.max(initial=0.0), 1.0)
     for i, row in enumerate(G):
         rest = row.copy()
         for _ in range(2):  # twice is enough
             for direction in basis:
                 rest -= (direction @ rest) * direction
         size = np.linalg.norm(rest)
-        if sizes[i] > least and size > SADDLE.least_independence * sizes[i]:
+        if sizes[i] > least and size > LEAST_INDEPENDENCE * sizes[i]:
             basis.append(rest / size)
         elif first is None:
             first = i
@@ -118,17 +109,17 @@ def nearest_point(
     """
     # Shapes: point (n,) -> (n,).
     x, before = point.copy(), np.inf
-    for _ in range(SADDLE.newton_iterations):
+    for _ in range(PROJECTION_ITERATIONS):
         g, G, back = constraint(x), jacobian(x), point - x
         if not (np.isfinite(g).all() and np.isfinite(G).all()):
             return None
         step = back - np.linalg.lstsq(G, g + G @ back, rcond=None)[0]
         x = x + step
         change = float((np.abs(step) / (1e-300 + np.abs(x).max())).max())
-        if change <= SADDLE.converged_change or SADDLE.stalled_change >= change >= 0.5 * before:
+        if change <= CONVERGED_CHANGE or STALLED_CHANGE >= change >= 0.5 * before:
             break
         before = change
-    return x if (np.abs(constraint(x)) <= SADDLE.largest_violation * scale(x)).all() else None
+    return x if (np.abs(constraint(x)) <= LARGEST_PROJECTED_VIOLATION * scale(x)).all() else None
 
 
 class ConstraintManifold(CompiledParts):

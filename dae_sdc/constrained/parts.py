@@ -6,9 +6,8 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -214,24 +213,17 @@ def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[st
         ) from None
 
 
-@dataclass(frozen=True)
-class DerivativeCheckOptions:
-    """Settings of the comparison of given derivatives of constraints with automatic ones."""
-
-    # position_shift, velocity_shift: distance of the place of comparison from the start, relative to the
-    # scales of u and to 1 + abs(u').
-    position_shift: float = 0.01
-    velocity_shift: float = 0.3
-    largest_error: float = 1e-5  # Relative difference beyond which a given derivative is refused.
-    least_size: float = 1e-4  # Number added to the size of a row of a derivative in relative differences.
-    # Factors of the usual steps with which an automatic derivative is computed again, if a given one
-    # differs from it, to estimate its error.
-    step_factors: tuple[float, ...] = tuple(4.0**k for k in range(-3, 7))
-    # A given derivative may differ from an automatic one by this factor times that error besides.
-    error_factor: float = 10.0
-
-
-CHECK = DerivativeCheckOptions()
+# POSITION_SHIFT, VELOCITY_SHIFT: distance of the place of comparison from the start, relative to the
+# scales of u and to 1 + abs(u').
+POSITION_SHIFT: Final = 0.01
+VELOCITY_SHIFT: Final = 0.3
+LARGEST_ERROR: Final = 1e-5  # Relative difference beyond which a given derivative is refused.
+LEAST_SIZE: Final = 1e-4  # Number added to the size of a row of a derivative in relative differences.
+# Factors of the usual steps with which an automatic derivative is computed again, if a given one
+# differs from it, to estimate its error.
+STEP_FACTORS: Final[tuple[float, ...]] = tuple(4.0**k for k in range(-3, 7))
+# A given derivative may differ from an automatic one by this factor times that error besides.
+ERROR_FACTOR: Final = 10.0
 
 
 class PartDerivatives(QuasilinearParts):
@@ -424,8 +416,8 @@ class PartDerivatives(QuasilinearParts):
         # At a place beside the start, where nothing vanishes by symmetry or because the system is at rest; at
         # the start itself where the parts are not defined beside it.
         turn = np.cos(1.0 + 2.0 * np.arange(self._size))
-        place = q + CHECK.position_shift * self._scales(q)[0] * turn
-        rate = None if v is None else v + (1.0 + np.abs(v)) * CHECK.velocity_shift * turn[::-1]
+        place = q + POSITION_SHIFT * self._scales(q)[0] * turn
+        rate = None if v is None else v + (1.0 + np.abs(v)) * VELOCITY_SHIFT * turn[::-1]
         if self._rates_vanish and self._changes(t, q):
             raise InputError(
                 f"g of {type(self).__name__} depends on t; a QuasiLagrangeProblem has fixed constraints, "
@@ -469,12 +461,12 @@ class PartDerivatives(QuasilinearParts):
         if not (np.isfinite(expected).all() and np.isfinite(given).all()):
             return False
         relative = _relative_difference(given, expected)
-        if relative.max() > CHECK.largest_error:
+        if relative.max() > LARGEST_ERROR:
             expected, uncertainty = _with_error(lambda factor: derive(t, q, v, factor), expected)
-            margin = CHECK.error_factor * uncertainty
+            margin = ERROR_FACTOR * uncertainty
             relative = _relative_difference(given, np.clip(given, expected - margin, expected + margin))
         worst = np.unravel_index(int(relative.argmax()), relative.shape)
-        if relative[worst] > CHECK.largest_error:
+        if relative[worst] > LARGEST_ERROR:
             label = self._user_names.get(name, name)
             entry = ", ".join(str(int(i)) for i in worst)
             raise InputError(
@@ -488,15 +480,15 @@ class PartDerivatives(QuasilinearParts):
 def _relative_difference(given: Vector, expected: Vector) -> Vector:
     """Differences of two derivatives of constraints in units of the sizes of their rows."""
     size = np.maximum(np.abs(given), np.abs(expected)).reshape(len(given), -1).max(axis=1)
-    scale: Vector = (size + CHECK.least_size).reshape((-1,) + (1,) * (given.ndim - 1))
+    scale: Vector = (size + LEAST_SIZE).reshape((-1,) + (1,) * (given.ndim - 1))
     return np.abs(given - expected) / scale
 
 
 def _with_error(derive: Callable[[float], Vector], usual: Vector) -> tuple[Vector, Vector]:
     """The best derivative by differences with other steps than the usual ones, and its error."""
-    found = np.full((len(CHECK.step_factors), *usual.shape), np.nan)
+    found = np.full((len(STEP_FACTORS), *usual.shape), np.nan)
     with filtering("ignore"):
-        for k, factor in enumerate(CHECK.step_factors):
+        for k, factor in enumerate(STEP_FACTORS):
             with suppress(Exception):  # whatever a function says to numbers beyond those it was made for
                 found[k] = derive(factor)
     best, error = most_accurate(found)
