@@ -266,7 +266,7 @@ BUDGETS = {
     "initial": 5_650,
     "control": 5_000,
     "structure": 4_100,
-    "constrained": 4_100,
+    "constrained": 4_050,
     "modelica": 3_950,
     "plotting": 3_100,
     "polynomials": 3_150,
