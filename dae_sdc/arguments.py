@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import inspect
 import os
@@ -11,7 +10,8 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
@@ -61,40 +61,39 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-PLAIN: Mapping[str, Kind] = {
-    "float": Kind("a number", "numbers", _is_number),
-    "int": Kind("an integer", "integers", _is_integer),
-    "str": Kind("a text", "texts", lambda value: isinstance(value, str)),
-    "bool": Kind(
+PLAIN: Mapping[Any, Kind] = {
+    float: Kind("a number", "numbers", _is_number),
+    int: Kind("an integer", "integers", _is_integer),
+    str: Kind("a text", "texts", lambda value: isinstance(value, str)),
+    bool: Kind(
         "True or False", "truth values", lambda value: isinstance(value, bool) or _is_of_numpy(value, "bool_")
     ),
-    "None": Kind("None", "None", lambda value: value is None),
-    "Path": Kind("a path", "paths", lambda value: isinstance(value, os.PathLike)),
-    "type": Kind("a class", "classes", lambda value: isinstance(value, type)),
-    "Callable": Kind("a function", "functions", callable),
+    types.NoneType: Kind("None", "None", lambda value: value is None),
+    **dict.fromkeys(
+        (Path, os.PathLike), Kind("a path", "paths", lambda value: isinstance(value, os.PathLike))
+    ),
+    type: Kind("a class", "classes", lambda value: isinstance(value, type)),
+    Callable: Kind("a function", "functions", callable),
 }
-"""Kinds of the annotations that are a single name."""
+"""Kinds of the types that messages have words for."""
 
 
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+def _several(kind: type) -> Callable[[Any], bool]:
+    def takes(value: Any) -> bool:
+        if _is_of_numpy(value, "ndarray"):
+            return bool(value.ndim == 1)
+        return isinstance(value, kind) and not isinstance(value, str | bytes)
+
+    return takes
 
 
-def _is_iterable(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
-
-
-def _is_row(value: Any) -> bool:
-    return bool(value.ndim == 1)
-
-
-OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
-    "Sequence": lambda value: _is_row(value) if _is_of_numpy(value, "ndarray") else _is_sequence(value),
-    "list": lambda value: isinstance(value, list),
-    "tuple": lambda value: isinstance(value, tuple),
-    "Iterable": lambda value: _is_row(value) if _is_of_numpy(value, "ndarray") else _is_iterable(value),
+OF_SEVERAL: Mapping[Any, Callable[[Any], bool]] = {
+    Sequence: _several(Sequence),
+    list: lambda value: isinstance(value, list),
+    tuple: lambda value: isinstance(value, tuple),
+    Iterable: _several(Iterable),
 }
-"""Whether a value is a collection, by the name of the annotation; its entries are checked separately."""
+"""Whether a value is a collection, by the type of collections; its entries are checked separately."""
 
 
 def shown(value: object) -> str:
@@ -103,30 +102,49 @@ def shown(value: object) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]} ..."
 
 
+class _Names(dict[str, Any]):
+    """The names of a module; those that only type checkers see there stand for anything."""
+
+    def __missing__(self, name: str) -> Any:
+        return next((kind for kind in (*PLAIN, *OF_SEVERAL, dict) if kind.__name__ == name), Any)
+
+
 @functools.lru_cache(maxsize=512)
 def kind_of(annotation: str, module: str) -> Kind | None:
     """What an annotation wants, or None where it says nothing that can be checked."""
-    return _kind(ast.parse(annotation, mode="eval").body, module)
+    names = _Names(vars(sys.modules[module]) if module in sys.modules else {})
+    try:
+        return _kind(eval(annotation, {"__builtins__": {}}, names))
+    except (AttributeError, TypeError):  # a part of a name that only type checkers see
+        return None
 
 
-def _kind(node: ast.expr, module: str) -> Kind | None:
-    if isinstance(node, ast.BinOp):
-        parts = [_kind(side, module) for side in (node.left, node.right)]
-        known = [part for part in parts if part is not None]
-        return _either(*known) if len(known) == 2 else None
-    if isinstance(node, ast.Constant) and node.value is None:
-        return PLAIN["None"]
-    if isinstance(node, ast.Subscript):
-        return _kind_of_several(node, module)
-    name = ast.unparse(node).rpartition(".")[2]
-    if name == "PathLike":
-        return PLAIN["Path"]
-    known_name = PLAIN.get(name)
-    return _named(name, module) if known_name is None else known_name
+def _kind(wanted: Any) -> Kind | None:
+    wanted = types.NoneType if wanted is None else wanted
+    origin, parts = get_origin(wanted), get_args(wanted)
+    if origin is Literal:
+        words = f"one of {', '.join(map(str, parts))}"
+        return Kind(words, words, lambda value: isinstance(value, str) and value in parts)
+    if (origin or wanted) in PLAIN:
+        return PLAIN[origin or wanted]
+    kinds = [_kind(part) for part in parts]
+    if origin in (types.UnionType, Union):
+        known = [kind for kind in kinds if kind is not None]
+        return functools.reduce(_either, known) if len(known) == len(kinds) else None
+    if origin is Mapping:
+        return _mapping(kinds)
+    if origin in OF_SEVERAL:
+        return _collection(origin, kinds[0])
+    if not isinstance(wanted, type) or wanted in (Any, object) or getattr(wanted, "_is_protocol", False):
+        return None
+    article = "an" if wanted.__name__[0] in "AEIOU" else "a"
+    return Kind(
+        f"{article} {wanted.__name__}", f"{wanted.__name__}s", lambda value: isinstance(value, wanted)
+    )
 
 
 def _either(first: Kind, second: Kind) -> Kind:
-    own = [kind for kind in (first, second) if kind is not PLAIN["None"]]
+    own = [kind for kind in (first, second) if kind is not PLAIN[types.NoneType]]
     return Kind(
         " or ".join(dict.fromkeys(kind.wanted for kind in own)),
         " or ".join(dict.fromkeys(kind.several for kind in own)),
@@ -134,21 +152,11 @@ def _either(first: Kind, second: Kind) -> Kind:
     )
 
 
-def _kind_of_several(node: ast.Subscript, module: str) -> Kind | None:
-    name = ast.unparse(node.value).rpartition(".")[2]
-    if name in ("type", "Callable"):
-        return PLAIN[name]
-    if name == "PathLike":
-        return PLAIN["Path"]
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    kinds = [_kind(part, module) for part in parts]
-    if name == "Mapping":
-        return _mapping(kinds)
-    if name not in OF_SEVERAL or kinds[0] is None:
-        outer = OF_SEVERAL.get(name)
-        return Kind("a sequence", "sequences", outer) if name in ("Sequence", "Iterable") and outer else None
-    item, whole = kinds[0], OF_SEVERAL[name]
-    wanted = f"{name} of {item.several}" if name in ("list", "tuple") else f"a sequence of {item.several}"
+def _collection(kind: type, item: Kind | None) -> Kind | None:
+    whole = OF_SEVERAL[kind]
+    if item is None:
+        return Kind("a sequence", "sequences", whole) if kind in (Sequence, Iterable) else None
+    wanted = f"{'a sequence' if kind in (Sequence, Iterable) else kind.__name__} of {item.several}"
     return Kind(
         wanted, f"sequences of {item.several}", lambda value: whole(value) and all(map(item.takes, value))
     )
@@ -163,34 +171,9 @@ def _mapping(kinds: Sequence[Kind | None]) -> Kind:
         names = key is None or all(map(key.takes, value))
         return names and (entry is None or all(map(entry.takes, value.values())))
 
-    left = "names" if key is None or key is PLAIN["str"] else key.several
+    left = "names" if key is None or key is PLAIN[str] else key.several
     right = "values" if entry is None else entry.several
     return Kind(f"a mapping of {left} to {right}", "mappings", takes)
-
-
-def _named(name: str, module: str) -> Kind | None:
-    """The kind a name stands for in a module: of a class, of a Literal, or of a union of these."""
-    return _of_object(getattr(sys.modules.get(module), name, None))
-
-
-def _of_object(given: Any) -> Kind | None:
-    if isinstance(given, types.UnionType):
-        parts = [_of_object(part) for part in get_args(given)]
-        known = [part for part in parts if part is not None]
-        return functools.reduce(_either, known) if len(known) == len(parts) else None
-    if get_origin(given) is Literal:
-        values = get_args(given)
-        wanted = f"one of {', '.join(map(str, values))}"
-        return Kind(wanted, wanted, lambda value: isinstance(value, str) and value in values)
-    if get_origin(given) is type:
-        return PLAIN["type"]
-    if not isinstance(given, type) or given in (Any, object) or getattr(given, "_is_protocol", False):
-        return None
-    known_name = PLAIN.get(given.__name__)
-    if known_name is not None:
-        return known_name
-    article = "an" if given.__name__[0] in "AEIOU" else "a"
-    return Kind(f"{article} {given.__name__}", f"{given.__name__}s", lambda value: isinstance(value, given))
 
 
 @functools.lru_cache(maxsize=256)
@@ -221,7 +204,7 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
 
 
 def _check_count(name: str, value: Any) -> None:
-    for count in value if _is_iterable(value) else (value,):
+    for count in value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (value,):
         if not _is_integer(count):
             continue
         if name in MOST and count > MOST[name]:

@@ -15,7 +15,7 @@ from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
 from dae_sdc.control.adaptivity import STEP_SIZES as OPTIONS, StepSize
-from dae_sdc.problems.hessenberg import (
+from dae_sdc.problems.linear import (
     HessenbergIndex1,
     HessenbergIndex2,
     HessenbergIndex3,

@@ -11,8 +11,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.plotting.convergence import loglog
-from dae_sdc.plotting.iterations import semilogy
+from dae_sdc.plotting.convergence import loglog, semilogy
 from dae_sdc.run.convergence import summary
 
 

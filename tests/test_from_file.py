@@ -12,7 +12,7 @@ from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.problems.models_modelica import DIRECTORY
+from dae_sdc.problems._models import DIRECTORY
 
 FILES = sorted(DIRECTORY.glob("*.mo"))
 MUTATIONS = 108

@@ -14,7 +14,7 @@ from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import EvaluationError, InputError
-from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
+from dae_sdc.problems.linear import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
 
 HESSENBERG = (HessenbergIndex1, HessenbergIndex2, HessenbergIndex3)
 N = 40

@@ -22,7 +22,7 @@ from dae_sdc.dae.newton import NEWTON, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NewtonError, SingularMatrixError
-from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
+from dae_sdc.problems.linear import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
 from dae_sdc.run.solve import solve
 
 Array = NDArray[np.float64]

@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import pendulum, plot
+from dae_sdc.plotting.mechanism import methods
 from dae_sdc.plotting.plot import plot_all
-from dae_sdc.plotting.trajectories import methods
 from dae_sdc.run.pendulum_study import METHODS, Method, pendulum_study, summary, windows
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.sundials import installed

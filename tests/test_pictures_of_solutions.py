@@ -16,7 +16,7 @@ from PIL import Image
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
-from dae_sdc.plotting.formulas import evaluate
+from dae_sdc.plotting.mechanism import evaluate
 from dae_sdc.plotting.runs import patterns_of, thinned
 from dae_sdc.run.results import Result
 

@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.dae.values import undefined
 from dae_sdc.errors import InputError
-from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
+from dae_sdc.problems.linear import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
 from dae_sdc.run.solve import solve
 
 HESSENBERG = (HessenbergIndex1, HessenbergIndex2, HessenbergIndex3)

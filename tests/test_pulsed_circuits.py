@@ -12,10 +12,9 @@ from scipy import linalg
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._pulses import Pulse
+from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.problems.digital import NandGate, TwoBitAdder, channel_current, junction_capacitance
-from dae_sdc.problems.modulator import RingModulator
-from dae_sdc.problems.pump import ChargePump, transistor_charges
+from dae_sdc.problems.pump import ChargePump, Pulse, transistor_charges
 from dae_sdc.run.solve import solve
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -11,8 +11,8 @@ import sympy as sp
 
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.model import Model
-from dae_sdc.structure.curves import Tape
-from dae_sdc.structure.real_series import RealArithmetic, doubles
+from dae_sdc.structure.prolongation import Tape
+from dae_sdc.structure.series import RealArithmetic, doubles
 
 COUNT = 24
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -275,8 +274,7 @@ def test_separated_forms_solve_the_same_problem(method: Method, form: Any) -> No
 def test_dummies_are_chosen_again_in_every_quarter_of_a_turn(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = replace(stages_module.SELECTION, most_eliminated=small)
-    monkeypatch.setattr(stages_module, "SELECTION", options)
+    monkeypatch.setattr(stages_module, "MOST_ELIMINATED", small)
     problem = ds.reduce(turning(), method="stages").problem()
     assert problem.n_alg == 3
     place = [problem.names.index(name) for name in NAMES]

@@ -15,11 +15,18 @@ from scipy.sparse import csr_matrix
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.residues import PRIME
+from dae_sdc.expressions.dag import PRIME
 from dae_sdc.structure import blocks as blocks_module
 from dae_sdc.structure.analysis import structure
-from dae_sdc.structure.blocks import Block, coarse_blocks, fine_blocks, strong_components
-from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
+from dae_sdc.structure.blocks import (
+    Block,
+    canonical_offsets,
+    coarse_blocks,
+    find_transversal,
+    fine_blocks,
+    strong_components,
+    structural_index,
+)
 from dae_sdc.structure.rank import Echelon, WorkLimitError, exact_rank, floating_rank
 from dae_sdc.structure.signature import (
     MOST_LISTED,

@@ -22,11 +22,11 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
-from dae_sdc.plotting.signature import blocked_signature
+from dae_sdc.plotting.structure import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import leading_values
-from dae_sdc.structure.curves import Tape, evaluate
+from dae_sdc.structure.prolongation import Tape, evaluate
 from dae_sdc.structure.repair import METHODS, System, repair
 from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError
 from dae_sdc.structure.signature import StructureError
@@ -672,7 +672,7 @@ def test_pictures_show_orders_and_offsets(tmp_path: Path) -> None:
     text = blocked_signature(ds.structure("pendulum"), tmp_path / "p.svg", "pendulum").read_text()
     for word in ("index 3", "degrees of freedom"):
         assert word in text or "<path" in text
-    from dae_sdc.plotting.signature import signature
+    from dae_sdc.plotting.structure import signature
 
     figure = signature(ds.structure("pendulum"), "pendulum")
     axes = figure.axes[0]

@@ -10,8 +10,8 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.polynomials.monodromy import irreducible
 from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.sections import irreducible
 from dae_sdc.polynomials.witness import Component, Decomposition, decompose
 
 x, y, z = sp.symbols("x y z")

@@ -107,7 +107,7 @@ MUTATIONS = [
     Mutation(
         "jacobian-factor",
         "dF/du without the factor c, right for c = 1",
-        "problems/hessenberg.py",
+        "problems/linear.py",
         "out[2] = -2.0 * c * y1 * y2 * y2 * z",
         "out[2] = -2.0 * y1 * y2 * y2 * z",
         "test_problems.py::test_jacobian_is_the_derivative_of_the_residual",
@@ -115,7 +115,7 @@ MUTATIONS = [
     Mutation(
         "jacobian-of-a-kernel",
         "an entry of a Jacobian in the wrong column, in the compiled form",
-        "problems/hessenberg.py",
+        "problems/linear.py",
         "out[3], out[4], out[5] = -c * z, 1.0 + c, -c * y1",
         "out[3], out[4], out[5] = -c * y1, 1.0 + c, -c * z",
         "test_kernels.py::test_jacobian_is_the_slope_of_the_residual",
@@ -123,7 +123,7 @@ MUTATIONS = [
     Mutation(
         "residual-sign",
         "wrong sign of a term of an equation",
-        "problems/hessenberg.py",
+        "problems/linear.py",
         "out[1] = du[1] - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z",
         "out[1] = du[1] - y1 * y1 * y2 * y2 - 3.0 * y2 * y2 * z",
         "test_problems.py::test_initial_value_satisfies_the_equations_and_the_hidden_constraints",
@@ -251,7 +251,7 @@ MUTATIONS = [
     Mutation(
         "smallest-transversal",
         "a transversal of the smallest value in place of the largest",
-        "structure/offsets.py",
+        "structure/blocks.py",
         "weights = signature.orders.max() + 1.0 - signature.orders",
         "weights = signature.orders + 1.0",
         "test_structure.py::test_transversal_and_offsets_are_the_optimum_and_its_smallest_dual",
@@ -259,7 +259,7 @@ MUTATIONS = [
     Mutation(
         "index-off-by-one",
         "the index does not count unknowns that are found undifferentiated",
-        "structure/offsets.py",
+        "structure/blocks.py",
         "return int(c.max() + (d.min() == 0))",
         "return int(c.max())",
         "test_structure.py::test_structural_index_counts_one_more_for_unknowns_that_are_not_differentiated",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from benchmarks.pictures import logarithmic
 from benchmarks.studies.peers.study import front
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns
+from dae_sdc.plotting.style import require_columns
 from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "index", "rtol", "success", "time", "error")

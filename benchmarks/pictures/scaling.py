@@ -15,7 +15,7 @@ from benchmarks.pictures import decimal
 from benchmarks.studies.scaling.costs import Network, SweepCost, sweep_time
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns, require_range
+from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 NUMBERS = (*("n", "nodes", "ranks", "steps", "sweeps", "wall", "undisturbed"), *("speedup", "efficiency"))

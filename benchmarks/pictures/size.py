@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.pictures import logarithmic
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns, require_range
+from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "nodes", "time", "memory", "memory_before", "time_run", "accuracy")

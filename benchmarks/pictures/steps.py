@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.pictures import decimal
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import require_columns, require_range
+from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 WORK_NUMBERS = ("n", "time", "ratio")

@@ -20,11 +20,10 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import register_jitable
 
 from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
-from dae_sdc.dae.machine import INNER, RecordView, address_of, call_residual, doubles, integers
+from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.memory import fields
 
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
@@ -118,19 +117,19 @@ class ManifoldMemory(ctypes.Structure):
 memory_at = RecordView(ManifoldMemory).at
 
 
-@register_jitable(**INNER)
+@within_compiled
 def entries_from(values: Any, first: Any) -> Any:
     """The numbers at a pointer from entry ``first`` on."""
     return doubles(address_of(values) + 8 * first)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def evaluate(s: Any, function: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """Evaluate a part of the equations."""
     call_residual(function, t, address_of(u), address_of(v), s.p, address_of(out))
 
 
-@register_jitable(**INNER)
+@within_compiled
 def factor(s: Any, matrix: Any, pivots: Any, size: Any) -> Any:
     """LU factors in place, by scaled row pivoting; returns the column without a pivot, or -1."""
     sign, scale = 1, doubles(s.scale)
@@ -170,7 +169,7 @@ def factor(s: Any, matrix: Any, pivots: Any, size: Any) -> Any:
     return -1
 
 
-@register_jitable(**INNER)
+@within_compiled
 def measure(s: Any, size: Any) -> None:
     """Set the logarithm of the determinant of the saddle-point matrix from its factors."""
     total, saddle = 0.0, doubles(s.saddle)
@@ -180,7 +179,7 @@ def measure(s: Any, size: Any) -> None:
     s.least_log_determinant = min(s.least_log_determinant, total)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def substitute(matrix: Any, pivots: Any, x: Any, size: Any) -> None:
     """Solve with factors, in place."""
     for k in range(size):
@@ -199,19 +198,19 @@ def substitute(matrix: Any, pivots: Any, x: Any, size: Any) -> None:
         x[i] = total / matrix[i * size + i]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def solve_chart(s: Any, x: Any) -> None:
     """Solve with the factors of [G; U^T], or of A in their place, in place."""
     substitute(doubles(s.chart_matrix), integers(s.chart_pivots), x, s.n)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def solve_saddle(s: Any, x: Any, size: Any) -> None:
     """Solve with the factors of the saddle-point matrix, in place."""
     substitute(doubles(s.saddle), integers(s.saddle_pivots), x, size)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def evaluate_constraint_jacobian(s: Any, t: Any, u: Any, v: Any) -> None:
     """The Jacobian G of the constraints, by v where they are nonholonomic."""
     if s.m > 0:
@@ -219,7 +218,7 @@ def evaluate_constraint_jacobian(s: Any, t: Any, u: Any, v: Any) -> None:
         s.marks.counts.jacobian += 1
 
 
-@register_jitable(**INNER)
+@within_compiled
 def factor_chart(s: Any) -> Any:
     """Factors of [G; U^T] at the point where G was evaluated."""
     n, m = s.n, s.m
@@ -235,7 +234,7 @@ def factor_chart(s: Any) -> Any:
     return regular
 
 
-@register_jitable(**INNER)
+@within_compiled
 def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
     """A new chart at a point: an orthonormal basis U of the kernel of G, by reflections of G^T."""
     n, m = s.n, s.m
@@ -292,7 +291,7 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
     return SOLVED
 
 
-@register_jitable(**INNER)
+@within_compiled
 def project_on_chart(s: Any, x: Any, relative: Any, out: Any) -> None:
     """U^T x, or U^T (x - base), into ``out``."""
     n, d, base, basis = s.n, s.n - s.m, doubles(s.base), doubles(s.basis)
@@ -303,7 +302,7 @@ def project_on_chart(s: Any, x: Any, relative: Any, out: Any) -> None:
         out[j] = total
 
 
-@register_jitable(**INNER)
+@within_compiled
 def turn(s: Any) -> Any:
     """Cosine of the largest angle between a column of U and the tangent space, by factors of [G; U^T]."""
     n, m, rhs = s.n, s.m, doubles(s.rhs)
@@ -320,7 +319,7 @@ def turn(s: Any) -> Any:
     return 1.0 / longest
 
 
-@register_jitable(**INNER)
+@within_compiled
 def improve(s: Any, x: Any) -> Any:
     """Add the correction at rhs to ``x``; returns whether Newton's method is done, fails or goes on."""
     s.marks.counts.newton += 1
@@ -338,7 +337,7 @@ def improve(s: Any, x: Any) -> Any:
     return SLOW if change > 2.0 * before else GOING
 
 
-@register_jitable(**INNER)
+@within_compiled
 def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
     """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
     n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
@@ -362,7 +361,7 @@ def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
     return SLOW
 
 
-@register_jitable(**INNER)
+@within_compiled
 def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
     n, m, form = s.n, s.m, s.form
@@ -397,7 +396,7 @@ def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     return SOLVED
 
 
-@register_jitable(**INNER)
+@within_compiled
 def moving(s: Any, t: Any, u: Any, v: Any, out: Any) -> None:
     """-g_t, with the part g_u v of nonholonomic constraints, into ``out``; 0 where g is free of time."""
     m = s.m
@@ -411,7 +410,7 @@ def moving(s: Any, t: Any, u: Any, v: Any, out: Any) -> None:
         out[i] = -rest[i]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def factor_saddle(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Factors of [A B; G 0], or of [A; G], with G as it was evaluated last."""
     n, m = s.n, s.m
@@ -434,7 +433,7 @@ def factor_saddle(s: Any, t: Any, u: Any, v: Any) -> Any:
     return factor(s, saddle, integers(s.saddle_pivots), size) < 0
 
 
-@register_jitable(**INNER)
+@within_compiled
 def fill_saddle(s: Any, has_B: Any) -> None:
     """The matrix [A B; G 0] of what was evaluated last, with G^T for B where there is none."""
     n, m = s.n, s.m
@@ -451,7 +450,7 @@ def fill_saddle(s: Any, has_B: Any) -> None:
             saddle[(n + i) * size + n + j] = 0.0
 
 
-@register_jitable(**INNER)
+@within_compiled
 def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     """u' or u'' and the multipliers by the saddle-point equations, with G as it was evaluated last."""
     n, m, form, alpha, beta = s.n, s.m, s.form, s.alpha, s.beta
@@ -492,7 +491,7 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     return SOLVED if defined else UNDEFINED
 
 
-@register_jitable(**INNER)
+@within_compiled
 def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
     """z' from the derivatives: v and a, or u' alone in ``a``."""
     n, form = s.n, s.form
@@ -514,7 +513,7 @@ def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
         project_on_chart(s, a, False, out)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def localize(s: Any, u: Any, v: Any, out: Any) -> None:
     """Local coordinates of a state."""
     n, form = s.n, s.form
@@ -532,7 +531,7 @@ def localize(s: Any, u: Any, v: Any, out: Any) -> None:
             project_on_chart(s, v, False, entries_from(out, n - s.m))
 
 
-@register_jitable(**INNER)
+@within_compiled
 def guess(s: Any, after: Any, u: Any, v: Any) -> None:
     """Extrapolate the state from the start of the step over a time ``after``."""
     form, u0, v0, a0 = s.form, doubles(s.u0), doubles(s.v0), doubles(s.a0)
@@ -544,7 +543,7 @@ def guess(s: Any, after: Any, u: Any, v: Any) -> None:
             u[i] = u0[i] + after * a0[i]
 
 
-@register_jitable(**INNER)
+@within_compiled
 def stage(s: Any, t: Any, after: Any, u: Any, v: Any, a: Any, multipliers: Any, slope: Any) -> Any:
     """State and slope where the local coordinates are those at z."""
     z = doubles(s.z)
@@ -557,7 +556,7 @@ def stage(s: Any, t: Any, after: Any, u: Any, v: Any, a: Any, multipliers: Any, 
     return status
 
 
-@register_jitable(**INNER)
+@within_compiled
 def combine(s: Any, h: Any, weights: Any, count: Any, out: Any) -> None:
     """z0 + h sum_j weights[j] K[j] into ``out``."""
     K, z0, size = doubles(s.K), doubles(s.z0), s.coordinates
@@ -568,7 +567,7 @@ def combine(s: Any, h: Any, weights: Any, count: Any, out: Any) -> None:
         out[i] = z0[i] + h * total
 
 
-@register_jitable(**INNER)
+@within_compiled
 def chart_at_start(s: Any, t: Any, anew: Any) -> Any:
     """The chart in which a step is taken: the last one while it is near the tangent space, or a new one."""
     s.marks.fresh = 0
@@ -583,7 +582,7 @@ def chart_at_start(s: Any, t: Any, anew: Any) -> Any:
     return status
 
 
-@register_jitable(**INNER)
+@within_compiled
 def stages(s: Any, t: Any, h: Any) -> Any:
     """All stages, and the end of the step before any projection."""
     sign, K, size = s.marks.chart_sign, doubles(s.K), s.coordinates
@@ -606,7 +605,7 @@ def stages(s: Any, t: Any, h: Any) -> Any:
     return status
 
 
-@register_jitable(**INNER)
+@within_compiled
 def error_norm(s: Any, h: Any, row: Any) -> Any:
     """Weighted sum of squares of the error h sum_j row[j] K[j], as one of u and v at the end of the step."""
     n, m, form, k = s.n, s.m, s.form, s.coordinates
@@ -638,7 +637,7 @@ def error_norm(s: Any, h: Any, row: Any) -> Any:
     return total
 
 
-@register_jitable(**INNER)
+@within_compiled
 def estimate(s: Any, h: Any) -> Any:
     """Norm of the error of the step; with two estimates as Dormand and Prince combine them."""
     weights = doubles(s.error_weights)
@@ -649,7 +648,7 @@ def estimate(s: Any, h: Any) -> Any:
     return first / np.sqrt((first + 0.01 * error_norm(s, h, entries_from(weights, s.slopes))) * size)
 
 
-@register_jitable(**INNER)
+@within_compiled
 def project(s: Any, t: Any, u: Any, v: Any, x: Any) -> Any:
     """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B to where g = 0."""
     n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
@@ -671,7 +670,7 @@ def project(s: Any, t: Any, u: Any, v: Any, x: Any) -> Any:
     return SLOW
 
 
-@register_jitable(**INNER)
+@within_compiled
 def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Move v along A^-1 B to where G v + g_t = 0; G is evaluated at u."""
     n, m, rhs, G = s.n, s.m, doubles(s.rhs), doubles(s.dg_value)
@@ -690,7 +689,7 @@ def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     return SOLVED
 
 
-@register_jitable(**INNER)
+@within_compiled
 def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
     """The projections of the method for a state, and the derivative there."""
     form, status = s.form, SOLVED
@@ -836,7 +835,7 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
     return status
 
 
-@register_jitable(**INNER)
+@within_compiled
 def free_acceleration(s: Any, force: Any) -> Any:
     """A^-1 times a force, in place, with A as it was evaluated last."""
     A, matrix = doubles(s.A_value), doubles(s.chart_matrix)

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.part_derivatives import PartDerivatives
-from dae_sdc.constrained.parts import PARTS
+from dae_sdc.constrained.parts import PARTS, PartDerivatives
 from dae_sdc.dae.callbacks import Callback, CallbackFailure, no_copy
 from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
 from dae_sdc.dae.state import Vector

@@ -1,21 +1,34 @@
-"""The parts of quasilinear equations as their classes give them: methods, kernels, or nothing."""
+"""The parts of quasilinear equations as their classes give them, and derivatives that they do not give."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import FunctionType
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.dae.differences import (
+    FIRST_DIFFERENCE,
+    SECOND_DIFFERENCE,
+    STEP,
+    complex_slope,
+    curvature,
+    most_accurate,
+    slope,
+    takes_complex,
+)
 from dae_sdc.dae.guard import guard_methods
-from dae_sdc.dae.kernels import compile_kernel
+from dae_sdc.dae.kernels import compile_kernel, machine
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.dae.values import real_numbers
+from dae_sdc.dae.values import real_numbers, undefined
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import filtering
 
 Kernel: TypeAlias = Callable[..., None] | None
 
@@ -107,14 +120,11 @@ class QuasilinearParts(ProblemDAE):
 
     def _begin_parts(self) -> None:
         """Prepare the evaluation of the parts."""
-        self._shapes = self._part_shapes()
-        self._sources = {name: self._source_of(name) for name in PARTS}
-
-    def _part_shapes(self) -> dict[str, tuple[int, ...]]:
         n, m = self._size, self.n_constraints
         rows = n - m if self.kind in ("daen1", "daeq1") else n
         shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
-        return {**shapes, "d2g": (m,)}
+        self._shapes: dict[str, tuple[int, ...]] = {**shapes, "d2g": (m,)}
+        self._sources = {name: self._source_of(name) for name in PARTS}
 
     @property
     def _rates_vanish(self) -> bool:
@@ -201,3 +211,286 @@ def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[st
             f"{cls.__qualname__}.{name} must take (self, {', '.join(arguments)}); it takes "
             f"{inspect.signature(method)}"
         ) from None
+
+
+# POSITION_SHIFT, VELOCITY_SHIFT: distance of the place of comparison from the start, relative to the
+# scales of u and to 1 + abs(u').
+POSITION_SHIFT: Final = 0.01
+VELOCITY_SHIFT: Final = 0.3
+LARGEST_ERROR: Final = 1e-5  # Relative difference beyond which a given derivative is refused.
+LEAST_SIZE: Final = 1e-4  # Number added to the size of a row of a derivative in relative differences.
+# Factors of the usual steps with which an automatic derivative is computed again, if a given one
+# differs from it, to estimate its error.
+STEP_FACTORS: Final[tuple[float, ...]] = tuple(4.0**k for k in range(-3, 7))
+# A given derivative may differ from an automatic one by this factor times that error besides.
+ERROR_FACTOR: Final = 10.0
+
+
+class PartDerivatives(QuasilinearParts):
+    """Derivatives of constraints: by complex steps where parts take complex numbers, else by differences."""
+
+    def _begin_parts(self) -> None:
+        super()._begin_parts()
+        self._complex: dict[str, bool] = {}
+        self._steps = 1j * STEP * np.eye(self._size)
+        self._derivatives_checked = False
+
+    def _scales(self, q: Vector) -> tuple[Vector, float]:
+        """Distances over which the parts change little, in u and in t."""
+        nominal = np.asarray(self.nominal, dtype=float)
+        own = nominal[: self._size] if nominal.ndim == 1 else np.full(self._size, float(nominal))
+        return own + np.abs(q), 10.0 * float(self.dt)
+
+    def _reach(self, q: Vector, v: Vector) -> float:
+        """A time over which the parts change little along a motion."""
+        scales, time = self._scales(q)
+        moving = v != 0.0
+        return float(min(0.5 * time, *(scales[moving] / np.abs(v[moving])), np.inf))
+
+    def _takes_complex(self, name: str, t: float, q: Vector, v: Vector | None, time: bool = False) -> bool:
+        """Whether a part takes complex u (and u'), or a complex t; tried once, near a given point."""
+        key = f"{name}(t)" if time else name
+        known = self._complex.get(key)
+        if known is not None:
+            return known
+        given = self._source_of(name)
+        if given == "kernel":
+            found = not time and self._complex_kernel(name) is not None
+        elif given == "method":
+            scales, length = self._scales(q)
+            # Directions in which no symmetry hides a derivative.
+            first = scales * np.cos(1.0 + 2.0 * np.arange(self._size))
+            second = (1.0 + (np.abs(v) if v is not None else 0.0)) * np.sin(1.0 + 3.0 * np.arange(self._size))
+            place = q + 0.01 * first
+            rate = second if v is None else v + 0.01 * second
+            method: Callable[..., Any] = getattr(self, name)
+
+            def along(s: Any) -> Any:
+                moment = t + s * length if time else t
+                u, w = (place, rate) if time else (place + s * first, rate + s * second)
+                return np.asarray(method(moment, u, w) if name in self._with_velocity else method(moment, u))
+
+            found = takes_complex(along)
+        else:
+            found = True  # derived from others, which are tried themselves
+        self._complex[key] = found
+        return found
+
+    @property
+    def _compiles_derivatives(self) -> bool:
+        """Whether derivatives of constraints that are not given come from compiled functions."""
+        known = self._complex.get("compiled")
+        if known is None:
+            derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
+            sources = {name: self._source_of(name) for name in derived}
+            known = self._source_of("g") == "kernel" and "method" not in (sources["dg"], sources["dg_dt"])
+            if self._rates_vanish:
+                del sources["dg_dt"]
+            if known and "" in sources.values():
+                known = self._complex_kernel("g") is not None
+            self._complex["compiled"] = known
+        return known
+
+    def _g_at(self, t: Any, q: Any, v: Any) -> Any:
+        """The constraints for arguments of any type."""
+        if self._source_of("g") == "kernel":
+            complex_given = np.iscomplexobj(q) or np.iscomplexobj(v)
+            return self._at_complex("g", t, q, v) if complex_given else self._part("g", t, q, v)
+        method: Callable[..., Any] = getattr(self, "g")  # noqa: B009
+        return np.asarray(method(t, q, v) if "g" in self._with_velocity else method(t, q))
+
+    def _columns(self, g: Callable[..., Any], t: float, q: Any, v: Any) -> list[tuple[Any, float]]:
+        """For each column of dg the constraints as a function along its unknown, and the scale of this."""
+        unit, at_rest = np.eye(self._size), "g" not in self._with_velocity
+        scales = self._scales(np.real(q))[0] if at_rest else 1.0 + np.abs(np.real(v))
+
+        def along(e: Vector) -> Callable[[Any], Any]:
+            return (lambda s: g(t, q + s * e, v)) if at_rest else (lambda s: g(t, q, v + s * e))
+
+        return [(along(e), float(scale)) for e, scale in zip(unit, scales, strict=True)]
+
+    def _derived_dg(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
+        """The matrix dg; differences are taken with the usual steps times a factor."""
+        if "g" not in self._complex:
+            self._part("g", t, q, v)  # checks its shape
+        if not self._takes_complex("g", t, q, v):
+            columns = self._columns(self._g_at, t, q, v)
+            return np.ascontiguousarray(
+                np.transpose([slope(along, factor * FIRST_DIFFERENCE * scale) for along, scale in columns])
+            )
+        if v is not None and "g" in self._with_velocity:
+            rows = [self._g_at(t, q, w) for w in v + self._steps]
+        else:
+            rows = [self._g_at(t, z, v) for z in q + self._steps]
+        return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
+
+    def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
+        if self._rates_vanish:
+            return np.zeros(self.n_constraints)
+        if self._takes_complex("g", t, q, v, time=True):
+            rate = complex_slope(lambda s: self._g_at(t + s, q, v))
+        else:
+            step = factor * FIRST_DIFFERENCE * self._scales(q)[1]
+            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), step))
+        if v is None or "g" not in self._with_velocity:
+            return rate
+        if self._takes_complex("g", t, q, v):
+            return rate + complex_slope(lambda s: self._g_at(t, q + s * v, v))
+        step = factor * FIRST_DIFFERENCE * self._reach(q, v)
+        return np.asarray(rate + slope(lambda s: self._g_at(t, q + s * v, v), step))
+
+    def _derived_d2g(self, t: float, q: Vector, v: Vector, factor: float = 1.0) -> Vector:
+        """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
+        time, reach = factor * self._scales(q)[1], factor * self._reach(q, v)
+        if self._source_of("dg"):
+            if self._takes_complex("dg", t, q, v):
+                changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
+                changes = changes + 2.0 * slope(
+                    lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time
+                )
+            else:
+                changes = slope(
+                    lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
+                )
+        elif self._takes_complex("g", t, q, v):
+
+            def along(s: float) -> Vector:
+                return complex_slope(lambda h: self._g_at(t + 2.0 * s, q + (s + h) * v, v))
+
+            changes = slope(along, FIRST_DIFFERENCE * reach)
+        else:
+            return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
+        if self._rates_vanish:
+            return np.asarray(changes)
+        if self._source_of("dg_dt"):
+            return np.asarray(
+                changes + slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
+            )
+        if self._takes_complex("g", t, q, v, time=True):
+            explicit = slope(
+                lambda s: complex_slope(lambda h: self._g_at(t + s + h, q, v)),
+                FIRST_DIFFERENCE * time,
+            )
+        else:
+            explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
+        return np.asarray(changes + explicit)
+
+    def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
+        """A part for complex u and u'; derivatives that no class gives are differences of order 6."""
+        given, shape = self._source_of(name), self._shapes[name]
+        if given == "kernel":
+            out = np.empty(shape, dtype=np.complex128)
+            place = np.array(q, dtype=np.complex128).view(np.float64)
+            rate = place if v is None else np.array(v, dtype=np.complex128).view(np.float64)
+            address = self._complex_kernel(name).address
+            parts = (place, rate, self.packed_parameters, out.reshape(-1).view(np.float64))
+            machine().residual_at(address, float(t), *parts)
+            return out
+        if given == "method":
+            method: Callable[..., Any] = getattr(self, name)
+            return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
+        if name == "B":
+            return self._at_complex("dg", t, q, v).T
+        if name == "dg":
+            g = functools.partial(self._at_complex, "g")
+            return np.transpose(
+                [slope(along, FIRST_DIFFERENCE * scale) for along, scale in self._columns(g, t, q, v)]
+            )
+        if name == "dg_dt":
+            rate = slope(
+                lambda s: self._at_complex("g", t + s, q, v), FIRST_DIFFERENCE * self._scales(np.real(q))[1]
+            )
+            if "g" in self._with_velocity:
+                reach = self._reach(np.real(q), np.real(v))
+                rate = rate + slope(
+                    lambda s: self._at_complex("g", t, q + s * v, v), FIRST_DIFFERENCE * reach
+                )
+            return rate
+        reach = self._reach(np.real(q), np.real(v))
+        return curvature(lambda s: self._at_complex("g", t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
+
+    def _check_derivatives(self, t: float, q: Vector, v: Vector | None) -> None:
+        """Compare derivatives that the class gives with automatic ones, once."""
+        if self._derivatives_checked:
+            return
+        # At a place beside the start, where nothing vanishes by symmetry or because the system is at rest; at
+        # the start itself where the parts are not defined beside it.
+        turn = np.cos(1.0 + 2.0 * np.arange(self._size))
+        place = q + POSITION_SHIFT * self._scales(q)[0] * turn
+        rate = None if v is None else v + (1.0 + np.abs(v)) * VELOCITY_SHIFT * turn[::-1]
+        if self._rates_vanish and self._changes(t, q):
+            raise InputError(
+                f"g of {type(self).__name__} depends on t; a QuasiLagrangeProblem has fixed constraints, "
+                f"use a QuasiSecondOrderProblem"
+                if self.kind == "eulag"
+                else f"g of {type(self).__name__} depends on t, but it says fixed_constraints = True"
+            )
+        known = self._complex
+        if self._source_of("g") == "kernel":
+            # Differences will do; compiling for complex numbers takes longer than all the rest.
+            self._complex = {"g": False, "g(t)": False, "dg": False}
+        try:
+            for name in ("dg", "dg_dt", "d2g"):
+                if name in self._parts_of_kind() and self._source_of(name):
+                    for at in ((t, place, rate), (t, q, v)):
+                        if self._compare(name, *at):
+                            break
+        finally:
+            self._complex = known
+        self._derivatives_checked = True
+
+    def _changes(self, t: float, q: Vector) -> bool:
+        """Whether constraints depend on time."""
+        time, now = self._scales(q)[1], self._part("g", t, q)
+        try:
+            return any((self._part("g", t + k * time, q) != now).any() for k in (-1, 1))
+        except (ArithmeticError, ValueError) as error:
+            if not undefined(error):
+                raise
+            return False
+
+    def _compare(self, name: str, t: float, q: Vector, v: Vector | None) -> bool:
+        """Refuse a wrong derivative; False where there is none to compare with."""
+        derive: Callable[..., Vector] = getattr(self, f"_derived_{name}")
+        try:
+            given, expected = self._part(name, t, q, v), derive(t, q, v)
+        except (ArithmeticError, ValueError) as error:
+            if not undefined(error):
+                raise
+            return False
+        if not (np.isfinite(expected).all() and np.isfinite(given).all()):
+            return False
+        relative = _relative_difference(given, expected)
+        if relative.max() > LARGEST_ERROR:
+            expected, uncertainty = _with_error(lambda factor: derive(t, q, v, factor), expected)
+            margin = ERROR_FACTOR * uncertainty
+            relative = _relative_difference(given, np.clip(given, expected - margin, expected + margin))
+        worst = np.unravel_index(int(relative.argmax()), relative.shape)
+        if relative[worst] > LARGEST_ERROR:
+            label = self._user_names.get(name, name)
+            entry = ", ".join(str(int(i)) for i in worst)
+            raise InputError(
+                f"{label} of {type(self).__name__} is wrong in entry ({entry}), constraint "
+                f"'{self.constraint_names[int(worst[0])]}': it gives {given[worst]:.6g} near t={t:.6g}, "
+                f"differentiation {expected[worst]:.6g}; correct it, or leave it out"
+            )
+        return True
+
+
+def _relative_difference(given: Vector, expected: Vector) -> Vector:
+    """Differences of two derivatives of constraints in units of the sizes of their rows."""
+    size = np.maximum(np.abs(given), np.abs(expected)).reshape(len(given), -1).max(axis=1)
+    scale: Vector = (size + LEAST_SIZE).reshape((-1,) + (1,) * (given.ndim - 1))
+    return np.abs(given - expected) / scale
+
+
+def _with_error(derive: Callable[[float], Vector], usual: Vector) -> tuple[Vector, Vector]:
+    """The best derivative by differences with other steps than the usual ones, and its error."""
+    found = np.full((len(STEP_FACTORS), *usual.shape), np.nan)
+    with filtering("ignore"):
+        for k, factor in enumerate(STEP_FACTORS):
+            with suppress(Exception):  # whatever a function says to numbers beyond those it was made for
+                found[k] = derive(factor)
+    best, error = most_accurate(found)
+    known = np.isfinite(error)
+    return np.where(known, best, usual), np.where(known, error, 0.0)

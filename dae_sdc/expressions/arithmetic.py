@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import Final
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Nodes, Roots
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, PRIME, Nodes, Roots, of_function, root
 from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.residues import PRIME, of_function, root
 
 LONGEST_FRACTION: Final = 4096
 """Bits of numerator and denominator beyond which arithmetic with numbers is left to doubles."""

@@ -105,20 +105,19 @@ class Graph(Derivatives):
         return np.array(found, dtype=np.float64)
 
     def _evaluated(self, node: int, slots: Mapping[int, Any], values: Callable[[Leaf], Any]) -> Any:
-        if node in self.numbers:
-            return self._double(node)
+        number = self.numbers.get(node)
+        if number is not None:
+            try:
+                return np.float64(CONSTANTS[number] if isinstance(number, str) else number)
+            except OverflowError:
+                raise InputError(
+                    "a number in the equations is too large for a float; use other units"
+                ) from None
         leaf = self.leaves.get(node)
         if leaf is not None:
             return np.asarray(values(leaf), dtype=np.float64)
         op = self.op[node]
         return op.numpy(*[slots[arg] for arg in self.operands(node)], *self.args[node][op.arity :])
-
-    def _double(self, node: int) -> np.float64:
-        number = self.numbers[node]
-        try:
-            return np.float64(CONSTANTS[number] if isinstance(number, str) else number)
-        except OverflowError:
-            raise InputError("a number in the equations is too large for a float; use other units") from None
 
     def program(self, nodes: Sequence[int], inputs: Callable[[Leaf], Input | None]) -> Program:
         """The instructions that compute expressions."""

@@ -1,4 +1,4 @@
-"""From LLVM's assembly language to machine code in memory, and on disk."""
+"""LLVM: the operations in its assembly language, and machine code from it in memory and on disk."""
 
 from __future__ import annotations
 
@@ -6,14 +6,100 @@ import ctypes
 import hashlib
 import importlib
 import os
+import struct
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from dae_sdc.expressions.instructions import library_functions
+from dae_sdc.expressions import operations
+from dae_sdc.expressions.operations import FUNCTIONS, Op
 from dae_sdc.sharing import once, read_kept, write_kept
+
+SUBTRACT: Final = len(Op)
+"""The operation a - b, which compiled code has beside those of programs."""
+
+# LLVM replaces these by instructions where the machine has them, and joins the sine and cosine of one angle.
+_INTRINSICS: Final = {
+    Op.SQRT: "llvm.sqrt.f64",
+    Op.SIN: "llvm.sin.f64",
+    Op.COS: "llvm.cos.f64",
+    Op.ABS: "llvm.fabs.f64",
+    Op.FLOOR: "llvm.floor.f64",
+}
+_LIBRARY: Final = {op: op.name.lower() for op in (Op.POW, *FUNCTIONS) if op not in _INTRINSICS}
+_CALLED: Final[dict[Op, str]] = _LIBRARY | _INTRINSICS
+
+_EXTREME: Final = """{{r}}x = fcmp {} double {{a}}, {{b}}
+{{r}}n = fcmp uno double {{a}}, 0.0
+{{r}}y = or i1 {{r}}x, {{r}}n
+{{r}} = select i1 {{r}}y, double {{a}}, double {{b}}"""
+
+# r is the result, a, b and c are the operands; {r}x and so on are values on the way.
+_TEXTS: Final[dict[int, str]] = {
+    Op.ADD: "{r} = fadd double {a}, {b}",
+    SUBTRACT: "{r} = fsub double {a}, {b}",
+    Op.MUL: "{r} = fmul double {a}, {b}",
+    Op.NEG: "{r} = fneg double {a}",
+    Op.DIV: "{r} = fdiv double {a}, {b}",
+    **{
+        op: f"{{r}} = call double @{name}(double {{a}}{', double {b}' if op.arity == 2 else ''})"
+        for op, name in _CALLED.items()
+    },
+    Op.SIGN: """{r}x = fcmp ogt double {a}, 0.0
+{r}y = fcmp olt double {a}, 0.0
+{r}p = uitofp i1 {r}x to double
+{r}m = uitofp i1 {r}y to double
+{r}s = fsub double {r}p, {r}m
+{r}n = fcmp uno double {a}, 0.0
+{r} = select i1 {r}n, double {a}, double {r}s""",
+    Op.MIN: _EXTREME.format("olt"),
+    Op.MAX: _EXTREME.format("ogt"),
+    Op.LT: """{r}x = fcmp olt double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.LE: """{r}x = fcmp ole double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.SELECT: """{r}x = fcmp une double {a}, 0.0
+{r} = select i1 {r}x, double {b}, double {c}""",
+}
+
+
+def declarations() -> list[str]:
+    """Lines with which a module must begin in order to use any operation."""
+    return [f"declare double @{name}({', '.join(['double'] * op.arity)})" for op, name in _CALLED.items()]
+
+
+def library_functions() -> list[str]:
+    """Names of C functions that compiled programs may call."""
+    own = ["sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free"]
+    return [*_LIBRARY.values(), *own]
+
+
+def literal(value: float) -> str:
+    """A constant, to the last bit."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def operation(op: int, r: str, a: str, b: str = "", c: str = "") -> str:
+    """The lines that give ``r`` its value from operands that are values or constants."""
+    return _TEXTS[op].format(r=r, a=a, b=b, c=c)
+
+
+def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
+    """The power of a value with an integer exponent by squaring."""
+    lines: list[str] = []
+
+    def product(a: str, b: str) -> str:
+        lines.append(f"{r}p{len(lines)} = fmul double {a}, {b}")
+        return f"{r}p{len(lines) - 1}"
+
+    power = operations.integer_power(base, abs(exponent), product) if exponent else literal(1.0)
+    if exponent < 0:
+        lines.append(f"{r} = fdiv double 1.0, {power}")
+        power = r
+    return lines, power
+
 
 CACHE_BYTES: Final = 256 * 2**20
 """Bytes that the objects on disk may take; those unused for longest are removed."""

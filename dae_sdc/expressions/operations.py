@@ -28,14 +28,6 @@ def integer_power(base: Any, exponent: int, product: Callable[[Any, Any], Any] =
     return 1.0 / result if exponent < 0 else result
 
 
-def _less(a: Any, b: Any) -> Any:
-    return np.less(a, b).astype(np.float64)
-
-
-def _less_equal(a: Any, b: Any) -> Any:
-    return np.less_equal(a, b).astype(np.float64)
-
-
 def _minimum(a: Any, b: Any) -> Any:
     return np.where((a < b) | np.isnan(a), a, b)[()]
 
@@ -90,9 +82,14 @@ class Op(IntEnum):
     MIN = 26, 2, _minimum, "Min"  # NaN if one operand is, and b if they are equal, as 0 and -0 are
     MAX = 27, 2, _maximum, "Max"
     FLOOR = 28, 1, np.floor, "floor"
-    LT = 29, 2, _less, "StrictLessThan"  # 1 if a < b, else 0
-    LE = 30, 2, _less_equal, "LessThan"
-    SELECT = 31, 3, _select, "Piecewise"  # b if a is true, else c
+    LT = 29, 2, lambda a, b: np.less(a, b).astype(np.float64), "StrictLessThan"  # 1 if a < b, else 0
+    LE = 30, 2, lambda a, b: np.less_equal(a, b).astype(np.float64), "LessThan"
+    SELECT = (
+        31,
+        3,
+        _select,
+        "Piecewise",
+    )  # b if a is true, else c
 
 
 FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)

@@ -14,7 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import JetSystem
 from dae_sdc.initial.solver import Booleans
-from dae_sdc.structure.linear_rows import LinearRows
+from dae_sdc.structure.rank import LinearRows
 
 
 @dataclass(frozen=True)

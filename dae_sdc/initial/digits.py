@@ -11,8 +11,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.jets import Part
 from dae_sdc.initial.parts import leaf_values
-from dae_sdc.structure.curves import Tape
-from dae_sdc.structure.real_series import RealArithmetic, many_digits
+from dae_sdc.structure.prolongation import Tape
+from dae_sdc.structure.series import RealArithmetic, many_digits
 
 MOST_NEWTON_STEPS = 80
 """Largest number of steps of Newton's method."""

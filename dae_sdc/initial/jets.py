@@ -16,9 +16,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.program import Input, Program, magnitudes
 from dae_sdc.initial.projection import Accuracy
-from dae_sdc.model.magnitudes import magnitudes
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair

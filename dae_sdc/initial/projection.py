@@ -13,7 +13,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.structure.linear_rows import LinearRows
+from dae_sdc.structure.rank import LinearRows
 
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 """Residual of an equation, relative to the size of its terms, that is round-off."""

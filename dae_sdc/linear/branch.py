@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,18 +21,10 @@ from dae_sdc.linear.minimal import DEFLATION, by_ranks
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import meter
 
-
-@dataclass(frozen=True)
-class FollowingOptions:
-    """Settings of branches."""
-
-    parameter_step: float = 1e-6  # Change of the parameter in differences, relative to its range.
-    # Real part of a pole, relative to the largest pole, up to which it counts as on the imaginary axis.
-    on_axis: float = 1e-9
-    bisections: int = 40  # Halvings of a step in which a fold or Hopf point lies.
-
-
-BRANCH = FollowingOptions()
+PART_OF_RANGE: Final = 1e-6  # Change of the parameter in differences, relative to its range.
+# Real part of a pole, relative to the largest pole, up to which it counts as on the imaginary axis.
+ON_IMAGINARY_AXIS: Final = 1e-9
+MOST_HALVINGS: Final = 40  # Halvings of a step in which a fold or Hopf point lies.
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +120,7 @@ class _Path:
 
     def jacobian(self, values: Vector) -> Vector:
         """Their derivatives by unknowns and parameter."""
-        step = BRANCH.parameter_step * self.span
+        step = PART_OF_RANGE * self.span
         sides = [self.residual(np.append(values[:-1], values[-1] + sign * step)) for sign in (1.0, -1.0)]
         self.parameter.value = float(values[-1])
         matrix = self.rest.jacobian(values[:-1])
@@ -195,7 +187,7 @@ def _unstable(path: _Path, point: PathPoint) -> int:
         poles = path.poles(point.values)
     except DAEError:
         return -1
-    return int((poles.real > BRANCH.on_axis * np.abs(poles).max(initial=0.0)).sum())
+    return int((poles.real > ON_IMAGINARY_AXIS * np.abs(poles).max(initial=0.0)).sum())
 
 
 def _special(
@@ -224,7 +216,7 @@ def _special(
 def _nearest_pair(path: _Path, values: Vector) -> complex:
     """The complex pole nearest to the imaginary axis."""
     poles = path.poles(values)
-    pairs = poles[poles.imag > BRANCH.on_axis * np.abs(poles).max(initial=0.0)]
+    pairs = poles[poles.imag > ON_IMAGINARY_AXIS * np.abs(poles).max(initial=0.0)]
     if not pairs.size:
         raise InputError("two real poles cross the axis, and no pair")
     return complex(pairs[np.argmin(np.abs(pairs.real))])
@@ -238,7 +230,7 @@ def _located(
     found = one.values
     chord = other.values - one.values
     normal = chord / sizes / np.linalg.norm(chord / sizes)
-    for _ in range(BRANCH.bisections):
+    for _ in range(MOST_HALVINGS):
         part = 0.5 * (low + high)
         values, _ = corrected(path.residual, path.jacobian, one.values + part * chord, normal, sizes)
         if values is None:

@@ -464,30 +464,9 @@ def steady_state(
 ) -> Steady:
     """A steady state near a guess, see :func:`dae_sdc.run.steady.steady_state`.
 
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The equations.
-    u0 : ndarray, shape (n,)
-        Guess.
-    t : float
-        Time at which the equations are taken.
-    du : ndarray, shape (n,), optional
-        The derivatives; 0 if not given.
-    fixed, turning : ndarray of bool, shape (n,), optional
-        Unknowns that keep the values of the guess, and those that do but have a derivative to be found.
-    hidden : Hidden, optional
-        Hidden constraints, to hold too.
-
-    Returns
-    -------
-    Steady
-        The state, with what was done.
-
-    Raises
-    ------
-    ConvergenceError
-        If no method finds one.
+    Derivatives are 0 unless ``du`` says other values. Unknowns that are ``fixed`` keep the values of the
+    guess, and those that are ``turning`` do but have a derivative to be found; ``hidden`` constraints hold
+    too.
     """
     n = problem.n
     fixed, turning = (np.zeros(n, dtype=bool) if one is None else one for one in (fixed, turning))

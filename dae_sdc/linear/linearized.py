@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import scipy.sparse as sparse
@@ -43,19 +43,12 @@ class State:
     du: Vector
 
 
-@dataclass(frozen=True)
-class LinearizationOptions:
-    """Settings of the linearisation."""
-
-    parameter_step: float = 2.0**-12  # Change of a parameter, relative to its size, in differences.
-    # Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
-    iterations: int = 20
-    settled: float = 1e-13  # Relative change of the values up to which these end.
-    # Largest derivative, relative to the unknown in units of the interval, of a state at rest.
-    at_rest: float = 1e-9
-
-
-LINEARIZATION = LinearizationOptions()
+PARAMETER_STEP: Final = 2.0**-12  # Change of a parameter, relative to its size, in differences.
+# Largest number of Newton iterations by which values are made to satisfy the equations of a stage.
+MOST_STAGE_ITERATIONS: Final = 20
+SETTLED_CHANGE: Final = 1e-13  # Relative change of the values up to which these end.
+# Largest derivative, relative to the unknown in units of the interval, of a state at rest.
+LARGEST_RATE_AT_REST: Final = 1e-9
 
 
 def inputs_of(inputs: Any) -> Inputs:
@@ -147,13 +140,13 @@ def consistent(system: ModelJets, x: Vector) -> Vector:
             continue
         sizes = np.maximum(np.abs(x[stage.jets]), 1e-3 * max(1.0, np.abs(x[stage.jets]).max(initial=0.0)))
         before = np.inf
-        for _ in range(LINEARIZATION.iterations):
+        for _ in range(MOST_STAGE_ITERATIONS):
             residual = system.values(x, number)
             matrix = sparse.csc_matrix(system.jacobian(x, number))[:, stage.jets]
             step = least_step(matrix, residual, sizes)
             x[stage.jets] += step
             change = float((np.abs(step) / np.maximum(sizes, np.abs(x[stage.jets]))).max(initial=0.0))
-            if change <= LINEARIZATION.settled or not (change < 0.5 * before or change > 1e-8):
+            if change <= SETTLED_CHANGE or not (change < 0.5 * before or change > 1e-8):
                 break
             before = change
         if not change <= 1e-8:
@@ -346,7 +339,7 @@ class LinearProblem(Linearizer):
         problem: Any = self.problem
         value = getattr(problem, name, None) if not factors and not name.startswith("_") else None
         if isinstance(value, float | int) and not isinstance(value, bool):
-            step = LINEARIZATION.parameter_step * max(1.0, abs(value))
+            step = PARAMETER_STEP * max(1.0, abs(value))
             sides = []
             for sign in (1.0, -1.0):
                 setattr(problem, name, value + sign * step)
@@ -375,7 +368,7 @@ class LinearProblem(Linearizer):
 
 def _frozen(index: int, state: State) -> str:
     """What to say of poles of constant matrices at a state that moves."""
-    moves = np.abs(state.du).max(initial=0.0) > LINEARIZATION.at_rest * max(
+    moves = np.abs(state.du).max(initial=0.0) > LARGEST_RATE_AT_REST * max(
         1.0, np.abs(state.u).max(initial=0.0)
     )
     if index < 2 or not moves:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,25 +25,19 @@ from dae_sdc.structure.rank import equilibration
 Complex = npt.NDArray[np.complex128]
 
 
-@dataclass(frozen=True)
-class ResponseOptions:
-    """Settings of modes and responses."""
-
-    participation: float = 0.3  # Part of the largest participation from which on an unknown names a mode.
-    most_named: int = 3  # Largest number of unknowns in the name of a mode.
-    most_dense: int = 60  # Number of unknowns up to which the matrices of a transfer function are dense.
-    points: int = 400  # Frequencies of a response.
-    decades: float = 1.5  # Decades of frequencies on either side of the poles and zeros.
-    # Distances from a resonance, in half its width, at which frequencies are added.
-    widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
-    narrowest: float = 1e-3  # Smallest half width that counts, relative to the frequency.
-    # Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
-    proper: float = 1e-13
-    # Size of a pole, relative to the largest, that counts as 0 where a frequency is chosen.
-    at_origin: float = 1e-9
-
-
-RESPONSE = ResponseOptions()
+LEAST_PARTICIPATION: Final = 0.3  # Part of the largest participation from which on an unknown names a mode.
+MOST_NAMED: Final = 3  # Largest number of unknowns in the name of a mode.
+# Number of unknowns up to which the matrices of a transfer function are dense.
+MOST_DENSE_STATES: Final = 60
+FREQUENCIES_OF_RESPONSE: Final = 400  # Frequencies of a response.
+DECADES_BESIDE: Final = 1.5  # Decades of frequencies on either side of the poles and zeros.
+# Distances from a resonance, in half its width, at which frequencies are added.
+WIDTHS_BESIDE: Final[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0, 4.0)
+NARROWEST_RESONANCE: Final = 1e-3  # Smallest half width that counts, relative to the frequency.
+# Entry of a matrix of derivatives of inputs, relative to the largest of all, that counts as 0.
+PROPER_ENTRY: Final = 1e-13
+# Size of a pole, relative to the largest, that counts as 0 where a frequency is chosen.
+POLE_AT_ORIGIN: Final = 1e-9
 
 
 class Mode(NamedTuple):
@@ -211,9 +205,9 @@ class LinearSystem:
         names: Sequence[str] = self.reduced.coordinates
         if not names:
             names, parts = self.states, np.abs(shape)
-        order = [at for at in np.argsort(-parts) if parts[at] >= RESPONSE.participation * parts.max()]
+        order = [at for at in np.argsort(-parts) if parts[at] >= LEAST_PARTICIPATION * parts.max()]
         bases = dict.fromkeys(name_and_order(names[at])[0] for at in order)
-        return tuple(bases)[: RESPONSE.most_named]
+        return tuple(bases)[:MOST_NAMED]
 
     def zeros(self, input: str | None = None, output: str | None = None) -> Complex:
         """The finite zeros: numbers s at which inputs act that no output shows.
@@ -271,7 +265,7 @@ class LinearSystem:
         points = np.asarray(s, dtype=complex)
         through = self.D.toarray()
         E, A, B, C = self.E, self.A, self.B.toarray(), self.C
-        dense = E.shape[0] <= RESPONSE.most_dense
+        dense = E.shape[0] <= MOST_DENSE_STATES
         if dense:
             E, A, C = E.toarray(), A.toarray(), C.toarray()
         found = np.empty((points.size, *through.shape), dtype=complex)
@@ -290,15 +284,15 @@ class LinearSystem:
             special.append(self.zeros())
         every = np.concatenate(special)
         sizes = np.abs(every)
-        sizes = sizes[sizes > RESPONSE.at_origin * sizes.max(initial=0.0)]
+        sizes = sizes[sizes > POLE_AT_ORIGIN * sizes.max(initial=0.0)]
         low, high = (sizes.min(), sizes.max()) if sizes.size else (1.0, 1.0)
-        ends = np.log10(low) - RESPONSE.decades, np.log10(high) + RESPONSE.decades
-        grid: list[Any] = [np.logspace(*ends, RESPONSE.points)]
+        ends = np.log10(low) - DECADES_BESIDE, np.log10(high) + DECADES_BESIDE
+        grid: list[Any] = [np.logspace(*ends, FREQUENCIES_OF_RESPONSE)]
         for one in every[every.imag > 0.0]:
             # At the frequency of a mode without damping the response is infinite.
-            width = max(abs(one.real), RESPONSE.narrowest * one.imag)
-            grid += [one.imag + width * side * np.array(RESPONSE.widths) for side in (-1.0, 1.0)]
-            grid += [[one.imag]] if abs(one.real) >= RESPONSE.narrowest * one.imag else []
+            width = max(abs(one.real), NARROWEST_RESONANCE * one.imag)
+            grid += [one.imag + width * side * np.array(WIDTHS_BESIDE) for side in (-1.0, 1.0)]
+            grid += [[one.imag]] if abs(one.real) >= NARROWEST_RESONANCE * one.imag else []
         omega = np.unique(np.concatenate(grid))
         return np.asarray(omega[(omega >= 10.0 ** ends[0]) & (omega <= 10.0 ** ends[1])])
 
@@ -307,7 +301,7 @@ class LinearSystem:
         A, B, C, through = self.reduced.standard(self.C.toarray(), self.D.toarray())
         largest = max(float(np.abs(part).max(initial=0.0)) for part in through)
         more = list(through[1:])
-        while more and np.abs(more[-1]).max(initial=0.0) <= RESPONSE.proper * largest:
+        while more and np.abs(more[-1]).max(initial=0.0) <= PROPER_ENTRY * largest:
             more.pop()
         return StateSpace(A, B, C, through[0], tuple(more), self.reduced.coordinates)
 

@@ -10,12 +10,10 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.symbols import Unknown
-from dae_sdc.model.constants import Constants
-from dae_sdc.model.elimination import LinearElimination, linear_form, sum_of
-from dae_sdc.model.levels import LEVELS, Level
+from dae_sdc.model import LEVELS, Level
+from dae_sdc.model.elimination import Constants, LinearElimination, Relation, Starts, linear_form, sum_of
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import Removed, Simplified
-from dae_sdc.model.starts import Relation, Starts
 from dae_sdc.registry import unknown as unknown_name
 
 _NOWHERE: Final = -1
@@ -45,38 +43,6 @@ def simplify(
 
     Degrees of freedom do not change. The index never rises. It can fall: if w = der(z) with a constrained z
     is removed, so is the differentiation that it needs.
-
-    Parameters
-    ----------
-    model : Model
-        The model; it is not changed.
-    level : {"trivial", "linear", "explicit"}
-        Which equations to remove: trivial ones; linear ones too; or all in which an unknown occurs once, with
-        a constant coefficient, whatever the other terms are.
-    derivatives : bool
-        Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are removed;
-        the index does not change, and all unknowns follow from a state.
-    fold : bool
-        Whether to substitute the values of all parameters first; the new model then has no parameters.
-
-    Returns
-    -------
-    Simplified
-        The new model, the map back, and the report.
-
-    Raises
-    ------
-    InputError
-        If equations are redundant or contradictory, or fixed start values or bounds contradict each other.
-
-    Examples
-    --------
-    >>> model = Model("decay")
-    >>> x, flow, out = model.variables("x flow out", start=[1.0, None, None])
-    >>> model.equations(model.der(x) + 2 * flow, flow - x, out + flow)
-    >>> found = simplify(model)
-    >>> found.model.names, found.expression("der(out)")
-    (('x',), -der(x))
     """
     if level not in LEVELS:
         raise InputError(unknown_name("level of simplification", str(level), LEVELS))
@@ -127,7 +93,13 @@ class _TrivialElimination:
             while self.queue:
                 self._use(self.queue.popleft())
             if self.touched:
-                self._look_again()
+                # Equations that were not linear may be, with the relations that are known by now.
+                touched, self.touched = self.touched, set()
+                for i in sorted(touched):
+                    self.roots[i] = self._put(i, self._told)
+                    self.forms[i] = linear_form(self.graph, self.roots[i])
+                    if self.forms[i] is not None:
+                        self.queue.append(i)
             elif derivatives and self.later:
                 # Equations with derivatives are used last: of der(x) + f = 0 and f = x the second removes f.
                 first = next(iter(self.later))
@@ -149,15 +121,6 @@ class _TrivialElimination:
 
     def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
         return sum_of(self.graph, terms, offset)
-
-    def _look_again(self) -> None:
-        """Substitute the known relations into the equations that were not linear, to see if they are now."""
-        touched, self.touched = self.touched, set()
-        for i in sorted(touched):
-            self.roots[i] = self._put(i, self._told)
-            self.forms[i] = linear_form(self.graph, self.roots[i])
-            if self.forms[i] is not None:
-                self.queue.append(i)
 
     def _put(self, i: int, told: Callable[[int], Relation]) -> int:
         """An equation with unknowns replaced by the relations that determine them."""

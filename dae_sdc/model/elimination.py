@@ -1,19 +1,230 @@
-"""Elimination of unknowns by linear equations, as long as the other equations do not grow."""
+"""Elimination of unknowns by linear equations, with what it knows of constants and of start values."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import sympy
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
-from dae_sdc.model.constants import Constants
-from dae_sdc.model.starts import Start, agree
+from dae_sdc.model.model import Model
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on parameters under which a simplified model is equivalent to the original one."""
+
+    model: str  # Name of the model.
+    expression: Any  # An expression of parameters.
+    vanishes: bool  # Whether it must be 0; otherwise it must not be 0, because equations were divided by it.
+
+    def __call__(self, values: Mapping[str, float]) -> None:
+        """Raise :class:`InputError` if values of parameters violate it."""
+        given = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
+        # Exact decimal numbers, as in the simplification: 0.3 - 0.1 - 0.2 is 0.
+        exact = {symbol: sympy.Rational(repr(value)) for symbol, value in given.items()}
+        is_zero = self.expression.subs(exact).is_zero
+        if is_zero is None:
+            is_zero = float(self.expression.subs(given)) == 0.0
+        if bool(is_zero) == self.vanishes:
+            return
+        shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in given.items()))
+        was = "taken for 0" if self.vanishes else "divided by"
+        now = "not 0" if self.vanishes else "0"
+        raise InputError(
+            f"{self.expression} was {was} when model {self.model} was simplified, and is {now} with {shown}; "
+            f"set parameters before simplifying"
+        )
+
+
+class Constants:
+    """Decisions whether expressions of numbers and parameters are 0, with the conditions that they imply."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, model.graph
+        graph = self.graph
+        self._parameters = list(model.parameters_by_name.values())
+        self.exact = {
+            graph.parameter(i): graph.constant(float(parameter.value))
+            for i, parameter in enumerate(self._parameters)
+            if parameter.value is not None
+        }
+        self._zero: dict[int, bool | None] = {}
+        self._divisors: dict[int, None] = {}
+        self._zeros: dict[int, None] = {}
+
+    def is_zero(self, node: int) -> bool | None:
+        """Whether a constant is 0 with the present values of the parameters; None if that is not known."""
+        number = self.graph.numbers.get(node)
+        if number is not None:
+            return number == 0
+        if node not in self._zero:
+            self._zero[node] = self._found(node)
+        return self._zero[node]
+
+    def _found(self, node: int) -> bool | None:
+        graph = self.graph
+        try:
+            exact = graph.substitute([node], self.exact)[0]
+        except InputError:  # the expression divides by 0
+            return None
+        if graph.is_zero(exact):
+            return True
+        value = self.value(exact)
+        return None if value is None or not np.isfinite(value) else value == 0.0
+
+    def value(self, node: int) -> float | None:
+        """The value of a constant; None where a parameter has none."""
+        leaves = self.graph.leaves_of(node)
+        if any(self._parameters[leaf.index].value is None for leaf in leaves):
+            return None
+        return self.required(node)
+
+    def required(self, node: int) -> float:
+        """The value of a constant; raises :class:`InputError` where a parameter has none."""
+        name = self.model.name
+        return float(self.graph.numeric([node], lambda leaf: self._parameters[leaf.index].required(name))[0])
+
+    def divides(self, node: int) -> bool:
+        """Whether a constant is known not to be 0."""
+        return self.is_zero(node) is False
+
+    def ratio(self, a: int, b: int) -> int:
+        """The node of -a / b; b must not become 0 with other parameters."""
+        self.divide_by(b)
+        return self.graph.neg(self.graph.div(a, b))
+
+    def divide_by(self, node: int) -> None:
+        """Add the condition that a constant is not 0."""
+        if node not in self.graph.numbers:
+            self._divisors[node] = None
+
+    def take_for_zero(self, nodes: Iterable[int]) -> None:
+        """Add the conditions that constants are 0."""
+        self._zeros.update(dict.fromkeys(nodes))
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions on parameters."""
+        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self._zeros)]
+        texts = self.model.sympy([node for node, _ in asked])
+        return tuple(
+            Condition(self.model.name, -text if text.could_extract_minus_sign() else text, vanishes)
+            for text, (_, vanishes) in zip(texts, asked, strict=True)
+        )
+
+
+START_TOLERANCE: Final = 1e-9
+"""Difference of two start values, relative to the larger one or 1, up to which they are equal."""
+
+
+class Relation(NamedTuple):
+    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
+
+    Factor and offset are nodes; a constant has the factor 0.
+    """
+
+    of: int
+    factor: int
+    order: int
+    offset: int
+
+
+class Start(NamedTuple):
+    """A start value, whether it is fixed, and the name of the user's unknown that it was given for."""
+
+    value: float
+    fixed: bool
+    name: str
+
+
+def agree(a: float, b: float) -> bool:
+    """Whether two start values are equal up to :data:`START_TOLERANCE`."""
+    return abs(a - b) <= START_TOLERANCE * max(1.0, abs(a), abs(b))
+
+
+class Starts:
+    """Start values and bounds of all unknowns of a model, moved to the kept unknowns."""
+
+    def __init__(self, model: Model, final: Sequence[Relation], constants: Constants) -> None:
+        self.model, self.final, self.constants = model, final, constants
+        self.found: dict[int, dict[int, Start]] = {}
+        self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
+        for j, relation in enumerate(final):
+            self._move(j, relation)
+        for j, relation in enumerate(final):
+            if relation.factor != model.graph.zero and not relation.order:
+                self._bound(j, relation)
+
+    def bounds(self, j: int) -> tuple[float | None, float | None]:
+        """Lower and upper bound of kept unknown j."""
+        low, high = self.limits.get(j, (None, None))
+        return (None if low is None else low[0]), (None if high is None else high[0])
+
+    def _move(self, j: int, relation: Relation) -> None:
+        variable = self._variable(j)
+        for order, value in variable.start.items():
+            fixed, name = order in variable.fixed, name_of(variable.name, order)
+            offset = 0.0 if order else self._constant(relation.offset, fixed)
+            scale = self._constant(relation.factor, fixed)
+            if offset is None or scale is None:
+                continue
+            if relation.factor == self.model.graph.zero:
+                if fixed and not agree(value, offset):
+                    raise InputError(
+                        f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
+                        f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
+                    )
+                continue
+            here = Start((value - offset) / scale, fixed, name)
+            self._enter(relation.of, order + relation.order, here, own=relation.of == j)
+
+    def _enter(self, kept: int, order: int, new: Start, own: bool) -> None:
+        column = self.found.setdefault(kept, {})
+        old = column.get(order)
+        if old is not None and old.fixed and new.fixed and not agree(old.value, new.value):
+            what = name_of(self.model.names[kept], order)
+            raise InputError(
+                f"model {self.model.name} fixes the starts of {old.name} and {new.name}, which contradict "
+                f"each other: {what} = {old.value:.10g} and {new.value:.10g}; drop fixed for one"
+            )
+        if old is None or (new.fixed, own) > (old.fixed, False):
+            column[order] = new
+
+    def _bound(self, j: int, relation: Relation) -> None:
+        variable = self._variable(j)
+        offset, scale = self._constant(relation.offset, False), self._constant(relation.factor, False)
+        if offset is None or scale is None:
+            return
+        ends = (variable.minimum, variable.maximum)
+        moved = [None if end is None else ((end - offset) / scale, variable.name) for end in ends]
+        if scale < 0:
+            moved.reverse()
+        low, high = self.limits.get(relation.of, (None, None))
+        lows = [end for end in (low, moved[0]) if end is not None]
+        highs = [end for end in (high, moved[1]) if end is not None]
+        low, high = max(lows, default=None), min(highs, default=None)
+        if low is not None and high is not None and low[0] > high[0]:
+            raise InputError(
+                f"model {self.model.name} has bounds of {low[1]} and {high[1]} that no value of "
+                f"{self.model.names[relation.of]} satisfies; correct one"
+            )
+        self.limits[relation.of] = low, high
+
+    def _variable(self, j: int) -> Any:
+        return self.model.variables_by_name[self.model.names[j]]
+
+    def _constant(self, node: int, needed: bool) -> float | None:
+        """The value of a constant; None if it has parameters without values, and is not needed."""
+        return self.constants.required(node) if needed else self.constants.value(node)
+
 
 HIGHEST_REQUIRED_ORDER: Final = 3
 """Highest order of derivative to which an unknown is differentiated in order to eliminate another one."""

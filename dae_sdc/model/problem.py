@@ -23,9 +23,8 @@ from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.program import Input, Program, magnitudes
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
-from dae_sdc.model.magnitudes import magnitudes
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix."""

@@ -13,8 +13,8 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.symbols import Unknown, derivative
-from dae_sdc.model.constants import Condition
-from dae_sdc.model.levels import Level
+from dae_sdc.model import Level
+from dae_sdc.model.elimination import Condition
 from dae_sdc.model.model import Model
 
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
@@ -50,7 +50,7 @@ class Simplified:
     conditions : tuple of Condition
         Conditions on the parameters.
     level : str
-        The level of simplification, one of :data:`~dae_sdc.model.levels.LEVELS`.
+        The level of simplification, one of :data:`~dae_sdc.model.LEVELS`.
     folded : bool
         Whether the values of the parameters were substituted.
     numbers : dict of str to float or None

@@ -1,4 +1,4 @@
-"""From a residual in plain Python to the equations of a model."""
+"""From a residual in plain Python to the equations of a model, and to a problem with these equations."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from types import TracebackType
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
 from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
+from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
 from dae_sdc.model.reads import Reads
 from dae_sdc.model.retargeting import Retargeting, given_by_library, mesh_of, parameter_names
-from dae_sdc.model.symbolic_parts import SymbolicParts
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
     Scalar,
@@ -36,6 +38,46 @@ from dae_sdc.model.symbolic_values import (
     entries_of,
     node_of,
 )
+
+
+class SymbolicParts:
+    """Parts of quasilinear equations as expressions by name; missing derivatives are those of constraints."""
+
+    def __init__(self, problem: Any, work: Retargeting, graph: Graph, parameters: Any) -> None:
+        self.problem, self.work, self.graph, self.parameters = problem, work, graph, parameters
+
+    def __call__(self, name: str, t: Scalar, q: Any, v: Any = None) -> Any:
+        """The part ``name`` at time t, positions q and velocities v, as an array of its shape."""
+        source, given, shape = self.problem.given_part(name)
+        if source == "kernel":
+            kernel = getattr(type(self.problem), f"{given}_kernel")
+            out = np.zeros(int(np.prod(shape)), dtype=object).view(SymbolArray)
+            self.work.of(kernel)(t, q, q if v is None else v, self.parameters, out)
+            return out.reshape(shape)
+        if source == "method":
+            method = getattr(self.work.problem, given)
+            value = array_of(method(t, *self.problem.part_arguments(name, q, v)))
+            if value.shape != shape:
+                raise Untraceable(f"{given} returns shape {value.shape}, which should be {shape}")
+            return value
+        if name == "B":
+            return self("dg", t, q, v).T
+        g = self("g", t, q, v)
+        if name == "dg":
+            by = v if len(self.problem.part_arguments("g", q, v)) > 1 else q
+            return array_of([[self._slope(entry, unknown) for unknown in by] for entry in g])
+        rates = self._rates(g, t, q, v)
+        return rates if name == "dg_dt" else self._rates(rates, t, q, v)
+
+    def _rates(self, values: Any, t: Scalar, q: Any, v: Any) -> Any:
+        """Total time derivatives of values, for positions of velocity v; for fixed positions if v is None."""
+        rates: Any = array_of([self._slope(value, t) for value in values])
+        if v is None:
+            return rates
+        return rates + array_of([[self._slope(value, unknown) for unknown in q] for value in values]) @ v
+
+    def _slope(self, value: Any, leaf: Scalar) -> Scalar:
+        return Scalar(self.graph, self.graph.differentiate(node_of(self.graph, value), leaf.node))
 
 
 @dataclass(frozen=True)
@@ -375,3 +417,75 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck
 
 def _values(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
     return np.array(problem.evaluate(problem.state(u), problem.state(du), t))
+
+
+JUMP_TOLERANCE = 1e-7
+"""Difference between a function and its equations, relative to their terms, that rounding explains."""
+
+
+class TracedEquations(FormEquations):
+    """Compiled equations that replace ``eval_f`` in a problem whose residual was traced."""
+
+    traced: Traced
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the attributes that are parameters of the equations."""
+        return np.array([getattr(self, name) for name in self.traced.attributes], dtype=np.float64)
+
+
+class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
+    """What takes the place of ``eval_f`` where the equations that were read jump."""
+
+    untraced: type[ProblemDAE]
+    n_diff: int
+
+    def equation_parameters(self) -> npt.ArrayLike:
+        """The values of the attributes that are parameters of the equations."""
+        return TracedEquations.kernel_parameters(self)
+
+    def confirm_jumps(self, u: MeshDAE, du: Vector, t: float) -> None:
+        """Compare the equations on the sides in force with the function that was read, away from borders."""
+        own: Any = self
+        rates = attach(du, self.n_diff)
+        try:
+            with np.errstate(all="ignore"):
+                called = np.array(entries_of(self.untraced.eval_f(own, u, rates, t)), dtype=np.float64)
+        except Exception:  # of a function that is not made for values beside those of the run
+            return
+        read = self.eval_f(u, rates, t)
+        if (np.abs(read - called) <= JUMP_TOLERANCE * (np.abs(read) + np.abs(called))).all():
+            return
+        terms = self.residual_errors(u, rates, t) / ROUNDING
+        wrong = np.flatnonzero(np.abs(read - called) > JUMP_TOLERANCE * terms)
+        if wrong.size:
+            i = wrong[0]
+            raise MisreadError(
+                f"{type(self).__name__}.eval_f was read wrongly: '{own.equation_names[i]}' is "
+                f"{called[i]:.6g} at t={t:.6g}, and {read[i]:.6g} as it was read; solve with trace=False"
+            )
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times at which a condition of time alone changes, and those that the class of the user gives."""
+        own: Any = self
+        return tuple(sorted({*super().breakpoints(t0, t_end), *self.untraced.breakpoints(own, t0, t_end)}))
+
+
+def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
+    """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
+
+    The class of the problem becomes a subclass of its own one, with the same other methods and attributes.
+    """
+    cls = type(problem)
+    own: dict[str, Any] = {
+        "eval_f": TracedEquations.eval_f,
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        "__qualname__": cls.__qualname__,
+        "untraced": cls,
+    }
+    if form.jumps is not None:
+        own["switch_names"] = form.jumps.watched_names
+    base = TracedEquations if form.jumps is None else SwitchingTracedEquations
+    problem.__dict__.update(form=form, traced=traced, _parameters=None)
+    object.__setattr__(problem, "__class__", type(cls.__name__, (base, cls), own))
+    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass

@@ -6,8 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.text import Token
-from dae_sdc.modelica.words import Words, shown
+from dae_sdc.modelica.text import Token, Words, shown
 
 
 class _Precedence(IntEnum):

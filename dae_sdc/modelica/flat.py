@@ -6,18 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dae_sdc.modelica.arithmetic import minus, plus
-from dae_sdc.modelica.arrays import MOST_ELEMENTS, Value
-from dae_sdc.modelica.basic import Basic
-from dae_sdc.modelica.connections import Connections
-from dae_sdc.modelica.library import Library
-from dae_sdc.modelica.modifications import Change
-from dae_sdc.modelica.scope import Instance, Member, Scope, Variable
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, minus, plus
+from dae_sdc.modelica.equations import Connections, Table, Vanishing, read_table, starts, vanishing
+from dae_sdc.modelica.library import Basic, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Equation, Every, Expression, Extends, Name
-from dae_sdc.modelica.tables import Table, read_table
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values
-from dae_sdc.modelica.vanishing import Vanishing, starts, vanishing
 
 DEEPEST_COMPONENT: Final = 50
 """Largest depth of components in components."""
@@ -101,7 +95,12 @@ class _Flattener:
             self.source.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.algorithm is not None or definition.kind == "function":
             self.source.fail(definition.at, f"function {definition.name} is used like a model")
-        self._require_different(definition)
+        names: set[str] = set()
+        for element in definition.elements:
+            if isinstance(element, Component):
+                if element.name in names:
+                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
+                names.add(element.name)
         around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
@@ -120,15 +119,6 @@ class _Flattener:
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
-
-    def _require_different(self, definition: ClassDefinition) -> None:
-        """Raise InputError if a name is declared twice."""
-        seen: set[str] = set()
-        for element in definition.elements:
-            if isinstance(element, Component):
-                if element.name in seen:
-                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
-                seen.add(element.name)
 
     # Components
 

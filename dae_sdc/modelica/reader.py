@@ -15,9 +15,8 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.flat import Flat, flatten
-from dae_sdc.modelica.library import Library
+from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import parse
-from dae_sdc.modelica.scope import Bound, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Modification
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values

@@ -12,13 +12,9 @@ from dae_sdc.plotting.plot import PICTURES, plot
 one_room(__name__)
 
 if TYPE_CHECKING:
-    from dae_sdc.plotting.convergence import loglog
-    from dae_sdc.plotting.histories import drift
-    from dae_sdc.plotting.iterations import semilogy
-    from dae_sdc.plotting.mechanism import mechanism
-    from dae_sdc.plotting.phase import phase
+    from dae_sdc.plotting.convergence import drift, loglog, semilogy
+    from dae_sdc.plotting.mechanism import mechanism, pendulum, phase
     from dae_sdc.plotting.solution import linear
-    from dae_sdc.plotting.trajectories import pendulum
 
 __all__ = ["drift", "linear", "loglog", "mechanism", "pendulum", "phase", "plot", "semilogy"]
 

@@ -1,23 +1,93 @@
-"""Errors against the time step, with measured and expected orders.
+"""Errors against the time step, the number of sweeps and time, with measured and expected orders.
 
 Plot: loglog of convergence, error against dt
     $ dae-sdc convergence simple --sweeper radau-iia-3,radau-iia-5 --out orders.npy
     $ dae-sdc plot loglog orders.npy -o loglog.png
+Plot: semilogy of iterations, error against sweeps
+    $ dae-sdc iterations hessenberg-1 --sweeper semi-implicit --qdelta LU,MIN-SR-S --out sweeps.npy
+    $ dae-sdc plot semilogy sweeps.npy -o semilogy.png
+Plot: drift of drift, errors of constraints and energy over time
+    $ dae-sdc drift rigid-pendulum --case unprojected-dop853,radau-iia-9/ggl --t-end 20 --out drift.npy
+    $ dae-sdc plot drift drift.npy -o drift.png
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from dae_sdc.plotting import style, table
-from dae_sdc.plotting.labels import GROUPS, TEXTS, Curves, curves, groups
-from dae_sdc.run.results import Result
+from dae_sdc.errors import ResultFileError
+from dae_sdc.plotting import style
+from dae_sdc.plotting.style import mark_failed, mark_limits, require_columns
+from dae_sdc.run.results import CONFIGURATION, Result
+
+KEYS = tuple(name for name, _ in CONFIGURATION if name not in ("group", "dt"))
+TEXTS = tuple(name for name, kind in CONFIGURATION if kind[0] == "U")
+"""Columns of texts in every study."""
+
+GROUPS = {
+    "differential": "differential components",
+    "algebraic": "algebraic components",
+    "position": "positions",
+    "velocity": "velocities",
+    "multiplier": "multipliers",
+}
+"""Component groups in the order of their panels, as readers call them."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The curves of a study."""
+
+    common: str  # Settings that all curves share, for the title.
+    labels: tuple[str, ...]  # Settings in which each curve differs from others.
+    rows: tuple[NDArray[np.intp], ...]  # Row numbers of each curve.
+
+
+def curves(data: NDArray[np.void], keys: Sequence[str] = KEYS, unit: str | None = None) -> Curves:
+    """Split the rows of a study into curves, in the order of their first rows."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for number in range(len(data)):
+        found.setdefault(tuple(data[key][number].item() for key in keys), []).append(number)
+    differing = [position for position in range(len(keys)) if len({key[position] for key in found}) > 1]
+    same = [position for position in range(len(keys)) if position not in differing]
+    if not differing:
+        differing = [keys.index("sweeper")]
+    first = next(iter(found), ())
+    return Curves(
+        common=_join(keys, first, same if first else [], unit),
+        labels=tuple(_join(keys, key, differing, unit) or "curve" for key in found),
+        rows=tuple(np.array(rows, dtype=np.intp) for rows in found.values()),
+    )
+
+
+def groups(data: NDArray[np.void]) -> list[str]:
+    """The component groups of a study in the order of :data:`GROUPS`, others after them."""
+    there = list(dict.fromkeys(str(group) for group in data["group"]))
+    return [group for group in GROUPS if group in there] + [group for group in there if group not in GROUPS]
+
+
+def _join(keys: Sequence[str], values: Sequence[object], positions: Sequence[int], unit: str | None) -> str:
+    parts = []
+    for position in positions:
+        key, value = keys[position], values[position]
+        if value in ("", 0):  # a Runge-Kutta method has neither nodes nor a preconditioner
+            continue
+        if key == "nodes":
+            parts.append(f"M={value}")
+        elif key == "dt":
+            parts.append(f"dt={value:g}{f' {style.text(unit)}' if unit else ''}")
+        else:
+            parts.append(style.text(value))
+    return ", ".join(parts)
+
 
 _MOST_TICKS = 6
 _STEEPEST = 100
@@ -26,12 +96,12 @@ _STEEPEST = 100
 
 def loglog(result: Result) -> Figure:
     """Draw an order study."""
-    table.require_columns(result, ["dt", "nodes", "error", "slope", "expected"], TEXTS)
-    table.require_range(result, "dt", 1.0 / style.CEILING)
+    style.require_columns(result, ["dt", "nodes", "error", "slope", "expected"], TEXTS)
+    style.require_range(result, "dt", 1.0 / style.CEILING)
     data = result.data
     named = groups(data)
     found = curves(data)
-    down, across = table.panels_of(len(named))
+    down, across = style.panels_of(len(named))
     with style.styled():
         height = 3.7 + 0.175 * (len(found.labels) + 1)
         figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, found.common)
@@ -61,13 +131,13 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
         slope, expected = float(data["slope"][rows[0]]), float(data["expected"][rows[0]])
         look = style.curve(number)
         lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **look)
-        table.mark_failed(axes, dt, error, look["color"])
+        style.mark_failed(axes, dt, error, look["color"])
         order = expected if math.isfinite(expected) else float(round(slope)) if math.isfinite(slope) else 0.0
         usable = np.isfinite(error) & (error > 100 * style.FLOOR)
         if 0 < order <= _STEEPEST and usable.any():
             level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
             lowest[order] = min(level, lowest.get(order, math.inf))
-    table.mark_limits(axes, data["error"][member])
+    style.mark_limits(axes, data["error"][member])
     _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
     for order, level in sorted(lowest.items()):
         _reference(axes, order, level, data["dt"][member])
@@ -121,9 +191,119 @@ def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> N
         below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
         pad = max(0.08 * (above - below), 0.3)
         axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
-    table.few_ticks(axes)
+    style.few_ticks(axes)
 
 
 def _order(slope: float, expected: float) -> str:
     measured = f"order {slope:{'.2f' if abs(slope) < 1e3 else '.3g'}}" if math.isfinite(slope) else "no order"
     return f"{measured} ({expected:g})" if math.isfinite(expected) else measured
+
+
+def semilogy(result: Result) -> Figure:
+    """Draw how errors and residuals fall with the sweeps."""
+    style.require_columns(result, ["dt", "nodes", "sweep", "error", "residual"], TEXTS)
+    style.require_range(result, "sweep", -style.CEILING)
+    data = result.data
+    named = groups(data)
+    found = curves(data, (*KEYS, "dt"), result.units.get("dt"))
+    count = len(named) + 1
+    down, across = style.panels_of(count)
+    width = max(4.2 * across, 5.0)
+    longest = max(len(label) for label in found.labels)
+    columns = max(1, min(len(found.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
+    with style.styled():
+        legend = 0.175 * math.ceil(len(found.labels) / columns)
+        figure = style.figure(width, 3.4 * down + legend + 0.4, found.common)
+        grid = figure.subplots(down, across, squeeze=False).ravel()
+        residual = grid[len(named)]
+        lines = []
+        for number, (label, rows) in enumerate(zip(found.labels, found.rows, strict=True)):
+            group_of = data["group"][rows]
+            for axes, group in zip(grid, named, strict=False):
+                if np.any(group_of == group):
+                    _curve(axes, data[rows[group_of == group]], "error", number, label)
+            # every group repeats the residual of its configuration, so one of them is enough
+            lines.append(_curve(residual, data[rows[group_of == group_of[0]]], "residual", number, label))
+        for axes, group in zip(grid, named, strict=False):
+            ylabel = f"{style.error_label(result.parameters)}{style.bracket(result.units.get('error'))}"
+            _finish(axes, GROUPS.get(group, style.text(group)), ylabel, data["error"][data["group"] == group])
+        ylabel = f"residual{style.bracket(result.units.get('residual'))}"
+        _finish(residual, "residual", ylabel, data["residual"])
+        for axes in grid[count:]:
+            axes.remove()
+        figure.legend(lines, found.labels, loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: str) -> Any:
+    rows = rows[np.argsort(rows["sweep"])]
+    look, values = style.curve(number), style.clipped(rows[column])
+    (line,) = axes.semilogy(rows["sweep"], values, label=label, **look)
+    style.mark_failed(axes, rows["sweep"], values, look["color"])
+    return line
+
+
+def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
+    style.mark_limits(axes, values)
+    axes.set_title(title)
+    axes.set_xlabel("sweep")
+    axes.set_ylabel(ylabel)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    style.few_ticks(axes)
+
+
+PANELS = {
+    "constraint": "constraint |g|",
+    "velocity": "velocity constraint |G v + ∂g/∂t|",
+    "energy": "change of the energy",
+    "error": "error of the position",
+}
+NUMBERS = ("t", *PANELS)
+
+_MARKERS = 12
+"""Markers on a curve."""
+
+
+def drift(result: Result) -> Figure:
+    """Draw a result of ``dae-sdc drift``.
+
+    Panels over time for constraint, velocity constraint and energy, or the error of the position where a
+    problem has no energy, have a curve for each case; columns without a finite number have no panel.
+    """
+    data, about = result.data, result.parameters
+    require_columns(result, NUMBERS, ["case"], "a study of drift; run the study again")
+    shown = [name for name in PANELS if np.isfinite(data[name]).any()]
+    if "energy" in shown and "error" in shown:
+        shown.remove("error")
+    if not shown:
+        raise ResultFileError("the result has no finite errors to draw; run the study again")
+    cases = list(dict.fromkeys(data["case"].tolist()))
+    with style.styled():
+        figure = style.figure(1.4 + 3.5 * len(shown), 4.9, f"{style.text(about.get('problem', ''))}: drift")
+        panels = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
+        for axes, name in zip(panels, shown, strict=True):
+            for number, case in enumerate(cases):
+                _history(axes, data[data["case"] == case], name, number, len(cases), case)
+            axes.set_yscale("log")
+            axes.set_title(PANELS[name])
+            axes.set_xlabel(f"t{style.bracket(result.units.get('t'))}")
+            mark_limits(axes, data[name])
+        panels[0].set_ylabel("largest error in a part of the interval")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(cases)))
+    return figure
+
+
+def _history(axes: Any, rows: NDArray[np.void], name: str, number: int, count: int, case: str) -> None:
+    every = max(1, len(rows) // _MARKERS)
+    # Markers of different curves stand side by side.
+    look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
+    if np.isfinite(rows[name]).any() or not np.isfinite(rows["constraint"]).any():
+        mark_failed(axes, rows["t"], rows[name], look["color"])
+    axes.plot(
+        rows["t"],
+        style.clipped(rows[name]),
+        label=style.text(case),
+        markevery=(number * every // max(1, count), every),
+        **look,
+    )

@@ -69,7 +69,10 @@ def draw_frame(
     """
     points = np.array(list(deformation.coordinates.values()))
     size = float(np.ptp(points, axis=0).max()) or 1.0
-    moved = {name: _motion(deformation, name) for name in deformation.coordinates}
+    moved = {
+        name: np.array([deformation.displacements.get(f"{name}.{one}", 0.0) for one in DIRECTIONS])
+        for name in deformation.coordinates
+    }
     largest = max(float(np.abs(one[:3]).max()) for one in moved.values())
     factor = scale if scale is not None else (_SHOWN * size / largest if largest else 1.0)
     flat = [axis for axis in range(3) if np.ptp(points[:, axis]) < 1e-9 * size]
@@ -112,11 +115,6 @@ def draw_frame(
         if path is not None:
             figure.savefig(path)
     return figure
-
-
-def _motion(deformation: Deformation, point: str) -> npt.NDArray[np.float64]:
-    """Displacement and rotation of a point; 0 where it has none."""
-    return np.array([deformation.displacements.get(f"{point}.{one}", 0.0) for one in DIRECTIONS])
 
 
 def _bent(

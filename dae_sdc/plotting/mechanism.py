@@ -1,25 +1,218 @@
-"""A planar mechanism: its points and bars at several times, and its motion.
+"""Mechanisms, trajectories, phase curves: unknowns over other unknowns.
 
+Plot: phase of solution, unknowns over another one (--x, --y)
+    $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
+    $ dae-sdc plot phase pendulum.npy --x x --y "der(x)" -o phase.png
 Plot: mechanism of solution, a planar mechanism, with --out FILE.gif its motion (--points, --bars)
     $ dae-sdc solve pendulum --rtol 1e-6 --out pendulum.npy
     $ dae-sdc plot mechanism pendulum.npy --points "O=0,0; A=x,y" -o mechanism.png
+Plot: pendulum of pendulum, trajectories by method
+    $ dae-sdc pendulum-study --sweeper reference,bdf2 --k 100,1500 --out bounce.npy
+    $ dae-sdc plot pendulum bounce.npy -o pendulum.png
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import names_in as names_in_text
 from dae_sdc.plotting import style
-from dae_sdc.plotting.formulas import evaluate, names_in
-from dae_sdc.plotting.runs import Run, Values, headline, runs_of
-from dae_sdc.plotting.solution import failures, place_legend
+from dae_sdc.plotting.runs import Run, Unknown, Values, choose, headline, runs_of
+from dae_sdc.plotting.solution import (
+    LARGEST_RATIO,
+    STEP,
+    events_and_switches,
+    failures,
+    place_legend,
+    some_of,
+)
+from dae_sdc.plotting.style import require_columns
+from dae_sdc.registry import unknown
+from dae_sdc.run.results import Result
+
+OPERATIONS: Mapping[type[ast.AST], Callable[..., Any]] = {
+    **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv},
+    **{ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos},
+}
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sqrt", "exp", "log", "abs")
+}
+"""Functions that a formula may call."""
+
+_PLACE = "_name_{}_"
+
+
+def names_in(formula: str, known: Sequence[str]) -> list[str]:
+    """The known names in a formula, longer ones first where one is part of another."""
+    return [known[place] for place in _marked(formula, known)[1]]
+
+
+def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
+    """The value of a formula."""
+    known = list(values)
+    text, places = _marked(formula, known)
+    own = {_PLACE.format(place): values[known[place]] for place in places} | {"pi": np.pi}
+    try:
+        tree = ast.parse(text.replace("^", "**").strip(), mode="eval").body
+    except SyntaxError:
+        raise InputError(f"'{formula}' is no formula; write it with names, numbers and + - * / **") from None
+    return _value(tree, own, formula, known)
+
+
+def _marked(formula: str, known: Sequence[str]) -> tuple[str, list[int]]:
+    """The formula with a plain word in the place of each known name, and which names are in it."""
+    found: list[int] = []
+    if not known:
+        return formula, found
+    longest = sorted(range(len(known)), key=lambda place: -len(known[place]))
+    pattern = "|".join(re.escape(known[place]) for place in longest)
+    places = {name: place for place, name in enumerate(known)}
+
+    def mark(match: re.Match[str]) -> str:
+        place = places[match[0]]
+        if place not in found:
+            found.append(place)
+        return _PLACE.format(place)
+
+    return re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.(\[])", mark, formula), found
+
+
+def _value(node: ast.AST, own: Mapping[str, Any], formula: str, known: Sequence[str]) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Name(id=name) if name in own:
+            return own[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](*(_value(part, own, formula, known) for part in (left, right)))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](_value(operand, own, formula, known))
+        case ast.Call(func=ast.Name(id=name), args=[*arguments], keywords=[]) if name in FUNCTIONS:
+            return FUNCTIONS[name](*(_value(part, own, formula, known) for part in arguments))
+        case ast.Name(id=name):
+            raise InputError(unknown("name", name, known))
+        case _:
+            raise InputError(
+                f"'{ast.unparse(node)}' in the formula '{formula}' is not known; write it with names, "
+                f"numbers, + - * / ** and {', '.join(FUNCTIONS)}"
+            )
+
+
+START: dict[str, Any] = {"marker": "o", "color": "0.2", "markerfacecolor": "white", "markersize": 5.0}
+END: dict[str, Any] = {"marker": "s", "color": "0.2", "markersize": 4.5}
+
+
+def phase(
+    results: Any, x: str | None = None, y: str | Sequence[str] | None = None, *, steps: bool = False
+) -> Figure:
+    """Draw unknowns of solutions over another unknown."""
+    if x is None or y is None:
+        raise InputError("a phase plot needs the unknowns of both axes, as in --x x --y y; name them")
+    runs = runs_of(results)
+    across, up = [one[:1] for one in choose(runs, x)], choose(runs, y)
+    both = [run for run, a, b in zip(range(len(runs)), across, up, strict=True) if a and b]
+    if not both:
+        raise InputError(f"no solution has both '{x}' and '{y}'; name unknowns of the same one")
+    names = list(dict.fromkeys(one.name for number in both for one in up[number]))
+    units = [{one.unit for number in both for one in part[number]} for part in (across, up)]
+    parts = _by_size(runs, both, up)
+    with style.styled():
+        figure = style.figure(6.4, 2.2 + 3.0 * len(parts), headline(runs))
+        grid = figure.subplots(len(parts), 1, sharex=True, squeeze=False)[:, 0]
+        panel = {name: axes for axes, part in zip(grid, parts, strict=True) for name in part}
+        lines, marks = [], len(names) * len(both) <= len(style.LINE_COLOURS)
+        for number in both:
+            for one in up[number]:
+                place = number if len(names) == 1 else names.index(one.name)
+                look = style.line(place, len(runs) if len(names) == 1 else len(names))
+                look["linestyle"] = style.LINES[0 if len(names) == 1 else number % len(style.LINES)]
+                _curve(panel[one.name], runs[number], across[number][0], one, look, steps, marks)
+                told = [one.name] if len(names) > 1 else []
+                told += [runs[number].label] if len(runs) > 1 else []
+                if told:
+                    lines.append(Line2D([], [], label=style.text(", ".join(told)), **look))
+        handles = some_of(lines)
+        handles += [Line2D([], [], linestyle="", label="start", **START)]
+        handles += [Line2D([], [], linestyle="", label="end", **END)]
+        handles += [Line2D([], [], linestyle="", label="ends of steps", **STEP)] if steps else []
+        pairs = [(runs[number], across[number][0], one) for number in both for one in up[number]]
+        handles += events_and_switches(runs, lambda times, look: _at_times(panel, pairs, times, look))
+        handles += failures(runs, lambda run, look: None)
+        grid[-1].set_xlabel(f"{style.text(across[both[0]][0].name)}{_unit(units[0])}")
+        for axes, part in zip(grid, parts, strict=True):
+            shown = ", ".join(part)
+            axes.set_ylabel(
+                f"{style.text(shown if len(shown) < 40 else f'{len(part)} unknowns')}{_unit(units[1])}"
+            )
+        if len(parts) == 1 and units[0] == units[1] and len(units[0]) == 1 and "" not in units[0]:
+            grid[0].set_aspect("equal", adjustable="datalim")
+        place_legend(figure, handles, 6.2)
+    return figure
+
+
+def _by_size(runs: list[Run], both: list[int], up: list[list[Unknown]]) -> list[list[str]]:
+    """Names in parts, of which each has unknowns that can be seen beside each other, in their order."""
+    sizes: dict[str, float] = {}
+    for number in both:
+        for one, values in zip(up[number], runs[number].curves(up[number])[1], strict=True):
+            finite = np.abs(values[np.isfinite(values)])
+            sizes[one.name] = max(sizes.get(one.name, 0.0), float(finite.max()) if finite.size else 0.0)
+    found: list[list[str]] = []
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if found and (sizes[name] * LARGEST_RATIO >= sizes[found[-1][0]] or not sizes[name]):
+            found[-1].append(name)
+        else:
+            found.append([name])
+    order = list(sizes)
+    return [sorted(part, key=order.index) for part in found]
+
+
+def _unit(units: set[str]) -> str:
+    return style.bracket(next(iter(units))) if len(units) == 1 else ""
+
+
+def _curve(
+    axes: Any, run: Run, across: Unknown, up: Unknown, look: dict[str, Any], steps: bool, large: bool
+) -> None:
+    _, (x, y) = run.curves([across, up])
+    x, y = (np.clip(values, -style.CEILING, style.CEILING) for values in (x, y))
+    known = np.isfinite(x) & np.isfinite(y)
+    axes.plot(np.where(known, x, np.nan), np.where(known, y, np.nan), **look)
+    style.mark_cut(axes, np.concatenate([x, y]))
+    for place, mark in ((0, START), (-1, END)):
+        if known.any():
+            own = mark if large else {**mark, "markersize": 2.5}
+            axes.plot(x[known][place], y[known][place], linestyle="", zorder=3, **own)
+    if steps:
+        points = run.at_rows(across), run.at_rows(up)
+        axes.plot(*points, linestyle="", **{**STEP, "color": look["color"]})
+
+
+def _at_times(
+    panel: Mapping[str, Any], pairs: list[tuple[Run, Unknown, Unknown]], times: Any, look: dict[str, Any]
+) -> None:
+    """Triangles on the curves at some times; ``look`` becomes that of the triangles."""
+    colour = look["color"]
+    look.clear()
+    look |= {"linestyle": "", "marker": "^", "color": colour, "markersize": 5.0, "zorder": 3}
+    for run, across, up in pairs:
+        when, curves = run.curves([across, up])
+        inside = times[(times >= when[0]) & (times <= when[-1])]
+        panel[up.name].plot(*(np.interp(inside, when, values) for values in curves), **look)
+
 
 POSITIONS = 6
 """Number of times at which a still picture shows the mechanism."""
@@ -64,7 +257,8 @@ def mechanism(results: Any, points: str | None = None, bars: str | None = None) 
         axes.set(xlim=middle[0] + 0.5 * np.array([-width, width]))
         axes.set(ylim=middle[1] + 0.5 * np.array([-height, height]))
         axes.set_aspect("equal", adjustable="box")
-        unit = _length_unit(run, texts)
+        units = {run.unknowns[text].unit for pair in texts.values() for text in pair if text in run.unknowns}
+        unit = units.pop() if len(units) == 1 else None
         axes.set(xlabel=f"x{style.bracket(unit)}", ylabel=f"y{style.bracket(unit)}")
         handles = []
         for number, point in enumerate(found):
@@ -179,7 +373,119 @@ def _bars(bars: str | None, names: list[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _length_unit(run: Run, texts: Mapping[str, tuple[str, str]]) -> str | None:
-    """The unit of the coordinates that are unknowns, if it is one."""
-    units = {run.unknowns[text].unit for pair in texts.values() for text in pair if text in run.unknowns}
-    return units.pop() if len(units) == 1 else None
+NUMBERS = ("k", "amplitude_start", "amplitude_end")
+TEXTS = ("method", "sweeper", "starting_procedure")
+PATHS = ("y1", "y2")
+
+REFERENCE = "reference"
+
+FARTHEST = 3.2
+"""Coordinate up to which a trajectory is shown."""
+
+_ACROSS = 3
+
+
+def methods(result: Result) -> list[str]:
+    """Labels of the methods in a result of ``dae-sdc pendulum-study``, each of which has a picture."""
+    columns = result.data.dtype
+    require_columns(result, NUMBERS, TEXTS, "a study of the pendulum; run it again", PATHS)
+    for name in PATHS:
+        if columns[name].base.kind != "f" or len(columns[name].shape) != 1:
+            raise ResultFileError(f"column '{name}' of the result holds no trajectories; run the study again")
+    return list(dict.fromkeys(result.data["method"].tolist()))
+
+
+def pendulum(result: Result, method: str | None = None) -> Figure:
+    """Draw the trajectories of one method in a result of ``dae-sdc pendulum-study``."""
+    known = methods(result)
+    chosen = known[0] if method is None else method
+    if chosen not in known:
+        raise InputError(f"the result has no method '{chosen}'; it has {', '.join(known)}")
+    data = result.data
+    rows = data[data["method"] == chosen]
+    exact = {float(row["k"]): row for row in data[data["sweeper"] == REFERENCE]}
+    across = min(_ACROSS, len(rows))
+    down = math.ceil(len(rows) / across)
+    with style.styled():
+        # A panel alone is too narrow for one line.
+        title = ("\n" if across == 1 else ", ").join(filter(None, _title(result, rows)))
+        figure = style.figure(1.0 + 2.8 * across, 1.2 + 2.9 * down, title)
+        panels = figure.subplots(down, across, squeeze=False).ravel()
+        compares = False
+        for axes, row in zip(panels, rows, strict=False):
+            other = exact.get(float(row["k"])) if row["sweeper"] != REFERENCE else None
+            compares |= other is not None
+            _panel(axes, row, other)
+        for axes in panels[len(rows) :]:
+            axes.set_visible(False)
+        for number, axes in enumerate(panels[: len(rows)]):
+            if number % across == 0:
+                axes.set_ylabel("y2 [length at rest]")
+            if number + across >= len(rows):
+                axes.set_xlabel("y1 [length at rest]")
+        figure.legend(handles=_handles(compares), loc="outside lower center", ncols=2 if across == 1 else 4)
+    return figure
+
+
+def _title(result: Result, rows: NDArray[np.void]) -> tuple[str, str]:
+    first, about = rows[0], result.parameters
+    parts = []
+    dt, interval = about.get("dt"), about.get("interval")
+    if first["starting_procedure"]:
+        parts.append(f"started by {style.text(first['starting_procedure'])}")
+    adaptive = "rtol" in (first.dtype.names or ()) and np.isfinite(first["rtol"])
+    if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not adaptive:
+        parts.append(f"dt={dt:g}")
+    if isinstance(interval, list) and len(interval) == 2:
+        parts.append(f"t = {interval[0]:g} to {interval[1]:g}")
+    return f"elastic pendulum, {style.text(first['method'])}", ", ".join(parts)
+
+
+def _panel(axes: Any, row: np.void, other: np.void | None) -> None:
+    path, goes = _shown(row)
+    if other is not None:
+        axes.plot(*_shown(other)[0], color="0.72", linewidth=1.6, zorder=1)
+    axes.plot(*path, color=style.COLOURS[0], linewidth=0.8, zorder=2)
+    if np.isfinite(path[:, 0]).all():
+        axes.plot(*path[:, 0], linestyle="", zorder=4, **_START)
+    if np.isfinite(path[:, -1]).all():
+        axes.plot(*path[:, -1], linestyle="", zorder=4, **_END)
+    axes.set_aspect("equal", adjustable="datalim")
+    first, last = (_number(float(row[name])) for name in ("amplitude_start", "amplitude_end"))
+    axes.set_title(f"k={float(row['k']):g}: bounce {first} to {last}", fontsize=9)
+    if goes:
+        axes.annotate(
+            goes, (0.5, 0.02), xycoords="axes fraction", ha="center", fontsize=style.SMALL, color=style.GREY
+        )
+
+
+def _shown(row: np.void) -> tuple[NDArray[np.float64], str]:
+    """The part of a trajectory that is drawn, NaN elsewhere, and a note on the rest."""
+    path = np.array([row["y1"], row["y2"]])
+    out = np.isfinite(path).all(axis=0) & (np.abs(path) > FARTHEST).any(axis=0)
+    if not np.isfinite(path).all():
+        note = "the run failed on its way"
+    elif out.any():
+        note = "leaves the picture"
+    else:
+        note = ""
+    if out.any():
+        # Nothing after it: a trajectory that comes back into the picture has no meaning.
+        path[:, int(out.argmax()) :] = np.nan
+    return path, note
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if np.isfinite(value) else "-"
+
+
+_START: dict[str, Any] = {"marker": "o", "color": style.COLOURS[1], "markersize": 6.0}
+_END: dict[str, Any] = {"marker": "s", "color": "black", "markersize": 4.0}
+
+
+def _handles(compares: bool) -> list[Line2D]:
+    found = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
+    if compares:
+        found.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
+    found.append(Line2D([], [], linestyle="", label="start", **_START))
+    return [*found, Line2D([], [], linestyle="", label="end", **_END)]

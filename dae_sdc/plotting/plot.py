@@ -155,7 +155,9 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
     kind, given = _named(what)
     if out is not None:
         form_of(out)
-    _check_log(options.get("log"))
+    log, choices = options.get("log"), OPTIONS["log"]["choices"]
+    if log is not None and log not in choices:
+        raise InputError(f"log is one of {', '.join(choices)}; got '{log}'")
     found = _results(given)
     first = next(iter(found.values()), None)
     if first is None:
@@ -164,7 +166,11 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
     kind = _fitting(result, options, str(origin)) if kind is None else kind
     picture = PICTURES[kind]
     draw = function_at(picture.home)
-    _check_kind(kind, result, str(origin))
+    if not _draws(kind, result):
+        raise InputError(
+            f"{origin} holds '{result.kind}' data, which '{kind}' does not draw; "
+            f"{_advice(result, str(origin))}"
+        )
     useless = sorted(options.keys() - inspect.signature(draw).parameters.keys())
     if useless:
         takers = [
@@ -212,11 +218,6 @@ def _named(what: Sequence[Any]) -> tuple[str | None, list[Any]]:
         if not any(os.path.isfile(name) for name in (first, f"{first}.npy")):
             PICTURES[first]  # raises an error that lists the kinds
     return None, given
-
-
-def _check_log(log: str | None) -> None:
-    if log is not None and log not in OPTIONS["log"]["choices"]:
-        raise InputError(f"log is one of {', '.join(OPTIONS['log']['choices'])}; got '{log}'")
 
 
 def _results(given: Sequence[Any]) -> dict[str, Any]:
@@ -274,14 +275,6 @@ def _fitting(result: Result, options: Mapping[str, Any], origin: str) -> str:
 def _takes(picture: Picture, options: Iterable[str]) -> bool:
     """Whether a kind of picture has all of some options."""
     return set(options) <= inspect.signature(function_at(picture.home)).parameters.keys()
-
-
-def _check_kind(kind: str, result: Result, origin: str) -> None:
-    """Refuse results that a kind of picture does not draw."""
-    if not _draws(kind, result):
-        raise InputError(
-            f"{origin} holds '{result.kind}' data, which '{kind}' does not draw; {_advice(result, origin)}"
-        )
 
 
 def _advice(result: Result, origin: str) -> str:

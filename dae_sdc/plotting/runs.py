@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.options import names_in
-from dae_sdc.plotting import style, table
+from dae_sdc.plotting import style
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import PICTURE_POINTS, Solution, for_picture
@@ -47,10 +47,10 @@ class Run:
     """A solution with what pictures need of it."""
 
     def __init__(self, label: str, result: Result, solution: Solution | None = None) -> None:
-        table.require_columns(result, ["t"])
+        style.require_columns(result, ["t"])
         self.label, self.result = label, result
         self.between = solution if solution is not None and solution.dense is not None else None
-        self.rows = table.require_range(result, "t", -style.CEILING)
+        self.rows = style.require_range(result, "t", -style.CEILING)
         kind = result.data.dtype["u"]
         if kind.base.kind not in "biuf" or 0 in kind.shape:
             raise ResultFileError(

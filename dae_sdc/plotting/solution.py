@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator
 
-from dae_sdc.plotting import style, table
+from dae_sdc.plotting import style
 from dae_sdc.plotting.runs import WITH, WITHOUT, Run, Unknown, Values, choose, headline, runs_of, thinned
 
 MOST = 8
@@ -76,7 +76,9 @@ def linear(
     runs = runs_of(results)
     axis = ("x" if all(_is_crowded(run) for run in runs) else "") if log is None else log
     panels = _panels(runs, show, "x" in axis, split="y" not in axis)
-    rows = [_legend_rows(panel) for panel in panels]
+    counts = [len(panel.curves) for panel in panels]
+    # One more row of the legend says how many curves have no name there.
+    rows = [_LEGEND_ROWS + 1 if n > 2 * _LEGEND_ROWS else min(n, _LEGEND_ROWS) for n in counts]
     heights = [max(1.6, 0.3 + 0.175 * count) for count in rows]
     beside = max(_legend_width(panel) for panel in panels)
     with style.styled():
@@ -188,7 +190,7 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
             if steps:
                 rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
                 axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
-    table.mark_cut(
+    style.mark_cut(
         axes, np.concatenate([pair[1] for curves in panel.curves.values() for pair in curves.values()])
     )
     names = [one.name for one in panel.curves]
@@ -230,11 +232,6 @@ def some_of(lines: Sequence[Line2D]) -> list[Line2D]:
     return [lines[place] for place in np.linspace(0, len(lines) - 1, _LEGEND_ROWS).round().astype(int)]
 
 
-def _legend_rows(panel: _Panel) -> int:
-    count = len(panel.curves)
-    return _LEGEND_ROWS + 1 if count > 2 * _LEGEND_ROWS else min(count, _LEGEND_ROWS)
-
-
 def _legend_width(panel: _Panel) -> float:
     """Inches beside a panel that its names take."""
     names = [one.name for one in panel.curves]
@@ -255,7 +252,7 @@ def _scale(axes: Any, axis: str, runs: list[Run], curves: list[tuple[Values, Val
         finite = np.abs(values[np.isfinite(values) & (values != 0.0)])
         if finite.size and (values[np.isfinite(values)] >= 0.0).all():
             axes.set_yscale("log", nonpositive="mask")
-            table.few_ticks(axes)
+            style.few_ticks(axes)
         elif finite.size:
             smallest, largest = max(float(finite.min()), 1e-12 * float(finite.max())), float(finite.max())
             axes.set_yscale("symlog", linthresh=smallest)

@@ -31,8 +31,7 @@ from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.plotting.runs import chosen_names, fitting, patterns_of
-from dae_sdc.plotting.style import styled
-from dae_sdc.plotting.table import few_ticks, mark_cut
+from dae_sdc.plotting.style import few_ticks, mark_cut, styled
 from dae_sdc.registry import MOST_NAMES
 from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
@@ -67,25 +66,8 @@ _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle"
 def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     """Draw the solutions of a sweep over time, each in the colour of its parameter.
 
-    Parameters
-    ----------
-    result : Result
-        Of kind "sweep".
-    show : str or sequence of str, optional
-        Unknowns to draw, by names and patterns with ``*`` and ``?``; the first eight if not given.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each unknown. A cross marks the last time that a failed run has reached; runs that have no
-        values are counted in the title.
-
-    Raises
-    ------
-    InputError
-        If an unknown does not exist.
-    ResultFileError
-        If the result lacks what a sweep has.
+    Every unknown has a panel. A cross marks the last time that a failed run has reached; runs that have no
+    values are counted in the title.
     """
     runs = Sweep.of(result)
     names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)

@@ -44,17 +44,15 @@ class _Balls:
         for i in range(system.equations):
             terms = []
             for k in np.flatnonzero(system.coefficients[i]).tolist():
-                ball = self._coefficient(system, i, k, precision)
+                exact = system.exact.get((i, k))
+                parts: list[Any] = [complex(system.coefficients[i, k])]
+                if exact is not None:
+                    parts = [self._number(part, precision) for part in exact.as_real_imag()]
+                ball = flint.acb(*parts)
                 self.real &= bool(ball.imag == 0)
                 factors = [(j, e) for j, e in enumerate(system.exponents[k].tolist()) if e]
                 terms.append((ball, factors))
             self.rows.append(terms)
-
-    def _coefficient(self, system: PolynomialSystem, i: int, k: int, precision: int) -> Any:
-        exact = system.exact.get((i, k))
-        if exact is None:
-            return self.flint.acb(complex(system.coefficients[i, k]))
-        return self.flint.acb(*(self._number(part, precision) for part in exact.as_real_imag()))
 
     def _number(self, number: Any, precision: int) -> Any:
         if number.is_Rational:
@@ -92,10 +90,6 @@ class _Balls:
         return self.flint.acb_mat(values), self.flint.acb_mat(slopes)
 
 
-def _middle(x: Any) -> Any:
-    return type(x)(x.real.mid(), x.imag.mid())
-
-
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
     """Balls that contain exactly one solution, near the limit of Newton's method; None if the proof fails.
 
@@ -107,7 +101,7 @@ def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) ->
         for _ in range(12):
             values, slopes = balls.both(x)
             step = [row[0] for row in slopes.mid().solve(values.mid()).tolist()]
-            x = [_middle(a - b) for a, b in zip(x, step, strict=True)]
+            x = [type(a)((a - b).real.mid(), (a - b).imag.mid()) for a, b in zip(x, step, strict=True)]
             if on_axis:
                 x = [flint.acb(a.real.mid()) for a in x]
             far = max(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.compiling import inner, kept
+from dae_sdc.polynomials.equations import FINITE, INFINITE, UNKNOWN, Care
 from dae_sdc.polynomials.path_newton import (
     Point,
     Work,
@@ -18,7 +19,6 @@ from dae_sdc.polynomials.path_newton import (
     set_patch,
     set_tangent,
 )
-from dae_sdc.polynomials.path_options import FINITE, INFINITE, UNKNOWN, Care
 
 
 class _Leg(NamedTuple):

@@ -8,9 +8,8 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import ROOTS
+from dae_sdc.polynomials.homotopy import ROOTS, added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.slices import added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
 
@@ -72,12 +71,6 @@ class SingularPoints:
         return "\n".join(lines)
 
 
-def _unitary(size: int, random: np.random.Generator) -> Complexes:
-    shape = (size, size)
-    found: Complexes = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
-    return found
-
-
 def _with_kernel(
     system: PolynomialSystem, rank: int, random: np.random.Generator
 ) -> tuple[PolynomialSystem, bool]:
@@ -89,7 +82,8 @@ def _with_kernel(
     left = k == rank
     side, columns = (k, 1) if left else (n, n - rank + 1)
     free = side - columns
-    unitary = _unitary(side, random)
+    shape = (side, side)
+    unitary = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
     derivatives = [system.derivative(j) for j in range(n)]
     more = free * columns
     blocks = [(system.coefficients, widened(system.exponents, more))]

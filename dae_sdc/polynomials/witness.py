@@ -12,11 +12,9 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.polynomials.equations import Homotopy
-from dae_sdc.polynomials.homotopy import ROOTS, combined
-from dae_sdc.polynomials.monodromy import irreducible
+from dae_sdc.polynomials.homotopy import ROOTS, combined, homogeneous_points, phase, relative_ranks
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
-from dae_sdc.polynomials.sections import Cut, Section, vanish
-from dae_sdc.polynomials.slices import homogeneous_points, phase, relative_ranks
+from dae_sdc.polynomials.sections import Cut, Section, irreducible, vanish
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
 MOST_CASCADES = 6
@@ -199,7 +197,9 @@ class _Cascade:
             slices = forms[stage + 1 :]
             factors = np.concatenate([forms[stage : stage + 1], self._forms(degree - 1)])
             if stage == 0:
-                starts = np.concatenate([_intersection(np.vstack([f, slices])) for f in factors])
+                starts = np.concatenate(
+                    [np.linalg.svd(np.vstack([f, slices]))[2][-1:].conj() for f in factors]
+                )
             else:
                 starts = self._at_factors(polynomials, points, forms, stage, factors)
             if self.failed and self.hasty:
@@ -264,12 +264,6 @@ class _Cascade:
             sections, lost = cut.resolved(points, random)
             self.sections += [(dimension, False, section) for section in sections]
             self.failed += len(lost)
-
-
-def _intersection(forms: Complexes) -> Complexes:
-    """The point where n linear forms vanish, shape (1, n + 1)."""
-    found: Complexes = np.linalg.svd(forms)[2][-1:].conj()
-    return found
 
 
 @checked()

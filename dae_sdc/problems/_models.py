@@ -1,10 +1,12 @@
-"""The library of DAEs given by their equations alone: their structure and index reduction are computed."""
+"""The library of DAEs given by their equations alone, those in the Modelica files of this room among them."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
+
 
 MODELS: Registry[Callable[..., Model]] = Registry("model", "dae_sdc.problems")
 """Functions that return a new model, by name; their arguments are numbers of equations or constants.
@@ -32,16 +35,8 @@ class ModelOfProblem:
 
     Unknowns, parameters, interval, step size and start are those of the problem. An unknown "der(x)" of the
     problem is in the model the derivative of its unknown x, and the equation that defines it is left out.
-
-    Parameters
-    ----------
-    name : str
-        Name of the problem and of the model.
-    problem_class : type
-        Class of the problem.
-    equations : callable
-        Function of a model, its unknowns and its parameters, both as symbols in the order of the problem.
-        It returns the residuals by the names of the equations, in the order of the problem.
+    ``equations`` is a function of a model, its unknowns and its parameters, both as symbols in the order of
+    the problem; it returns the residuals by the names of the equations, in that order.
     """
 
     def __init__(
@@ -139,3 +134,31 @@ def total(terms: Sequence[Any]) -> Any:
     from sympy import Add
 
     return Add(*terms)
+
+
+DIRECTORY: Final = Path(__file__).with_name("modelica")
+
+_DESCRIBED = re.compile(r'^model\s+\w+\s+"([^"]*)"', re.MULTILINE)
+
+
+class ModelicaFile:
+    """A model of the library that is read from a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        described = _DESCRIBED.findall(path.read_text(encoding="utf-8"))
+        # The description is that of the last class, the model.
+        text = described[-1] if described else path.stem
+        self.__doc__ = f"{text[:1].upper()}{text[1:]}."
+
+    def __call__(self, **parameters: float) -> Model:
+        """A new model; the arguments are values of parameters by their names."""
+        from dae_sdc.modelica.reader import read_modelica
+
+        model = read_modelica(self.path, parameters=parameters)
+        model.name = self.path.stem
+        return model
+
+
+for _path in sorted(DIRECTORY.glob("*.mo")):
+    MODELS.add(_path.stem, ModelicaFile(_path))

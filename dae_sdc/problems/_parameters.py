@@ -39,12 +39,7 @@ def require_finite(problem: ProblemDAE, *names: str) -> None:
 def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
     """Raise :class:`ReferenceRangeError` unless the parameters are those for which the solution is stored.
 
-    Parameters
-    ----------
-    problem : LibraryProblem
-        The problem.
-    free : sequence of str
-        Parameters on which the solution does not depend.
+    It does not depend on parameters that are ``free``.
     """
     for name, entry in problem.parameters.items():
         given = getattr(problem, name)
@@ -56,32 +51,16 @@ def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
 
 
 class Parameter(NamedTuple):
-    """A parameter of a problem; its value is the attribute of the same name of the problem.
+    """A parameter of a problem; its value is the attribute of the same name of the problem."""
 
-    Parameters
-    ----------
-    default : object
-        Default value.
-    unit : str
-        Unit of the value; "1" if dimensionless, "none" if the value is not passed to the equations.
-    meaning : str
-        Description for the documentation.
-    check : callable or None
-        Function of the problem and the name that raises :class:`InputError` for an inadmissible value.
-    kind : str
-        Admissible values, for the documentation; by default the type of the default value.
-    fixed : bool
-        Whether the attribute is read-only.
-    inherited : bool
-        Whether the value is passed on to the constructor of the base class, which checks and stores it.
-    """
-
-    default: Any
-    unit: str
-    meaning: str
+    default: Any  # Default value.
+    unit: str  # Unit of the value; "1" if dimensionless, "none" if the value is not passed to the equations.
+    meaning: str  # Description for the documentation.
+    # Function of the problem and the name that raises :class:`InputError` for an inadmissible value.
     check: Callable[..., None] | None = None
-    kind: str = ""
-    fixed: bool = False
+    kind: str = ""  # Admissible values, for the documentation; by default the type of the default value.
+    fixed: bool = False  # Whether the attribute is read-only.
+    # Whether the value is passed on to the constructor of the base class, which checks and stores it.
     inherited: bool = False
 
 
@@ -105,26 +84,14 @@ def formulation(*names: str) -> dict[str, Parameter]:
 class LibraryProblem(ProblemDAE):
     """A problem of the library, whose constructor takes the parameters of its table by their names.
 
-    Parameters
-    ----------
-    *values
-        Values of parameters in their order.
-    **settings
-        Values of parameters by their names, and the settings of :class:`ProblemDAE`.
-
-    Attributes
-    ----------
-    parameters : mapping of str to Parameter
-        The table, in the order of the constructor and of :meth:`kernel_parameters`.
-    size : (int, int)
-        First two arguments of the base class, for :class:`ProblemDAE` the numbers of differential and
-        algebraic unknowns.
-    group_sizes : mapping of str to int
-        Names and sizes of groups of consecutive unknowns that converge at different orders.
+    Other keywords are the settings of :class:`ProblemDAE`.
     """
 
+    # The table, in the order of the constructor and of :meth:`kernel_parameters`.
     parameters: ClassVar[Mapping[str, Parameter]] = {}
+    # First two arguments of the base class: numbers of differential and algebraic unknowns of ProblemDAE.
     size: ClassVar[tuple[int, int]]
+    # Names and sizes of groups of consecutive unknowns that converge at different orders.
     group_sizes: ClassVar[Mapping[str, int]] = {}
     _signature: ClassVar[inspect.Signature]
 

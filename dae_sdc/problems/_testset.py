@@ -1,8 +1,9 @@
-"""Base classes and scores of the problems of the Test Set for IVP Solvers."""
+"""Base classes and scores of the problems of the Test Set for IVP Solvers, and stored reference solutions."""
 
 from __future__ import annotations
 
 import functools
+import io
 import json
 import math
 from importlib import resources
@@ -10,66 +11,124 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.polynomial import chebyshev
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._parameters import LibraryProblem, require_defaults
 
+
+class Pieces(NamedTuple):
+    """A piecewise polynomial."""
+
+    breaks: Vector  # Ends of the P pieces, shape (P + 1,), increasing.
+    coefficients: Vector  # Chebyshev coefficients on each piece mapped to [-1, 1], shape (P, K, n).
+
+
+@functools.cache
+def load(name: str) -> Pieces:
+    """The stored piecewise polynomial ``name``, read once."""
+    content = (resources.files("dae_sdc.problems") / "data" / f"{name}.npz").read_bytes()
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        return Pieces(stored["breaks"], stored["coefficients"])
+
+
+class StoredReference:
+    """Reference solution of a problem with its default parameters at any time of the stored interval.
+
+    ``tools/make_references.py`` makes the data; the JSON file beside each states the method and the
+    difference of two independent methods. Values are accurate to 1e-11, derivatives to 1e-9, relative to the
+    largest value of the component and of its derivative. At an event, both are those before it. The files in
+    ``dae_sdc/problems/data`` have the name of the problem.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """First and last time of the stored data."""
+        breaks = load(self.name).breaks
+        return float(breaks[0]), float(breaks[-1])
+
+    def value(self, problem: LibraryProblem, t: float) -> Vector:
+        """The solution at time ``t``, shape (n,).
+
+        It is known in the stored range, for the default parameters; :class:`ReferenceRangeError` elsewhere.
+        """
+        x, coefficients, _ = self._piece(problem, t)
+        return np.asarray(chebyshev.chebval(x, coefficients))
+
+    def derivative(self, problem: LibraryProblem, t: float) -> Vector:
+        """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`value`."""
+        x, coefficients, scale = self._piece(problem, t)
+        return np.asarray(chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale)))
+
+    def _piece(self, problem: LibraryProblem, t: float) -> tuple[float, Vector, float]:
+        """x in [-1, 1] of ``t`` in its piece, the coefficients of the piece, and dx/dt."""
+        require_defaults(problem)
+        breaks, coefficients = load(self.name)
+        start, end = breaks[0], breaks[-1]
+        # A sum of time steps misses the end of the interval by round-off.
+        slack = 1e-9 * (end - start)
+        if not start - slack <= t <= end + slack:
+            raise ReferenceRangeError(
+                f"the reference of {type(problem).__name__} covers t from {start:g} to {end:g}; got t={t:g}"
+            )
+        piece = min(max(int(np.searchsorted(breaks, t, side="left")) - 1, 0), len(breaks) - 2)
+        scale = 2.0 / float(breaks[piece + 1] - breaks[piece])
+        return (t - float(breaks[piece])) * scale - 1.0, coefficients[piece], scale
+
+
+class ReferencedProblem(LibraryProblem):
+    """A problem with a start for all parameters and a :class:`StoredReference` for the default ones."""
+
+    stored: ClassVar[StoredReference]
+
+    def _start(self) -> npt.ArrayLike:
+        """The state at t = 0, shape (n,)."""
+        raise InputError(f"{type(self).__name__} has no initial value")
+
+    def _initial_derivative(self) -> npt.ArrayLike:
+        """The derivative at t = 0, shape (n,)."""
+        raise InputError(f"{type(self).__name__} has no derivative at the start")
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
+        return self.state(self._start() if t == 0.0 else self.stored.value(self, t))
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0 for any parameters, that of the stored reference elsewhere."""
+        return self.state(self._initial_derivative() if t == 0.0 else self.stored.derivative(self, t))
+
+
 _SLACK = 1e-9
 """Tolerance for a time to count as an end of the interval, relative to its length."""
 
 
 class ReferenceEnd(NamedTuple):
-    """Reference solution of a problem at the end of its interval.
+    """Reference solution of a problem at the end of its interval."""
 
-    Parameters
-    ----------
-    t : float
-        End of the interval.
-    u : ndarray
-        The solution at ``t``, shape (n,), in the order of the state.
-    digits : ndarray
-        Number of digits of each component known to be correct, shape (n,); 0 where none is known, or where
-        the component vanishes and has no relative error.
-    scored : tuple of int
-        Numbers of the unknowns in the official score.
-    source : str
-        Origin of the values, and of the digits.
-    """
-
-    t: float
-    u: Vector
+    t: float  # End of the interval.
+    u: Vector  # The solution at ``t``, shape (n,), in the order of the state.
+    # Number of digits of each component known to be correct, shape (n,); 0 where none is known, or where the
+    # component vanishes and has no relative error.
     digits: Vector
-    scored: tuple[int, ...]
-    source: str
+    scored: tuple[int, ...]  # Numbers of the unknowns in the official score.
+    source: str  # Origin of the values, and of the digits.
 
 
 class Record(NamedTuple):
-    """The entry of a problem in ``data/testset.json``; arrays are in the order of its state.
+    """The entry of a problem in ``data/testset.json``; arrays are in the order of its state."""
 
-    Parameters
-    ----------
-    t0 : float
-        Start of the interval.
-    u0 : ndarray
-        Consistent initial value, shape (n,).
-    du0 : ndarray or None
-        Derivatives of all unknowns at ``t0``, shape (n,); None where they are not stored.
-    end : ReferenceEnd
-        The solution at the end.
-    variable_index : tuple of int
-        Index of every unknown; 1 for ordinary differential equations.
-    nominal : ndarray
-        Sizes below which an absolute error counts, shape (n,). Where none are stored, the nonzero values at
-        the two ends give them: the smaller for scored unknowns, the larger for others, 1 if both are zero.
-    """
-
-    t0: float
-    u0: Vector
-    du0: Vector | None
-    end: ReferenceEnd
-    variable_index: tuple[int, ...]
+    t0: float  # Start of the interval.
+    u0: Vector  # Consistent initial value, shape (n,).
+    du0: Vector | None  # Derivatives of all unknowns at ``t0``, shape (n,); None where they are not stored.
+    end: ReferenceEnd  # The solution at the end.
+    variable_index: tuple[int, ...]  # Index of every unknown; 1 for ordinary differential equations.
+    # Sizes below which an absolute error counts, shape (n,). Where none are stored, the nonzero values at the
+    # two ends give them: the smaller for scored unknowns, the larger for others, 1 if both are zero.
     nominal: Vector
 
 
@@ -109,31 +168,17 @@ def _sizes(u0: list[float], u_end: list[float], scored: tuple[int, ...]) -> list
 
 
 class StoredEnds(LibraryProblem):
-    """A problem whose solution is stored at both ends of its interval.
+    """A problem whose solution is stored at both ends of its interval."""
 
-    Attributes
-    ----------
-    record : str
-        Key in ``data/testset.json``.
-    independent_of : tuple of str
-        Parameters on which the solution does not depend.
-    """
-
-    record: ClassVar[str] = ""
-    independent_of: ClassVar[tuple[str, ...]] = ()
+    record: ClassVar[str] = ""  # Key in ``data/testset.json``.
+    independent_of: ClassVar[tuple[str, ...]] = ()  # Parameters on which the solution does not depend.
 
     def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
         """The state of values in the order of the record."""
         return self.state(values)
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The stored solution at the start or the end of the interval.
-
-        Raises
-        ------
-        ReferenceRangeError
-            At any other time, and at the end if the problem has other than its default parameters.
-        """
+        """The stored solution at the start, and for default parameters at the end of the interval."""
         record = load_record(self.record)
         slack = _SLACK * (record.end.t - record.t0)
         if abs(t - record.t0) <= slack:
@@ -180,13 +225,7 @@ class TestSetProblem(StoredEnds):
 
     @property
     def reference_end(self) -> ReferenceEnd:
-        """The reference solution at the end of the interval.
-
-        Raises
-        ------
-        ReferenceRangeError
-            If the problem has other than its default parameters.
-        """
+        """The reference solution at the end of the interval, for default parameters."""
         self._require_defaults()
         return self._end()
 
@@ -197,24 +236,8 @@ def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
     .. math::
         \mathrm{scd} = \min_i\, -\log_{10} \frac{|u_i - u_i^{\mathrm{ref}}|}{|u_i^{\mathrm{ref}}|}
 
-    over the scored unknowns with known digits. A component counts with no more digits than the reference has.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        A problem with ``reference_end``.
-    u : array_like
-        Computed solution at the end of the interval, shape (n,).
-
-    Returns
-    -------
-    float
-        The score; NaN if a scored component is NaN.
-
-    Raises
-    ------
-    InputError
-        If the problem has no reference at its end for its parameters, or ``u`` has another shape.
+    over the scored unknowns with known digits. A component counts with no more digits than the reference has;
+    the score is NaN if one is NaN.
 
     References
     ----------
@@ -227,23 +250,6 @@ def scd_differential(problem: ProblemDAE, u: npt.ArrayLike) -> float:
     """:func:`scd` over those scored unknowns that are differential and of index 1.
 
     Unknowns of higher index are less accurate by powers of the step size and hide the accuracy of the others.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        A problem with ``reference_end``.
-    u : array_like
-        Computed solution at the end of the interval, shape (n,).
-
-    Returns
-    -------
-    float
-        The score; NaN if a scored component is NaN.
-
-    Raises
-    ------
-    InputError
-        As :func:`scd`, and if no unknown is scored.
     """
     index, scored = problem.variable_index, _reference(problem).scored
     return _digits(problem, u, tuple(i for i in scored if i < problem.n_diff and index[i] == 1))

@@ -522,15 +522,7 @@ class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
     def assembled(self, phi: float, rate: float = 0.0) -> tuple[Vector, Vector]:
         """Positions and velocities of the bodies, shape (9,), by angle and angular velocity of the crank.
 
-        Parameters
-        ----------
-        phi, rate : float
-            Angle in rad and angular velocity in rad/s of the crank.
-
-        Returns
-        -------
-        q, v : ndarray, shape (9,)
-            Positions and velocities in the order of the unknowns; the slider is to the right of the crank.
+        The slider is to the right of the crank.
         """
         x, y = 0.5 * self.l1 * math.cos(phi), 0.5 * self.l1 * math.sin(phi)
         rod = -math.asin(2.0 * y / self.l2)

@@ -16,8 +16,8 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._parameters import Parameter
-from dae_sdc.problems._pulses import Pulse, PulsedProblem
 from dae_sdc.problems._testset import ReferenceEnd, load_record
+from dae_sdc.problems.pump import Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
 """Potentials of the supply and of the bulk in V."""
@@ -40,78 +40,40 @@ class Transistor(NamedTuple):
 
     They are, in this order, the inner ends of the resistances at source and drain, and the bulk ends of the
     junctions at source and drain.
-
-    Parameters
-    ----------
-    node : int
-        Number of the first internal node.
-    kind : int
-        Place of its kind in ``Technology.kinds``.
-    source, drain, gate : int
-        Nodes or given potentials at its three terminals.
-    drain_charge : int
-        The node from which the voltage over the junction at the drain is taken for the charge at its bulk
-        end. It should be ``drain``; where the Test Set has another one, this circuit has it too.
     """
 
-    node: int
-    kind: int
+    node: int  # Number of the first internal node.
+    kind: int  # Place of its kind in ``Technology.kinds``.
+    # source, drain, gate: Nodes or given potentials at its three terminals.
     source: int
     drain: int
     gate: int
+    # The node from which the voltage over the junction at the drain is taken for the charge at its bulk end.
+    # It should be ``drain``; where the Test Set has another one, this circuit has it too.
     drain_charge: int
 
 
 class Technology(NamedTuple):
-    """Data of all transistors of a circuit, in the units of the Test Set.
+    """Data of all transistors of a circuit, in the units of the Test Set."""
 
-    Parameters
-    ----------
-    channel : float
-        Conductance at source and drain.
-    bulk : float
-        Conductance between a junction and the bulk.
-    gate : float
-        Capacitance of the gate against source and drain.
-    junction : float
-        Capacitance of a junction at zero voltage.
-    saturation : float
-        Saturation current of a junction.
-    kinds : tuple of (float, float, float, float, float)
-        For each kind of transistor its gain in forward and in backward direction, threshold voltage, and
-        coefficient and potential of the body effect.
-    """
-
-    channel: float
-    bulk: float
-    gate: float
-    junction: float
-    saturation: float
+    channel: float  # Conductance at source and drain.
+    bulk: float  # Conductance between a junction and the bulk.
+    gate: float  # Capacitance of the gate against source and drain.
+    junction: float  # Capacitance of a junction at zero voltage.
+    saturation: float  # Saturation current of a junction.
+    # For each kind of transistor its gain in forward and in backward direction, threshold voltage, and
+    # coefficient and potential of the body effect.
     kinds: tuple[tuple[float, float, float, float, float], ...]
 
 
 class Circuit(NamedTuple):
-    """A circuit of transistors, and of capacitors to ground.
+    """A circuit of transistors, and of capacitors to ground."""
 
-    Parameters
-    ----------
-    nodes : int
-        Number of nodes, which are numbered from 1 as in the Test Set.
-    transistors : tuple of Transistor
-        All transistors, including the loads.
-    capacitors : tuple of int
-        Nodes with a capacitor to ground.
-    capacitance : float
-        Capacitance of each of these capacitors.
-    technology : Technology
-        Data of all transistors.
-    """
-
-    nodes: int
-    transistors: tuple[Transistor, ...]
-    capacitors: tuple[int, ...]
-    capacitance: float
-    technology: Technology
+    nodes: int  # Number of nodes, which are numbered from 1 as in the Test Set.
+    transistors: tuple[Transistor, ...]  # All transistors, including the loads.
+    capacitors: tuple[int, ...]  # Nodes with a capacitor to ground.
+    capacitance: float  # Capacitance of each of these capacitors.
+    technology: Technology  # Data of all transistors.
 
     def packed(self) -> Vector:
         """The circuit as one array for the kernels, with nodes numbered from 0."""

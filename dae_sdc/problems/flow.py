@@ -31,12 +31,7 @@ class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
     divergence of the coarse one. The divergence of a restricted field is the mean of the fine divergences,
     and restriction after prolongation is the identity.
 
-    Parameters
-    ----------
-    fine_prob, coarse_prob : NavierStokes
-        The second has the parameters ``fine_prob.coarse_params()``.
-    params : dict
-        Parameters of pySDC's base class.
+    The coarse problem has the parameters ``fine_prob.coarse_params()``.
 
     References
     ----------

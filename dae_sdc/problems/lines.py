@@ -29,12 +29,7 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
     source voltages are extrapolated, because a transfer does not depend on time. Differential and algebraic
     unknowns are transferred separately.
 
-    Parameters
-    ----------
-    fine_prob, coarse_prob : TransmissionLine
-        The second has the parameters ``fine_prob.coarse_params()``.
-    params : dict
-        Parameters of pySDC's base class.
+    The coarse problem has the parameters ``fine_prob.coarse_params()``.
     """
 
     def restrict(self, F: MeshDAE) -> MeshDAE:

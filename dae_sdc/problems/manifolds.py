@@ -1,13 +1,17 @@
-"""Equations of first order on a manifold: implicit ones, and quasilinear ones of index 1."""
+"""Equations on manifolds: of first order, and mechanical systems whose velocities are constrained."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import numpy.typing as npt
+
 from dae_sdc.constrained.first_order import ImplicitDAE, QuasiFirstOrderProblem
+from dae_sdc.constrained.second_order import NonholonomicProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.problems._parameters import LibraryProblem
+from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
 from dae_sdc.problems._testset import StoredEnds
 
 
@@ -144,3 +148,199 @@ class Catalyst(StoredEnds, QuasiFirstOrderProblem):
         """The derivative of the solution; raises like :meth:`u_exact`."""
         rate, _ = self.saddle_point(t, self.u_exact(t))
         return self.state(rate)
+
+
+def skate_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`Skate`."""
+    out[0], out[1] = 1.0, 0.0
+    out[2], out[3] = 0.0, 1.0
+
+
+def skate_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Forces of :class:`Skate`."""
+    out[0], out[1] = math.sin(p[0]), 0.0
+
+
+def skate_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Constraint of :class:`Skate`."""
+    out[0] = v[1] * math.cos(t) - v[0] * math.sin(t)
+
+
+def skate_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the constraint of :class:`Skate` in the velocities."""
+    out[0], out[1] = -math.sin(t), math.cos(t)
+
+
+def skate_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the constraint of :class:`Skate` at constant velocities."""
+    out[0] = -v[0] * math.cos(t) - v[1] * math.sin(t)
+
+
+@PROBLEMS.register("skate")
+class Skate(LibraryProblem, NonholonomicProblem):
+    r"""Skate on an inclined plane that turns at a constant rate and does not slip sideways, index 2.
+
+    In units of its mass, of gravity and of the rate at which it turns, with :math:`u_1` downhill,
+
+    .. math::
+        u_1'' - \lambda \sin t = \sin\alpha, \qquad u_2'' + \lambda \cos t = 0, \qquad
+        -u_1' \sin t + u_2' \cos t = 0 .
+
+    From rest, the skate does not go down the plane but sideways, along a cycloid,
+
+    .. math::
+        u_1 = \tfrac12 \sin\alpha\, \sin^2 t, \qquad
+        u_2 = \tfrac12 \sin\alpha\, \big(t - \tfrac12 \sin 2t\big), \qquad
+        \lambda = -2 \sin\alpha\, \sin t .
+
+    References
+    ----------
+    Ju. I. Neimark, N. A. Fufaev: Dynamics of Nonholonomic Systems, American Mathematical Society 1972, page
+    108.
+    """
+
+    title = "skate on an inclined plane"
+    index = 2
+    names = ("u1", "u2", "v1", "v2", "lambda")
+    units = ("1",) * 5
+    constraint_names = ("no slip sideways",)
+    size = (2, 1)
+    parameters = {
+        **finite("rad", "Inclination of the plane", alpha=0.8),
+        **formulation("index-2", "index-1"),
+    }
+    reference = "Neimark, Fufaev: Dynamics of Nonholonomic Systems (1972), page 108"
+    interval = (0.0, 10.0)
+    dt = 0.05
+    time_unit = "1"
+    A_kernel = skate_A
+    h_kernel = skate_h
+    g_kernel = skate_g
+    dg_kernel = skate_dg
+    dg_dt_kernel = skate_dg_dt
+
+    def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
+        """Kinetic and potential energy in weight times length, zero along the solution from rest."""
+        down, _ = np.asarray(q, dtype=np.float64).tolist()
+        v1, v2 = np.asarray(v, dtype=np.float64).tolist()
+        energy: float = 0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down
+        return energy
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at any time from the formula above."""
+        slope, s, c = math.sin(self.alpha), math.sin(t), math.cos(t)
+        q = [0.5 * slope * s * s, 0.5 * slope * (t - s * c)]
+        return self.state([*q, slope * s * c, slope * s * s, -2.0 * slope * s])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution at any time."""
+        slope, s, c = math.sin(self.alpha), math.sin(t), math.cos(t)
+        a = [slope * (c * c - s * s), 2.0 * slope * s * c]
+        return self.state([slope * s * c, slope * s * s, *a, -2.0 * slope * c])
+
+
+_TURN, _ROLL = 0.5, 2.0
+"""Rates at which the disk turns and rolls, in rad/s."""
+
+
+def disk_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`RollingDisk`."""
+    for i in range(16):
+        out[i] = 0.0
+    out[0], out[5], out[10], out[15] = p[0], p[0], p[2], p[3]
+
+
+def disk_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """No force but that of the plane acts on :class:`RollingDisk`."""
+    for i in range(4):
+        out[i] = 0.0
+
+
+def disk_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Slip of :class:`RollingDisk`."""
+    roll = p[1] * v[3]
+    out[0], out[1] = v[0] - roll * math.cos(u[2]), v[1] - roll * math.sin(u[2])
+
+
+def disk_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the slip of :class:`RollingDisk` in the velocities."""
+    out[0], out[1], out[2], out[3] = 1.0, 0.0, 0.0, -p[1] * math.cos(u[2])
+    out[4], out[5], out[6], out[7] = 0.0, 1.0, 0.0, -p[1] * math.sin(u[2])
+
+
+def disk_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the slip of :class:`RollingDisk` at constant velocities."""
+    turn = p[1] * v[3] * v[2]
+    out[0], out[1] = turn * math.sin(u[2]), -turn * math.cos(u[2])
+
+
+@PROBLEMS.register("rolling-disk")
+class RollingDisk(LibraryProblem, NonholonomicProblem):
+    r"""Upright disk that rolls on a plane without slipping, index 2.
+
+    The unknowns are the point of contact (x, y), the heading :math:`\theta`, the angle :math:`\phi` through
+    which the disk has rolled, their velocities and two multipliers,
+
+    .. math::
+        m x'' + \lambda_1 &= 0, & J_\theta \theta'' &= 0, \\
+        m y'' + \lambda_2 &= 0, &
+        J_\phi \phi'' - R (\lambda_1 \cos\theta + \lambda_2 \sin\theta) &= 0, \\
+        0 &= x' - R \phi' \cos\theta, & 0 &= y' - R \phi' \sin\theta .
+
+    The velocities :math:`\theta' = \omega` and :math:`\phi' = \Omega` are constant, here 0.5 and 2 rad/s, and
+    the disk runs on a circle of the radius :math:`R \Omega/\omega`,
+
+    .. math::
+        x = \frac{R \Omega}{\omega} \sin \omega t, \qquad
+        y = \frac{R \Omega}{\omega} (1 - \cos \omega t), \qquad
+        \lambda = m R \Omega \omega\, (\sin \omega t,\; -\cos \omega t) .
+
+    References
+    ----------
+    A. M. Bloch: Nonholonomic Mechanics and Control, Springer 2003, section 1.4.
+    """
+
+    title = "upright disk that rolls without slipping"
+    index = 2
+    names = ("x", "y", "theta", "phi", "v_x", "v_y", "v_theta", "v_phi", "lambda_1", "lambda_2")
+    units = ("m", "m", "rad", "rad", "m/s", "m/s", "rad/s", "rad/s", "N", "N")
+    constraint_names = ("rolling in x", "rolling in y")
+    size = (4, 2)
+    parameters = {
+        **positive("kg", "Mass", m=1.0),
+        **positive("m", "Radius", R=1.0),
+        **positive(
+            "kg m^2", "Moments of inertia about a diameter and about the axis", J_theta=0.25, J_phi=0.5
+        ),
+        **formulation("index-2", "index-1"),
+    }
+    reference = "Bloch: Nonholonomic Mechanics and Control (2003), section 1.4"
+    interval = (0.0, 10.0)
+    dt = 0.05
+    A_kernel = disk_A
+    h_kernel = disk_h
+    g_kernel = disk_g
+    dg_kernel = disk_dg
+    dg_dt_kernel = disk_dg_dt
+
+    def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
+        """Kinetic energy in J, constant along a solution."""
+        speed = np.asarray(v, dtype=np.float64)
+        return float(0.5 * np.array([self.m, self.m, self.J_theta, self.J_phi]) @ speed**2)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at any time from the formula above."""
+        turn, roll = _TURN * t, self.R * _ROLL
+        s, c = math.sin(turn), math.cos(turn)
+        # 1 - cos without cancellation.
+        q = [roll / _TURN * s, 2.0 * roll / _TURN * math.sin(0.5 * turn) ** 2, turn, _ROLL * t]
+        force = self.m * roll * _TURN
+        return self.state([*q, roll * c, roll * s, _TURN, _ROLL, force * s, -force * c])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution at any time."""
+        roll = self.R * _ROLL
+        s, c = math.sin(_TURN * t), math.cos(_TURN * t)
+        rate = self.m * roll * _TURN * _TURN
+        v = [roll * c, roll * s, _TURN, _ROLL]
+        return self.state([*v, -roll * _TURN * s, roll * _TURN * c, 0.0, 0.0, rate * c, rate * s])

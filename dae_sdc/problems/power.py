@@ -15,7 +15,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
 from dae_sdc.problems._parameters import Parameter, finite, positive
-from dae_sdc.problems._reference import ReferencedProblem, StoredReference
+from dae_sdc.problems._testset import ReferencedProblem, StoredReference
 
 Phasors = npt.NDArray[np.complex128]
 
@@ -204,13 +204,7 @@ SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
 
 
 def admittance(without: tuple[int, ...] | None = None) -> Phasors:
-    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9).
-
-    Parameters
-    ----------
-    without : tuple of int, optional
-        The two buses of a branch to be left out.
-    """
+    """The bus admittance matrix of the 9-bus system in pu, (9, 9), without the branch between two buses."""
     matrix = np.zeros((9, 9), dtype=np.complex128)
     for first, second, resistance, reactance, charging in BRANCHES:
         if without is None or {first, second} != set(without):
@@ -701,10 +695,7 @@ class WSCC9BusSystem(ReferencedProblem):
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative: zero at t = 0 for all parameters, that of the stored reference at other times.
 
-        Raises
-        ------
-        InputError
-            With data="pysdc", where the initial value is inconsistent.
+        The initial value with data="pysdc" is inconsistent and has none.
         """
         return super().du_exact(t)
 

@@ -105,18 +105,10 @@ def brush_tyre_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector)
 
 
 class Cruise(NamedTuple):
-    """A tyre that rolls at constant speed on a flat road.
+    """A tyre that rolls at constant speed on a flat road."""
 
-    Parameters
-    ----------
-    state : ndarray
-        All unknowns, shape (6 + 3 ribs,).
-    torque : float
-        Torque at the wheel that holds the speed (N m).
-    """
-
-    state: Vector
-    torque: float
+    state: Vector  # All unknowns, shape (6 + 3 ribs,).
+    torque: float  # Torque at the wheel that holds the speed (N m).
 
 
 @PROBLEMS.register("brush-tyre")
@@ -233,13 +225,7 @@ class BrushTyre(LibraryProblem):
         return [*np.asarray(super().kernel_parameters()).tolist(), self.cruise().torque]
 
     def cruise(self) -> Cruise:
-        """The tyre that rolls on a flat road at the speed of the start, without brake.
-
-        Raises
-        ------
-        InputError
-            If the tyre does not carry the car, or friction cannot overcome drag.
-        """
+        """The tyre that rolls on a flat road at the speed of the start, without brake."""
         n, weight = self.n_alg // 2, (self.m_s + self.m_u) * GRAVITY_OF_CAR
         offsets = self.offsets()
         belt = _joined(n, self.k_w / n, self.k_b * n)
@@ -322,19 +308,7 @@ class BrushTyre(LibraryProblem):
         """Kinetic energy and the potentials of springs, ribs and weight.
 
         It changes by the powers of torques, drag and the moving road, and by the losses of damper, carcass
-        and friction.
-
-        Parameters
-        ----------
-        u : array_like
-            The unknowns, shape (6 + 3 ribs,).
-        t : float
-            Time in s, which gives the height of the road.
-
-        Returns
-        -------
-        float
-            The energy in J, zero at rest with the tyre just above the road.
+        and friction, and is zero at rest with the tyre just above the road; in J.
         """
         z_s, z_u, v_s, v_u, v, omega, *rest = np.asarray(u, dtype=np.float64).tolist()
         n = self.n_alg // 2

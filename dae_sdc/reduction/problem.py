@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,15 +12,96 @@ import numpy.typing as npt
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
+from dae_sdc.expressions import llvm
 from dae_sdc.expressions.codegen import Compiled
 from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.program import magnitudes
 from dae_sdc.model.jumps import timetable_of
-from dae_sdc.model.magnitudes import magnitudes
 from dae_sdc.model.problem import ModelProblem, Origin
 from dae_sdc.reduction.assembly import Assembled
 from dae_sdc.reduction.stages import Selection
-from dae_sdc.reduction.switch import Switch
 from dae_sdc.sharing import one_at_a_time
+from dae_sdc.structure.analysis import Structure
+from dae_sdc.structure.consistent import Start, find_points
+from dae_sdc.structure.prolongation import Prolongation
+
+LARGEST_RATE = 1e-8
+"""Largest rate of an invariant, relative to the sum of the sizes of its terms."""
+
+
+def check_invariants(
+    model: Any, graph: Graph, found: Structure, invariants: Sequence[tuple[str, int]]
+) -> None:
+    r"""Refuse expressions that change along solutions.
+
+    .. math::
+        \dot I = \frac{\partial I}{\partial t} + \sum_{j,k} \frac{\partial I}{\partial x_j^{(k)}} x_j^{(k+1)}
+
+    must vanish at points where the equations, differentiated as often as the offsets say, and the invariants
+    themselves hold. Where no such point is found, nothing is refused.
+    """
+    if not invariants:
+        return
+    start = replace(Start.of(model), general=False)
+    nodes = [node for _, node in invariants]
+    for rows in ([*model.roots, *nodes], list(model.roots)):
+        times = [*found.c.tolist(), *[0] * (len(rows) - len(model.roots))]
+        points = list(find_points(Prolongation(graph, rows, times, found.d.tolist()), start))
+        if points:
+            break
+    for name, node in invariants:
+        leaves, slopes = zip(*sorted(graph.gradient(node).items()), strict=True)
+        rates = [graph.total_derivative(leaf) for leaf in leaves]
+        for point in points:
+            values = point.evaluate([*slopes, *rates])
+            if values is None:
+                continue
+            terms = [a * b for a, b in zip(values[: len(slopes)], values[len(slopes) :], strict=True)]
+            rate = sum(terms)
+            if abs(rate) > LARGEST_RATE * (1e-3 + sum(map(abs, terms))):
+                raise InputError(
+                    f"{name} is no invariant of model {model.name}: it changes at a rate of {rate:.3g} at a "
+                    f"point that satisfies the equations, t={point.t:.6g}; correct or leave it out"
+                )
+
+
+_ARGUMENTS = {
+    "residual": ("double %t", "{place} %u", "{place} %du", "{place} %p", "{place} %out"),
+    "jacobian": ("double %t", "{place} %u", "{place} %du", "double %c", "{place} %p", "{place} %out"),
+}
+
+
+class Switch:
+    """A C function with a changing target, for sweepers, which ask for the address of a kernel only once."""
+
+    def __init__(self, form: Literal["residual", "jacobian"], target: Compiled) -> None:
+        self.form, self.target = form, target
+        self._where = np.array([target.address], dtype=np.int64)
+        place = llvm.pointer("double")
+        arguments = ", ".join(_ARGUMENTS[form]).format(place=place)
+        kinds = ", ".join(argument.split(" ")[0] for argument in arguments.split(", "))
+        cell, function = llvm.pointer("i64"), llvm.pointer(f"void ({kinds})")
+        text = f"""define void @kernel({arguments}) nounwind {{
+%at = inttoptr i64 {self._where.ctypes.data} to {cell}
+%target = load i64, {cell} %at
+%function = inttoptr i64 %target to {function}
+call void %function({arguments})
+ret void
+}}"""
+        self.address, self._owners = llvm.linked(llvm.assembled(text, 0, keep=False), "kernel")
+
+    def turn(self, target: Compiled) -> None:
+        """Call another function from now on."""
+        self.target = target
+        self._where[0] = target.address
+
+    def __reduce__(self) -> Any:
+        return Switch, (self.form, self.target)
+
+    def __deepcopy__(self, memo: Any) -> Switch:
+        return Switch(self.form, self.target)
+
 
 WEAK_PIVOT: Final = 0.1
 """Size of a pivot relative to its largest rival below which the system is pivoted again."""

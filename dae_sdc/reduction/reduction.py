@@ -20,12 +20,10 @@ from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
-from dae_sdc.reduction.conservation import check_invariants
-from dae_sdc.reduction.factor import GrowthError, Rounding
-from dae_sdc.reduction.problem import ReducedProblem
+from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
+from dae_sdc.reduction.problem import ReducedProblem, check_invariants
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
-from dae_sdc.reduction.veils import LIMIT, Veiled, veil, written_with_veils
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
@@ -410,9 +408,9 @@ def reduce_index(
                 raise
             reason = "expressions would grow"
         else:
-            jumps = (
-                method == "auto" and found.regular and _may_jump(graph, [node for _, node in system.hidden])
-            )
+            # Derivatives of choices and steps do not show their jumps.
+            hidden = graph.below([node for _, node in system.hidden])
+            jumps = method == "auto" and found.regular and any(graph.op[node] in _STEPS for node in hidden)
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
                 _check_constancy(model, found, invariants)
@@ -482,11 +480,6 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
         return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
 
     return Rounding(values, POINTS_OF_ROUNDING)
-
-
-def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
-    """Whether expressions have choices or steps, whose derivatives do not show their jumps."""
-    return any(graph.op[node] in _STEPS for node in graph.below(nodes))
 
 
 def _allowed_growth(model: Model, found: Structure, form: Form) -> int:

@@ -20,8 +20,18 @@ from typing import Literal
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
-from dae_sdc.reduction.factor import Factored, GrowthError, Rounding, Row, Values, eliminate, generic_rank
-from dae_sdc.reduction.veils import LIMIT, Veiled, veil
+from dae_sdc.reduction.factor import (
+    LIMIT,
+    Factored,
+    GrowthError,
+    Rounding,
+    Row,
+    Values,
+    Veiled,
+    eliminate,
+    generic_rank,
+    veil,
+)
 
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 

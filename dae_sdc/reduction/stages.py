@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -36,21 +36,14 @@ Jet = tuple[int, int]
 """An unknown and the order of a derivative."""
 
 
-@dataclass(frozen=True)
-class SelectionOptions:
-    """Settings of the choice of dummies."""
-
-    # Smallest singular value of the dummies' columns, relative to that of all, below which others are
-    # sought. States that are badly chosen cost more than another choice: errors in them are amplified in
-    # the dummies.
-    weak: float = 0.5
-    improvement: float = 1.5  # Factor by which others must be better to be taken.
-    # Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching.
-    most_eliminated: int = 60
-    price_of_zero: float = 1e6  # Price of an entry that is 0 when dummies are given to equations.
-
-
-SELECTION = SelectionOptions()
+# Smallest singular value of the dummies' columns, relative to that of all, below which others are
+# sought. States that are badly chosen cost more than another choice: errors in them are amplified in
+# the dummies.
+WEAK_CHOICE: Final = 0.5
+LEAST_IMPROVEMENT: Final = 1.5  # Factor by which others must be better to be taken.
+# Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching.
+MOST_ELIMINATED: Final = 60
+PRICE_OF_ZERO: Final = 1e6  # Price of an entry that is 0 when dummies are given to equations.
 
 
 @dataclass(frozen=True)
@@ -166,10 +159,10 @@ class Selection:
         # Matrices of one size are checked together.
         sizes: dict[tuple[int, int], list[_Part]] = {}
         for part in self._parts:
-            if len(part.choice.rows) <= SELECTION.most_eliminated:
+            if len(part.choice.rows) <= MOST_ELIMINATED:
                 sizes.setdefault(part.shape, []).append(part)
         self._groups = [(parts, np.array([part.where for part in parts])) for parts in sizes.values()]
-        self._large = [part for part in self._parts if len(part.choice.rows) > SELECTION.most_eliminated]
+        self._large = [part for part in self._parts if len(part.choice.rows) > MOST_ELIMINATED]
 
     def update(self, values: Vector) -> int:
         """Choose again where the dummies are badly determined."""
@@ -227,11 +220,11 @@ class _Part:
             sizes = [
                 np.linalg.svd(matrix[:, list(part)], compute_uv=False)[-1] for part in (best, self.dummies)
             ]
-            if sizes[0] <= SELECTION.improvement * sizes[1]:
+            if sizes[0] <= LEAST_IMPROVEMENT * sizes[1]:
                 return 0
         with np.errstate(divide="ignore"):
             prices = -np.log(np.abs(matrix[:, best]))
-        prices[~np.isfinite(prices)] = SELECTION.price_of_zero
+        prices[~np.isfinite(prices)] = PRICE_OF_ZERO
         return self._take(best[linear_sum_assignment(prices)[1]].tolist(), weights)
 
     def match(self, matrix: csr_matrix, weights: Vector) -> int:
@@ -254,7 +247,7 @@ class _Part:
         """Whether the columns of the dummies are nearer to singular than when they were chosen."""
         if not self.dummies:
             return True
-        return not self._norm_of_inverse(matrix) * SELECTION.weak <= self._inverse
+        return not self._norm_of_inverse(matrix) * WEAK_CHOICE <= self._inverse
 
     def _norm_of_inverse(self, matrix: csr_matrix) -> float:
         try:
@@ -289,5 +282,5 @@ def _are_weak(parts: Sequence[_Part], matrices: npt.NDArray[Any]) -> npt.NDArray
     own = np.take_along_axis(matrices, chosen[:, None, :], axis=2)
     smallest = np.linalg.svd(own, compute_uv=False)[:, -1]
     best = np.linalg.svd(matrices, compute_uv=False)[:, -1]
-    weak: npt.NDArray[np.bool_] = smallest < SELECTION.weak * best
+    weak: npt.NDArray[np.bool_] = smallest < WEAK_CHOICE * best
     return weak

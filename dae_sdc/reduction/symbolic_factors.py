@@ -1,7 +1,7 @@
 """Factors of matrices whose entries are expressions, by which linear systems are solved and differentiated.
 
 A large part of an expression is one node of the graph and is computed once, which is what a veil is for;
-:func:`~dae_sdc.reduction.veils.veil` gives such parts names.
+:func:`~dae_sdc.reduction.factor.veil` gives such parts names.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import sympy
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
-from dae_sdc.reduction.factor import WEAK, Row
-from dae_sdc.reduction.veils import LIMIT, TreeSizes, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import LIMIT, WEAK, Row, TreeSizes, Veiled, veil, written_with_veils
 from dae_sdc.structure.rank import equilibration
 
 INDEFINITE: Final = 10.0
@@ -142,18 +141,7 @@ class SymbolicFactors(ABC):
         )
 
     def solve(self, right: Sequence[int]) -> list[int]:
-        """The solution x of A x = b, in the sense of least squares where A has more rows than columns.
-
-        Parameters
-        ----------
-        right : sequence of int
-            b, a node for each row.
-
-        Returns
-        -------
-        list of int
-            x, a node for each column.
-        """
+        """The solution x of A x = b, in the sense of least squares where A has more rows than columns."""
         if len(right) != len(self.rows):
             raise InputError(f"a right-hand side has {len(self.rows)} entries here; got {len(right)}")
         mul = self.graph.mul

@@ -15,7 +15,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.errors import InputError
-from dae_sdc.model.levels import LEVELS, Level
+from dae_sdc.model import LEVELS, Level
 from dae_sdc.options import Output, Parameters, add_options, given_options, option, takes
 from dae_sdc.progress import each
 from dae_sdc.run.models import ModelLike, ModelOptions, add_models, models_of

@@ -99,7 +99,7 @@ def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:
     """Read the equations of a problem from its ``eval_f`` and let it run with them."""
     from dae_sdc.model.retargeting import given_by_library
-    from dae_sdc.model.traced_problem import use_trace
+    from dae_sdc.model.trace import use_trace
 
     if wanted is False:
         return Reading(problem, "function: trace is switched off" if is_function(problem) else "")
@@ -417,8 +417,7 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
 
 def _known_of(model: Model, form: Form) -> _Known:
     """The differentiation index of equations of first order, and of unknowns, as far as they are certain."""
-    from dae_sdc.structure.analysis import regular_by_rounding, structure
-    from dae_sdc.structure.unknowns import index_of_unknowns
+    from dae_sdc.structure.analysis import index_of_unknowns, regular_by_rounding, structure
 
     try:
         found = structure(model, differentiation=False)
@@ -445,8 +444,8 @@ def _known_of(model: Model, form: Form) -> _Known:
 
 def _of_repaired(model: Model) -> tuple[int, ...]:
     """Index of each unknown of equations whose system Jacobian is singular, by those after a repair."""
+    from dae_sdc.structure.analysis import index_of_unknowns
     from dae_sdc.structure.repair import repair
-    from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
         repaired = repair(model)

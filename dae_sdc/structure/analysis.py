@@ -14,17 +14,24 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.expressions.names import name_of
-from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
-from dae_sdc.structure.consistent import Start
-from dae_sdc.structure.curves import evaluate
+from dae_sdc.structure.blocks import (
+    Block,
+    Stages,
+    Task,
+    canonical_offsets,
+    coarse_blocks,
+    find_transversal,
+    fine_blocks,
+    structural_index,
+)
+from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import (
     Differentiation,
     differentiate,
     differentiate_at_points,
     varies,
 )
-from dae_sdc.structure.leading import Leading, leading_rank
-from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
+from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import RankTest, equilibration, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
@@ -191,7 +198,7 @@ class Structure:
             )
         if self.test is not None and not self.regular:
             equations = [self.equation_names[i] for i in self.test.rows[:100]]
-            unknowns = [self._leading(int(j)) for j in self.test.cols[:100]]
+            unknowns = [name_of(self.names[j], int(self.d[j])) for j in self.test.cols[:100].tolist()]
             said.append(
                 f"the system Jacobian has rank {self.rank} of {self.size}: equations "
                 f"{listed(equations, self.test.rows.size)} depend on one another in "
@@ -208,13 +215,10 @@ class Structure:
             said.append(f"the structural index {self.index} is too high: the true one is {found.index}")
         return tuple(said)
 
-    def _leading(self, j: int) -> str:
-        return name_of(self.names[j], int(self.d[j]))
-
     def _repr_html_(self) -> str:
         heads, *rows = self._rows(self.size)
         title = f"{self.size} equations, index {self.index}, degrees of freedom {self.dof}"
-        picture = html_picture("dae_sdc.plotting.signature:signature", self)
+        picture = html_picture("dae_sdc.plotting.structure:signature", self)
         return html_view(title, html_table(heads, rows), picture, note="; ".join(self.warnings))
 
     def __str__(self) -> str:
@@ -297,30 +301,7 @@ def structure(
     differentiation: bool | None = None,
     start: Start | None = None,
 ) -> Structure:
-    """Find the structure of a DAE.
-
-    Parameters
-    ----------
-    model : model, Signature or matrix
-        A model; or the orders of derivative alone, in a matrix with -inf where an unknown does not occur.
-    point : optional
-        Point, as an argument of ``model.system_jacobian``, at which the rank of the system Jacobian is found
-        in floating point; exactly, at a random point, if not given.
-    differentiation : bool, optional
-        Whether the differentiation index is found from the derivative array; by default for small models.
-    start : Start, optional
-        Values near which points that satisfy the constraints are sought; by default those of the model.
-
-    Returns
-    -------
-    Structure
-        Offsets, index, degrees of freedom, blocks, ranks, stages and warnings.
-
-    Raises
-    ------
-    StructureError
-        If equations and unknowns do not match; with the names of what is over- and under-determined.
-    """
+    """Find the structure of a DAE."""
     found = analyse(model, start)
     if isinstance(model, StructuralModel) and (found.test is None or point is not None):
         test = floating_rank(model.system_jacobian(found.c, found.d, point), found.fine)
@@ -444,3 +425,48 @@ def _nonlinear_rows(
             for leaf in top
         )
     return nonlinear
+
+
+def index_of_unknowns(found: Structure) -> tuple[int, ...]:
+    r"""Index of each unknown: number of differentiations of equations that determine its first derivative.
+
+    In stage k of the solution scheme a block determines the derivatives of order :math:`d_j + k` of its
+    unknowns by its equations i, differentiated :math:`c_i + k` times. These contain other unknowns, of orders
+    up to :math:`\sigma_{ij} + c_i + k`, from earlier stages or other blocks. The largest number of
+    differentiations in all these equations is the index, at least 1; the largest index is that of the DAE.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    """
+    n, signature = found.size, found.signature
+    c, d = found.c.tolist(), found.d.tolist()
+    block_of = np.empty(n, dtype=np.int64)
+    for number, block in enumerate(found.fine):
+        block_of[block.cols] = number
+    entries: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for i, j, order in np.column_stack([signature.rows, signature.cols, signature.orders]).tolist():
+        entries[i].append((j, order))
+    known: dict[tuple[int, int], int] = {}
+
+    def needed(number: int, stage: int) -> list[tuple[int, int]]:
+        """Blocks and stages on whose results a block depends in a stage."""
+        return [
+            (int(block_of[j]), order + c[i] + stage - d[j])
+            for i in found.fine[number].rows.tolist()
+            if c[i] + stage >= 0
+            for j, order in entries[i]
+        ]
+
+    for j in range(n):
+        waiting = [(int(block_of[j]), 1 - d[j])]
+        while waiting:
+            step = waiting[-1]
+            others = [other for other in needed(*step) if other != step]
+            missing = [other for other in others if other not in known]
+            waiting.extend(missing)
+            if not missing:
+                own = [c[i] + step[1] for i in found.fine[step[0]].rows.tolist()]
+                known[step] = max(0, *own, *(known[other] for other in others))
+                waiting.pop()
+    return tuple(max(1, known[int(block_of[j]), 1 - d[j]]) for j in range(n))

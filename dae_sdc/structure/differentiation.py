@@ -13,12 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
-from dae_sdc.expressions.dag import UNKNOWN
-from dae_sdc.expressions.residues import PRIME
-from dae_sdc.structure.consistent import Start, find_points, prolonged
-from dae_sdc.structure.curves import evaluate
-from dae_sdc.structure.leading import RealEchelon
-from dae_sdc.structure.prolongation import Point, Prolongation
+from dae_sdc.expressions.dag import PRIME, UNKNOWN
+from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
+from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
 from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.series import NoValueError, Series
 from dae_sdc.structure.signature import Signature

@@ -14,18 +14,16 @@ from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import UNKNOWN, Leaf
+from dae_sdc.expressions.dag import PRIME, UNKNOWN, Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.residues import PRIME
 from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.equations import Definition
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start
-from dae_sdc.structure.curves import evaluate
-from dae_sdc.structure.leading import dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
@@ -123,27 +121,6 @@ def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None =
     place (LC). Otherwise its leading derivatives become new unknowns, which copies of the other equations
     determine (augmentation); leading derivatives without a new unknown can have any constant values. The
     value of the transversal decreases each time, so that this ends.
-
-    Parameters
-    ----------
-    model : Model
-        Equations and as many unknowns.
-    method : str
-        One of :data:`METHODS`.
-    start : Start, optional
-        Values near which points that satisfy the constraints are sought; by default those of the model.
-
-    Returns
-    -------
-    Repair
-        The repaired model; the model itself, without steps, if its system Jacobian is regular.
-
-    Raises
-    ------
-    StructureError
-        If equations and unknowns do not match, or one equation follows from others or contradicts them.
-    InputError
-        If there is no such method, or it cannot repair these equations.
 
     References
     ----------
@@ -309,15 +286,11 @@ def _in_order(at_start: Any, c: Integers) -> list[int]:
         members[group[i]].append(i)
     for rows in members:
         if len(rows) > 1:
-            late[rows] = _as_good_as_dependent(_dense_rows(at_start, rows)[0])
+            dense, columns = _dense_rows(at_start, rows)
+            span = Span(len(columns))
+            late[rows] = [not span.add(row, NEARLY_DEPENDENT) for row in dense]
     order: list[int] = np.lexsort((np.arange(len(c)), late, -c)).tolist()
     return order
-
-
-def _as_good_as_dependent(rows: npt.NDArray[np.float64]) -> list[bool]:
-    """Whether each row, of norm 1, is nearly in the span of those before."""
-    span = Span(rows.shape[1])
-    return [not span.add(row, NEARLY_DEPENDENT) for row in rows]
 
 
 def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> list[int]:

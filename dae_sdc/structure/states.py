@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from dae_sdc.expressions.residues import PRIME
+from dae_sdc.expressions.dag import PRIME
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.rank import exact_rank
 from dae_sdc.structure.signature import Integers

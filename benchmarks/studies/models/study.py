@@ -18,7 +18,7 @@ from benchmarks.study import Layout, Table, check_names, columns, register, tabu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
-from dae_sdc.problems.modulator import RingModulator
+from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
 from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.simplify import simplify
