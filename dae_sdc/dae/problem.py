@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -46,21 +46,13 @@ def _of_class(cls: type[Any], name: str) -> Any:
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-_OWN_PROPERTIES: WeakKeyDictionary[type[Any], tuple[str, ...]] = WeakKeyDictionary()
-
-
+@lru_cache(maxsize=512)
 def _own_properties(cls: type[Any]) -> tuple[str, ...]:
     """The checked attributes that a subclass gives as properties."""
-    names = _OWN_PROPERTIES.get(cls)
-    if names is None:
-        checked = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
-        places = {name: _of_class(cls, name) for name in checked}
-        names = _OWN_PROPERTIES[cls] = tuple(
-            name
-            for name, place in places.items()
-            if isinstance(place, property) and place is not ProblemDAE.__dict__.get(name)
-        )
-    return names
+    checked = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+    places = {name: _of_class(cls, name) for name in checked}
+    own = {name: place for name, place in places.items() if isinstance(place, property)}
+    return tuple(name for name, place in own.items() if place is not ProblemDAE.__dict__.get(name))
 
 
 class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]

@@ -187,9 +187,7 @@ def hidden_constraints(
     # There are no start values of unknowns that a repair adds, and no place for those that it takes away.
     if system is None or len(system.model.names) != system.unknowns:
         return None
-    if any(state not in system.place for state in form.states):
-        return None
-    if not any_size and len(system.jets) > HIDDEN.most_values:
+    if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > HIDDEN.most_values):
         return None
     return HiddenConstraints(problem, system, sizes)
 

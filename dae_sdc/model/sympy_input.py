@@ -223,7 +223,8 @@ def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
     """An operation as a SymPy expression of its operands; the exponent of INTPOW is in ``args``."""
     if op is Op.SELECT:
         condition, first, second = parts
-        return sympy.Piecewise((_as_number(first), _condition(condition)), (_as_number(second), True))
+        holds = condition if isinstance(condition, _TRUTHS) else sympy.Ne(condition, 0)
+        return sympy.Piecewise((_as_number(first), holds), (_as_number(second), True))
     a, *others = (_as_number(part) for part in parts)
     if op is Op.NEG:
         return -a
@@ -234,11 +235,6 @@ def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
     if op is Op.SQRT:
         return sympy.sqrt(a)
     return getattr(sympy, op.sympy)(a, *others)
-
-
-def _condition(value: Any) -> Any:
-    """The condition that a value is not 0; a condition itself."""
-    return value if isinstance(value, _TRUTHS) else sympy.Ne(value, 0)
 
 
 def _as_number(value: Any) -> Any:

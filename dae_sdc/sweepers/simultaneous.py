@@ -726,10 +726,7 @@ class Simultaneous:
         self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
 
     def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
-        """Add ``factor`` times F at the start of the step to the error; False where it is not finite.
-
-        With u' of the polynomial where the step is ``solved``.
-        """
+        """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
         slope = self.at_start @ self.du if solved else self.du0
         at = attach(self.u0, self.problem.n_diff), attach(slope, self.problem.n_diff)
         value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
