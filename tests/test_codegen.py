@@ -455,7 +455,7 @@ def test_processes_share_object_files(directory: Path) -> None:
         subprocess.Popen([sys.executable, "-c", PROCESS], stderr=subprocess.PIPE, text=True) for _ in range(2)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     assert len(objects(directory)) == 20
     assert all(path.suffix == ".o" for path in objects(directory))

@@ -131,7 +131,7 @@ def several_steps(mpirun: Launcher, shared: Path) -> dict[str, Any]:
     path = shared / "steps.json"
     with locked(shared / "steps.lock"):
         if not path.exists():
-            done = mpirun(4, "steps.py", path, timeout=200)
+            done = mpirun(4, "steps.py", path, timeout=300)
             assert (done.returncode, done.stderr) == (0, "")
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -323,7 +323,7 @@ def test_the_order_check_passes_on_ranks(
     ranks: int, sweepers: tuple[str, ...], mpirun: Launcher, tmp_path: Path
 ) -> None:
     out = tmp_path / "orders.npy"
-    done = mpirun(ranks, "dae-sdc", "accuracy", "--sweeper", ",".join(sweepers), "--out", out, timeout=240)
+    done = mpirun(ranks, "dae-sdc", "accuracy", "--sweeper", ",".join(sweepers), "--out", out, timeout=300)
     assert done.stderr == ""
     assert done.returncode == 0
     assert done.stdout.count("all orders within 0.3 of theory") == 1
@@ -358,7 +358,7 @@ def alone(*commands: list[str], code: str = "", **environment: str) -> Records:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, **environment},
     )
     return list(json.loads(done.stdout))

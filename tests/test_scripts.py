@@ -21,7 +21,7 @@ VERBS = {f"{name.replace('-', '_')}.py" for name in find_verbs()}
 
 def started(*command: str, at: Path | None = None) -> Any:
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False, cwd=at
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False, cwd=at
     )
 
 

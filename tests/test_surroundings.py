@@ -152,7 +152,7 @@ if __name__ == "__main__":
 
 def test_forked_and_spawned_processes_get_the_same_digits(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROCESSES)
-    done = run(str(tmp_path / "program.py"), timeout=120)
+    done = run(str(tmp_path / "program.py"), timeout=300)
     assert done.stdout.split() == ["fork", "True", "spawn", "True"], done.stderr
 
 

@@ -367,7 +367,7 @@ def test_under_mpirun_it_is_refused() -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 2
     assert "mpirun" in done.stderr
