@@ -44,6 +44,17 @@ def agreement(mpirun: Launcher, shared: Path) -> Records:
     return list(json.loads(path.read_text(encoding="utf-8")))
 
 
+def test_two_ranks_agree_with_one_process(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(2, "agreement.py", tmp_path / "found.json", 8)
+    assert (done.returncode, done.stderr) == (0, "")
+    records = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    for record in records:
+        assert record["same"] and record["worst"] <= 1e-13, record
+    assert {record["sweeper"] for record in records} == set(SDC)
+    assert {record["how"] for record in records} == {"sweeps", "fixed", "tolerance"}
+    assert {record["rank"] for record in records} == {0, 1}
+
+
 @pytest.mark.parametrize("index", INDEX)
 @pytest.mark.parametrize("sweeper", SDC)
 def test_node_parallel_sweeps_agree_with_serial_ones(sweeper: str, index: str, agreement: Records) -> None:
