@@ -494,6 +494,7 @@ def test_ranks_that_share_nodes_go_on_together(mpirun: Launcher, tmp_path: Path)
         assert "setting num_nodes was 3, and is now 2" in record["refusal"], record
 
 
+@pytest.mark.long
 def test_killed_ranks_leave_a_checkpoint_to_go_on_from(mpirun: Launcher, tmp_path: Path) -> None:
     def command(name: str) -> list[Any]:
         what = ["solve", "two-transistor", "--parallel", "nodes", "--dt", "5e-5", "--t-end", "0.01"]

@@ -347,6 +347,7 @@ def test_the_order_check_passes_on_ranks(
                 assert abs(rows["slope"][rows["group"] == group] - order).max() <= 0.3, (problem, group)
 
 
+@pytest.mark.long
 def test_more_ranks_than_nodes_are_refused_by_the_command_itself(mpirun: Launcher) -> None:
     done = mpirun(4, "dae-sdc", *SOLVE, "--parallel", "nodes", "--nodes", "3")
     assert done.returncode == 2

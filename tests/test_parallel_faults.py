@@ -133,6 +133,7 @@ def test_bad_input_on_one_rank_ends_all(mpirun: Launcher, tmp_path: Path) -> Non
     assert "dt is 0.1 on rank 0 and -0.1 on rank 1; give all ranks the same options" in done.stderr
 
 
+@pytest.mark.long
 def test_an_exception_in_a_script_ends_all(mpirun: Launcher, tmp_path: Path) -> None:
     out = tmp_path / "out.npy"
     done = mpirun(3, "uncaught.py", "between", "nodes", out, timeout=SOON)

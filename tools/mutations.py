@@ -27,7 +27,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = Path(__file__).with_suffix(".toml")
-TIME_LIMIT = 900.0
+TIME_LIMIT = 600.0
 """Seconds that the tests of one mutation may take; a mutation can make a loop endless."""
 
 
