@@ -8,13 +8,16 @@ import subprocess
 import sys
 from itertools import chain, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from launcher import PROGRAMS, Launcher, locked
+from pySDC.core.collocation import CollBase
 
 import dae_sdc as ds
 from dae_sdc.cli import find_verbs
+from dae_sdc.run.processes import is_root
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.parallel import WAYS
 from dae_sdc.sweepers.sdc import INITIAL_GUESSES, RESIDUAL_TYPES
@@ -242,6 +245,12 @@ def commands(mpirun: Launcher, shared: Path) -> tuple[Path, dict[str, Records]]:
     return place, {name: [found[i] for found in by_rank] for i, name in enumerate(COMMANDS)}
 
 
+@pytest.mark.parametrize("rank", range(3))
+def test_the_first_rank_is_the_one_that_writes(rank: int) -> None:
+    assert is_root(SimpleNamespace(Get_rank=lambda: rank)) == (rank == 0)
+    assert is_root(None)
+
+
 @pytest.mark.parametrize("name", ["solve", "convergence", "iterations", "list", "version", "help"])
 def test_rank_0_alone_prints_and_writes(name: str, commands: tuple[Path, dict[str, Records]]) -> None:
     place, found = commands
@@ -294,16 +303,21 @@ def test_what_cannot_work_is_refused_in_one_line_printed_once(
         assert part in line
 
 
-def test_the_list_of_diagonal_preconditioners_is_that_of_the_collocation(
-    commands: tuple[Path, dict[str, Records]],
-) -> None:
-    from pySDC.core.collocation import CollBase
+RADAU = CollBase(3, 0, 1, node_type="LEGENDRE", quad_type="RADAU-RIGHT")
 
-    names = diagonal(CollBase(3, 0, 1, node_type="LEGENDRE", quad_type="RADAU-RIGHT"))
-    assert commands[1]["not diagonal"][0]["err"].rstrip().endswith(f"use one of {', '.join(names)}")
+
+def test_preconditioners_that_ranks_can_share_are_diagonal() -> None:
+    names = diagonal(RADAU)
     for name in ("MIN-SR-S", "MIN-SR-FLEX", "MIN-SR-NS"):
         assert name in names
     assert "LU" not in names and "IE" not in names
+
+
+def test_the_list_of_diagonal_preconditioners_is_that_of_the_collocation(
+    commands: tuple[Path, dict[str, Records]],
+) -> None:
+    found = commands[1]["not diagonal"][0]["err"].rstrip()
+    assert found.endswith(f"use one of {', '.join(diagonal(RADAU))}")
 
 
 def test_the_order_check_says_what_is_off_and_fails(commands: tuple[Path, dict[str, Records]]) -> None:
