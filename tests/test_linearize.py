@@ -422,7 +422,8 @@ def test_a_parameter_of_a_class_is_an_input_by_its_slope() -> None:
             self.push = push
 
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
-            return np.array([float(du[0]) + 2.0 * float(u[0]) - 3.0 * self.push])
+            rate = {0: 2.0}[int(np.floor(abs(float(u[0])) * 0.0))]
+            return np.array([du[0] + rate * u[0] - 3.0 * self.push])
 
     found = ds.linearize(Driven, at=[0.75], inputs=["push"], outputs=["u[0]"])
     assert found.transfer(0.0)[0, 0] == pytest.approx(1.5, rel=1e-6)
