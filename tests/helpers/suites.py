@@ -139,10 +139,6 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_ordinary_equations_are_solved_to_the_order_of_the_method": 4,
         "test_the_end_of_the_elastic_pendulum_is_off_by_the_error_of_the_method": 3,
     },
-    "test_orders.py": {
-        "test_runge_kutta_methods_reach_their_declared_orders": 7,
-        "test_sdc_reaches_the_order_of_its_collocation": 11,
-    },
     "test_parallel.py": {
         "test_the_order_check_passes_on_ranks": 0,
     },
