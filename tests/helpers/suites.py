@@ -21,52 +21,28 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_the_examples_of_a_page_run_in_their_order": ("README.md", "docs/tutorial_*"),
     },
     # How many of the others.
-    "test_adaptive.py": {
-        "test_a_guess_far_up_an_exponential_is_no_solution": 6,
-    },
-    "test_aliases.py": {
-        "test_degrees_of_freedom_stay_and_the_index_does_not_rise": 10,
-    },
-    "test_assigned_values.py": {
-        "test_all_ways_of_changing_a_value_are_one_in_every_place": 10,
-    },
-    "test_bounds.py": {
-        "test_attributes_of_a_wrong_type_are_errors_of_one_line": 8,
-    },
     "test_bridge.py": {
         "test_a_capacitor_across_a_source_is_solved": 3,
     },
     "test_catalogue.py": {
         "test_solutions_with_and_without_reduction_end_at_the_same_values": 2,
-        "test_whatever_is_listed_is_shown_in_plain_text": 23,
     },
     "test_checkpoint.py": {
         "test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints": 2,
-        "test_with_dense_matrices_no_method_notices_a_checkpoint": 8,
     },
     "test_codegen.py": {
         "test_long_programs": 2,
     },
-    "test_compiled.py": {
-        "test_every_sweep_gives_the_values_of_the_one_in_python": 31,
-    },
     "test_complex_step.py": {
         "test_copies_have_arrays_of_their_own": 2,
-        "test_jacobians_are_those_by_hand": 2,
     },
     "test_conduction_pulses.py": {
         "test_a_bridge_is_right_in_every_row": 2,
-        "test_a_pulse_of_the_input_of_a_called_function_is_not_stepped_over": 7,
     },
     "test_declared_index.py": {
         "test_called_equations_whose_rows_are_mixed_by_the_unknowns_hold_30_rtol": 1,
-        "test_called_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 4,
         "test_derivatives_of_inputs_that_are_not_smooth_are_taken_beside_where_they_are_not": 2,
         "test_linear_equations_of_index_2_hold_30_rtol_in_every_unknown": 4,
-    },
-    "test_dense_output.py": {
-        "test_between_runge_kutta_steps_the_order_is_that_at_their_ends": 11,
-        "test_the_solution_is_continuous_and_keeps_the_values_at_the_steps": 44,
     },
     "test_error_estimates.py": {
         "test_with_success_turning_coordinates_cost_no_more_than_is_told": 2,
@@ -74,13 +50,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_frames.py": {
         "test_a_frame_with_138_degrees_of_freedom_agrees_with_numbers": 1,
         "test_derivatives_of_frames_are_exact": 2,
-        "test_every_factorisation_solves_and_differentiates": 2,
-    },
-    "test_from_file.py": {
-        "test_broken_files_say_so_in_one_line": 8,
     },
     "test_from_pysdc.py": {
-        "test_a_problem_of_theirs_ends_in_our_sweepers_where_it_ends_in_theirs": 2,
         "test_equations_are_read_in_a_description": 6,
     },
     "test_growth_of_errors.py": {
@@ -92,12 +63,10 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     },
     "test_in_pysdc.py": {
         "test_a_run_goes_on_from_its_checkpoint_to_the_last_bit": 2,
-        "test_a_step_ends_behind_its_switch_without_any_control": 7,
         "test_a_switch_is_met_in_every_run_of_a_fixed_step_size": 1,
         "test_a_switch_is_met_where_steps_iterate_together": 3,
     },
     "test_index.py": {
-        "test_a_run_needs_no_declared_index": 11,
         "test_the_index_of_scrambled_linear_equations_is_found": 2,
     },
     "test_invariants.py": {
@@ -106,12 +75,6 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_jumps_of_algebraic_unknowns.py": {
         "test_an_algebraic_unknown_jumps_where_a_conductance_switches": 3,
         "test_buck_converters_run_by_default": 4,
-    },
-    "test_large_problems.py": {
-        "test_ten_thousand_unknowns_are_solved": 2,
-    },
-    "test_layers.py": {
-        "test_the_package_keeps_the_rules": 2,
     },
     "test_linear.py": {
         "test_factors_do_not_change_with_the_matrix_they_were_made_of": 4,
@@ -124,19 +87,8 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_compiled_equations_are_those_of_the_parts_in_every_formulation": 1,
         "test_known_solutions_satisfy_every_formulation": 2,
     },
-    "test_modelica.py": {
-        "test_another_parser_reads_the_same_names": 4,
-    },
-    "test_modelica_errors.py": {
-        "test_a_text_that_is_only_long_is_read": 2,
-        "test_a_text_that_would_take_forever_is_refused": 2,
-        "test_what_is_not_understood_is_refused_in_one_line": 56,
-    },
     "test_multistep.py": {
-        "test_a_run_grows_as_its_characteristic_root_says": 5,
         "test_all_components_of_daes_have_the_order_of_the_method": 3,
-        "test_both_correctors_solve_the_same_equations": 9,
-        "test_ordinary_equations_are_solved_to_the_order_of_the_method": 4,
         "test_the_end_of_the_elastic_pendulum_is_off_by_the_error_of_the_method": 3,
     },
     "test_parallel.py": {
@@ -158,28 +110,18 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_time_steps_without_a_place_on_a_logarithmic_axis_are_refused_with_their_row": 2,
         "test_values_of_any_size_are_drawn": 2,
     },
-    "test_problem.py": {
-        "test_every_problem_of_the_library_is_the_same_for_one_node_and_for_many": 2,
-    },
     "test_problem_starts.py": {
         "test_a_perturbed_start_is_refused_by_name_or_repaired_as_asked": 1,
-        "test_starts_of_the_catalogue_are_taken_without_a_word": 3,
     },
     "test_problems.py": {
         "test_a_problem_with_eval_f_alone_passes_the_tests_of_this_file": 1,
-        "test_jacobian_is_the_derivative_of_the_residual": 21,
-    },
-    "test_pulsed_circuits.py": {
-        "test_a_step_keeps_the_pieces_that_begin_with_it": 2,
     },
     "test_quasilinear.py": {
-        "test_equations_are_read_from_the_parts": 4,
         "test_radau_has_the_orders_of_theory_by_component_class": 2,
     },
     "test_reduction.py": {
         "test_end_values_of_the_test_set": 2,
         "test_every_model_is_reduced_to_regular_equations": 2,
-        "test_passes_are_the_index_and_invariants_leave_the_degrees_of_freedom": 2,
         "test_robot_arm_follows_its_path": 1,
     },
     "test_results_kept.py": {
@@ -188,36 +130,20 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_streams_that_take_nothing_keep_the_result": 1,
     },
     "test_scripts.py": {
-        "test_a_file_of_the_room_run_is_the_verb_or_says_in_a_line_that_it_is_none": 2,
         "test_a_script_does_what_the_verb_does": 1,
-    },
-    "test_sdc.py": {
-        "test_every_q_delta_converges_or_is_refused_as_theory_says": 77,
     },
     "test_simplify.py": {
         "test_the_equations_hold_for_what_is_said_of_the_unknowns": 2,
     },
     "test_singular.py": {
         "test_a_run_does_not_creep_onto_the_other_branch": 1,
-        "test_equal_bars_stop_where_the_constraint_loses_its_rank": 3,
         "test_regular_models_report_nothing": 2,
     },
     "test_site.py": {
         "test_the_example_of_a_kind_of_picture_draws_it": 2,
-        "test_the_example_of_a_public_name_runs": 24,
-    },
-    "test_sparse_stages.py": {
-        "test_complex_pivots_are_watched": 3,
     },
     "test_square_waves.py": {
         "test_a_square_wave_is_right_in_every_spelling": 5,
-    },
-    "test_stale_and_one_sided.py": {
-        "test_equations_without_algebraic_unknowns_run_with_every_method": 14,
-        "test_equations_without_any_derivative_run_with_every_method": 13,
-    },
-    "test_starts.py": {
-        "test_of_all_roots_the_nearest_in_units_of_the_guesses_is_taken": 6,
     },
     "test_steady.py": {
         "test_every_entry_of_the_catalogue_rests_or_is_known_not_to": 11,
@@ -239,23 +165,12 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
     "test_tableaux.py": {
         "test_declared_orders_are_measured": 4,
     },
-    "test_teams.py": {
-        "test_threads_give_the_values_of_one_to_the_last_bit": 2,
-    },
-    "test_traced_catalogue.py": {
-        "test_index_and_jacobians_are_those_of_the_catalogue": 4,
-        "test_runs_take_the_steps_of_the_catalogue": 7,
-    },
     "test_transfer.py": {
-        "test_at_index_2_later_steps_converge_with_the_first": 5,
         "test_matched_levels_halve_the_iterations_at_index_2": 3,
     },
     "test_triangular.py": {
         "test_addresses_serve_as_arrays_in_compiled_code": 2,
         "test_other_values_of_a_pattern_are_factorised_with_its_pivots": 3,
-    },
-    "test_typed_starts.py": {
-        "test_typed_start_of_a_coordinate_that_stays_at_zero": 3,
     },
     "test_undeclared.py": {
         "test_derivatives_in_combinations_that_change": 2,
