@@ -24,7 +24,7 @@ INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model ker
 	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling device_models)
 
-.PHONY: demo docs test test-all installed-test check clean
+.PHONY: demo docs test fast-tests test-all installed-test check clean
 .DELETE_ON_ERROR:
 
 # $(call make-venv,directory)
@@ -72,8 +72,12 @@ check: .venv/stamp
 # from the others when it has no more.
 PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal
 
-# Which tests are long: tests/helpers/suites.py.
-test: check
+# The type checker has one core for half a minute, so the tests begin beside it. Which tests are long:
+# tests/helpers/suites.py.
+test: .venv/stamp
+	@$(MAKE) --no-print-directory --jobs=2 check fast-tests
+
+fast-tests: .venv/stamp
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
 
 test-all: test

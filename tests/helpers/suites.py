@@ -28,7 +28,7 @@ CASES: dict[str, dict[str, int | tuple[str, ...]]] = {
         "test_solutions_with_and_without_reduction_end_at_the_same_values": 2,
     },
     "test_checkpoint.py": {
-        "test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints": 2,
+        "test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints": 6,
     },
     "test_codegen.py": {
         "test_long_programs": 2,
