@@ -1,5 +1,6 @@
 # make demo            set up, run the main study, draw its pictures
-# make test            set up, linters, type checker, tests
+# make test            set up, linters, type checker, fast tests
+# make test-all        the same, and the long tests
 # make installed-test  tests of files, commands and processes again, on an installed wheel instead of this tree
 # make docs            set up, build the site of the documentation, check it
 # make check           linters and type checker only
@@ -23,7 +24,7 @@ INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model ker
 	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling device_models)
 
-.PHONY: demo docs test installed-test check clean
+.PHONY: demo docs test fast-tests test-all installed-test check clean
 .DELETE_ON_ERROR:
 
 # $(call make-venv,directory)
@@ -71,8 +72,16 @@ check: .venv/stamp
 # from the others when it has no more.
 PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal
 
-test: check
-	$(BIN)/python -m pytest $(PARALLEL)
+# The type checker has one core for half a minute, so the tests begin beside it. Which tests are long:
+# tests/helpers/suites.py.
+test: .venv/stamp
+	@$(MAKE) --no-print-directory --jobs=2 check fast-tests
+
+fast-tests: .venv/stamp
+	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
+
+test-all: test
+	$(BIN)/python -m pytest $(PARALLEL) -m long
 
 # The tree is copied before it is built, so that no leftover build directory gets into the wheel, and the tests
 # are copied before they run, so that nothing can be imported from this tree.
@@ -87,7 +96,7 @@ installed-test: .venv-installed/stamp
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
 	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu,certify]"; \
 	cd "$$work/tests-only"; \
-	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) $(INSTALLED)
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) -m "not long" $(INSTALLED)
 
 clean:
 	rm -rf .venv .venv-installed build dist docs/api docs/gallery dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,6 +11,7 @@ from hypothesis import settings
 
 # Tests are no packages, and share modules; benchmarks are a package that no wheel has.
 sys.path += [str(Path(__file__).parent / part) for part in ("tests/mpi", "tests", "benchmarks/tests", "")]
+from helpers.suites import mark_long
 from launcher import Launcher, locked, missing
 
 # One thread a process: the test processes already share the cores, and sums come out the same everywhere.
@@ -77,7 +78,7 @@ def three_ranks(mpirun: Launcher, shared: Path) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the pages, which compile most kernels, the tests under mpirun, and those of benchmarks.
+    """Mark what is long; begin with the pages, which compile most, with mpirun, and with benchmarks.
 
     Tests under mpirun keep all cores busy, and each of their ranks would compile for itself. Long tests come
     before short ones, so that no test process has to wait for another in the end.
@@ -90,4 +91,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             "benchmarks" not in item.path.parts,
         )
 
+    mark_long(items)
     items.sort(key=late)

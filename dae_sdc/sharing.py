@@ -7,14 +7,17 @@ import hashlib
 import os
 import stat
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
+from dae_sdc.deadline import check
 from dae_sdc.errors import DAEWarning
 
 P = ParamSpec("P")
@@ -22,6 +25,12 @@ R = TypeVar("R")
 
 REMEMBERED: Final = 256
 """Most results that a function decorated with :func:`once` keeps."""
+
+CACHE_BYTES: Final = 256 * 2**20
+"""Bytes that the files in one directory may take; those unused for longest are removed."""
+
+LONGEST_WAIT: Final = 120.0
+"""Seconds after which a process compiles what another has begun to compile, which may have been stopped."""
 
 _MAGIC: Final = b"dae_sdc kept 1\n"
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
@@ -226,6 +235,57 @@ def _is_private(group: int) -> bool:
     return own.pw_gid == group and known.gr_name == own.pw_name and set(known.gr_mem) <= {own.pw_name}
 
 
+def cache_directory(kind: str) -> Path:
+    """Where files of a kind are kept: in the place of ``NUMBA_CACHE_DIR`` if that is set, else the user's."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / f"dae_sdc_{kind}"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or tempfile.gettempdir()
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.path.expanduser(base)) / "dae_sdc" / kind
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold off other processes that would write the same file, for :data:`LONGEST_WAIT` at most.
+
+    The lock is one of the operating system, which takes it back from a process that ends in any way.
+    """
+    lock = None
+    if os.name == "posix":
+        with suppress(OSError):  # there is no place for files either
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = open(f"{path}.lock", "ab") if is_safe(path.parent) else None
+    if lock is None:
+        yield
+        return
+    with lock:
+        _acquire(lock.fileno())
+        try:
+            yield
+        finally:
+            Path(lock.name).unlink(missing_ok=True)  # a process that waits finds the file that was written
+
+
+def _acquire(descriptor: int) -> None:
+    import fcntl
+
+    until = monotonic() + LONGEST_WAIT
+    while monotonic() < until:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except (BlockingIOError, PermissionError):  # another process has it
+            check()
+            sleep(0.02)
+        except OSError:  # a file system without locks
+            return
+
+
 def read_kept(path: Path) -> bytes | None:
     """What :func:`write_kept` has written to a file."""
     if not is_safe(path.parent):
@@ -237,6 +297,8 @@ def read_kept(path: Path) -> bytes | None:
             content = file.read()
     except OSError:
         return None
+    with suppress(OSError):  # only the order in which files are removed suffers
+        os.utime(path)
     if content[:_START] == _MAGIC + hashlib.sha256(content[_START:]).digest():
         return content[_START:]
     with suppress(OSError):  # it is damaged for this process all the same
@@ -261,7 +323,25 @@ def write_kept(path: Path, content: bytes) -> bool:
         if new is not None:
             new.unlink(missing_ok=True)
         return False
+    _make_room(path.parent)
     return True
+
+
+def _make_room(directory: Path) -> None:
+    """Remove the files that were not used for longest."""
+    files = []
+    with suppress(OSError):
+        for path in directory.iterdir():
+            with suppress(OSError):  # removed by another process
+                status = path.stat()
+                files.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= CACHE_BYTES:
+            return
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        total -= size
 
 
 # --- processes ----------------------------------------------------------------------------------------------

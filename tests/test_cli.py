@@ -23,7 +23,7 @@ Install = Callable[[Callable[[argparse.Namespace], int]], None]
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dae_sdc.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 def one_line(text: str) -> str:
@@ -273,7 +273,7 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     process.stdout.close()
     with process.stderr as stream:
         assert stream.read() == b""
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=300) == 141
 
 
 def test_what_a_file_of_python_raises_and_words_without_a_value_are_told_in_one_line(
@@ -292,5 +292,5 @@ def test_what_a_file_of_python_raises_and_words_without_a_value_are_told_in_one_
 
 def test_lists_need_no_docstrings() -> None:
     command = [sys.executable, "-OO", "-m", "dae_sdc", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "") and "pendulum" in done.stdout

@@ -550,7 +550,7 @@ def law(x):
 def test_a_kernel_of_inlined_functions_is_kept_on_disk_until_they_change(tmp_path: Path) -> None:
     for name, text in (("program.py", PROGRAM), ("helped_kernel.py", KERNEL), ("template", HELPERS)):
         (tmp_path / name).write_text(text)
-    surroundings = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
 
     def run(began: int, *laws: str) -> list[list[float]]:
         command = [sys.executable, str(tmp_path / "program.py"), str(began), *laws]

@@ -11,7 +11,7 @@ from launcher import Launcher
 
 
 def test_an_option_that_differs_between_ranks_is_named_on_all(mpirun: Launcher, tmp_path: Path) -> None:
-    done = mpirun(2, "disagree.py", "options", tmp_path / "told.json", timeout=120)
+    done = mpirun(2, "disagree.py", "options", tmp_path / "told.json", timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
     for of_rank in told:
@@ -30,6 +30,6 @@ def test_an_option_that_differs_between_ranks_is_named_on_all(mpirun: Launcher, 
     ],
 )
 def test_a_rank_that_leaves_ends_the_others(case: str, line: str, mpirun: Launcher) -> None:
-    done = mpirun(2, "disagree.py", case, timeout=40)
+    done = mpirun(2, "disagree.py", case, timeout=300)
     assert done.returncode != 0
     assert line in done.stderr

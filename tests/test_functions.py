@@ -143,6 +143,7 @@ def test_zero_is_no_missing_tolerance():
         ds.solve("simple", rtol=0.0)
 
 
+@pytest.mark.long
 def test_a_run_that_fails_says_what_is_known_of_the_index():
     def ends(t, u, du):
         x, v, force = u

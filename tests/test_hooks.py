@@ -370,3 +370,10 @@ def test_a_rejected_step_need_not_converge() -> None:
 
 def test_input_errors_are_errors_of_input() -> None:
     assert issubclass(InconsistentStateError, InputError) and not issubclass(ConvergenceError, InputError)
+
+
+@pytest.mark.parametrize(("t_end", "count"), [(0.9, 3), (0.9, 7), (0.1, 11), (0.7, 35)])
+def test_fixed_steps_end_at_the_times_of_linspace_to_the_last_bit(t_end: float, count: int) -> None:
+    assert count * (t_end / count) != t_end, "the end is no multiple of the step in doubles"
+    run = ds.solve("simple", sweeper="backward-euler", dt=t_end / count, t_end=t_end)
+    assert run.t.tolist() == np.linspace(0.0, t_end, count + 1).tolist()

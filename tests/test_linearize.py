@@ -387,3 +387,43 @@ def test_bode_pictures_draw_no_rounding(tmp_path: Path) -> None:
     curves = [line.get_ydata() for axes in figure.axes for line in axes.lines if len(line.get_ydata()) > 2]
     assert [bool(np.isfinite(np.asarray(curve)).any()) for curve in curves] == [True, False, True, False]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["x by f", "middle by f: 0"]
+
+
+def test_the_step_response_of_a_rate_begins_with_the_direct_part() -> None:
+    m = ds.Model("lag")
+    x, f = m.variable("x", 0.0), m.parameter("f", 0.0)
+    m.equation(m.der(x) + 2.0 * x - 3.0 * f)
+    found = ds.linearize(m, inputs=["f"], outputs=["der(x)"])
+    times = np.array([0.0, 0.3, 1.0])
+    np.testing.assert_allclose(found.step(times)[:, 0, 0], 3.0 * np.exp(-2.0 * times), rtol=1e-12)
+
+
+def test_inputs_reach_what_is_deflated_by_ranks() -> None:
+    source = np.random.default_rng(11)
+    for index in (1, 2, 3):
+        E, A, *_ = scrambled(source, index)
+        B = source.normal(size=(len(E), 2))
+        form, _ = by_ranks(E, A, B)
+        for s in (0.7j, 1.0 + 2.0j):
+            pushed = sum(part * s**k for k, part in enumerate(form.B))
+            inner = np.linalg.solve(s * form.E - form.A, pushed)
+            found = form.S @ inner + sum(part * s**k for k, part in enumerate(form.W))
+            expected = np.linalg.solve(s * E - A, B)
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_parameter_of_a_class_is_an_input_by_its_slope() -> None:
+    class Driven(ds.ProblemDAE):
+        interval = (0.0, 1.0)
+        push: float
+
+        def __init__(self, push: float = 0.5) -> None:
+            super().__init__(1, 0)
+            self.push = push
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            rate = {0: 2.0}[int(np.floor(abs(float(u[0])) * 0.0))]
+            return np.array([du[0] + rate * u[0] - 3.0 * self.push])
+
+    found = ds.linearize(Driven, at=[0.75], inputs=["push"], outputs=["u[0]"])
+    assert found.transfer(0.0)[0, 0] == pytest.approx(1.5, rel=1e-6)

@@ -320,9 +320,9 @@ def test_charts_cost_less_than_three_times_projection() -> None:
     times: dict[str, list[float]] = {"chart-dop853": [], "projected-dop853": []}
     for _ in range(6):
         for name, spent in times.items():
-            tic = time.perf_counter()
+            tic = time.process_time()
             ds.solve("rigid-pendulum", sweeper=name, rtol=1e-8, dense=False)
-            spent.append(time.perf_counter() - tic)
+            spent.append(time.process_time() - tic)
     assert min(times["chart-dop853"]) <= 3.0 * min(times["projected-dop853"])
 
 

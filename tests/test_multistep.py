@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 from math import factorial
 from typing import Any, ClassVar
@@ -116,6 +116,13 @@ def test_coefficients_and_error_constants_are_those_of_the_books(name: str) -> N
         assert mine == pytest.approx([float(Fraction(part)) for part in text.split()], rel=1e-15, abs=1e-15)
     assert method.error_constant == pytest.approx(float(ERROR_CONSTANTS[name]), rel=1e-11)
     assert method.steps == len(COEFFICIENTS[name][0].split()) - 1
+
+
+@pytest.mark.parametrize("name", ["bdf3", "adams-moulton-3"])
+def test_the_error_constant_does_not_depend_on_a_factor_of_the_formula(name: str) -> None:
+    method = MULTISTEP[name]
+    scaled = replace(method, alpha=2.5 * method.alpha, beta=2.5 * method.beta)
+    assert scaled.error_constant == pytest.approx(method.error_constant, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from itertools import chain, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from launcher import PROGRAMS, Launcher, locked
+from pySDC.core.collocation import CollBase
 
 import dae_sdc as ds
 from dae_sdc.cli import find_verbs
+from dae_sdc.run.processes import is_root
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.parallel import WAYS
 from dae_sdc.sweepers.sdc import INITIAL_GUESSES, RESIDUAL_TYPES
@@ -42,6 +45,17 @@ def agreement(mpirun: Launcher, shared: Path) -> Records:
             done = mpirun(4, "agreement.py", path, timeout=300)
             assert (done.returncode, done.stderr) == (0, "")
     return list(json.loads(path.read_text(encoding="utf-8")))
+
+
+def test_two_ranks_agree_with_one_process(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(2, "agreement.py", tmp_path / "found.json", 8)
+    assert (done.returncode, done.stderr) == (0, "")
+    records = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    for record in records:
+        assert record["same"] and record["worst"] <= 1e-13, record
+    assert {record["sweeper"] for record in records} == set(SDC)
+    assert {record["how"] for record in records} == {"sweeps", "fixed", "tolerance"}
+    assert {record["rank"] for record in records} == {0, 1}
 
 
 @pytest.mark.parametrize("index", INDEX)
@@ -131,7 +145,7 @@ def several_steps(mpirun: Launcher, shared: Path) -> dict[str, Any]:
     path = shared / "steps.json"
     with locked(shared / "steps.lock"):
         if not path.exists():
-            done = mpirun(4, "steps.py", path, timeout=200)
+            done = mpirun(4, "steps.py", path, timeout=300)
             assert (done.returncode, done.stderr) == (0, "")
     return dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -231,6 +245,12 @@ def commands(mpirun: Launcher, shared: Path) -> tuple[Path, dict[str, Records]]:
     return place, {name: [found[i] for found in by_rank] for i, name in enumerate(COMMANDS)}
 
 
+@pytest.mark.parametrize("rank", range(3))
+def test_the_first_rank_is_the_one_that_writes(rank: int) -> None:
+    assert is_root(SimpleNamespace(Get_rank=lambda: rank)) == (rank == 0)
+    assert is_root(None)
+
+
 @pytest.mark.parametrize("name", ["solve", "convergence", "iterations", "list", "version", "help"])
 def test_rank_0_alone_prints_and_writes(name: str, commands: tuple[Path, dict[str, Records]]) -> None:
     place, found = commands
@@ -283,16 +303,21 @@ def test_what_cannot_work_is_refused_in_one_line_printed_once(
         assert part in line
 
 
-def test_the_list_of_diagonal_preconditioners_is_that_of_the_collocation(
-    commands: tuple[Path, dict[str, Records]],
-) -> None:
-    from pySDC.core.collocation import CollBase
+RADAU = CollBase(3, 0, 1, node_type="LEGENDRE", quad_type="RADAU-RIGHT")
 
-    names = diagonal(CollBase(3, 0, 1, node_type="LEGENDRE", quad_type="RADAU-RIGHT"))
-    assert commands[1]["not diagonal"][0]["err"].rstrip().endswith(f"use one of {', '.join(names)}")
+
+def test_preconditioners_that_ranks_can_share_are_diagonal() -> None:
+    names = diagonal(RADAU)
     for name in ("MIN-SR-S", "MIN-SR-FLEX", "MIN-SR-NS"):
         assert name in names
     assert "LU" not in names and "IE" not in names
+
+
+def test_the_list_of_diagonal_preconditioners_is_that_of_the_collocation(
+    commands: tuple[Path, dict[str, Records]],
+) -> None:
+    found = commands[1]["not diagonal"][0]["err"].rstrip()
+    assert found.endswith(f"use one of {', '.join(diagonal(RADAU))}")
 
 
 def test_the_order_check_says_what_is_off_and_fails(commands: tuple[Path, dict[str, Records]]) -> None:
@@ -323,7 +348,7 @@ def test_the_order_check_passes_on_ranks(
     ranks: int, sweepers: tuple[str, ...], mpirun: Launcher, tmp_path: Path
 ) -> None:
     out = tmp_path / "orders.npy"
-    done = mpirun(ranks, "dae-sdc", "accuracy", "--sweeper", ",".join(sweepers), "--out", out, timeout=240)
+    done = mpirun(ranks, "dae-sdc", "accuracy", "--sweeper", ",".join(sweepers), "--out", out, timeout=300)
     assert done.stderr == ""
     assert done.returncode == 0
     assert done.stdout.count("all orders within 0.3 of theory") == 1
@@ -336,6 +361,7 @@ def test_the_order_check_passes_on_ranks(
                 assert abs(rows["slope"][rows["group"] == group] - order).max() <= 0.3, (problem, group)
 
 
+@pytest.mark.long
 def test_more_ranks_than_nodes_are_refused_by_the_command_itself(mpirun: Launcher) -> None:
     done = mpirun(4, "dae-sdc", *SOLVE, "--parallel", "nodes", "--nodes", "3")
     assert done.returncode == 2
@@ -358,7 +384,7 @@ def alone(*commands: list[str], code: str = "", **environment: str) -> Records:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=300,
         env={**os.environ, **environment},
     )
     return list(json.loads(done.stdout))

@@ -17,6 +17,8 @@ import pytest
 from launcher import Launcher
 
 TESTS = Path(next(iter(project.__path__))) / "tests"
+pytestmark = pytest.mark.long
+
 HERE = Path(__file__).parent
 
 SHAPE = "their mesh has a row for each part, with as many entries in each as there are unknowns"

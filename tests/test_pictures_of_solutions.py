@@ -16,6 +16,7 @@ from PIL import Image
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
+from dae_sdc.plotting import mechanism
 from dae_sdc.plotting.mechanism import evaluate
 from dae_sdc.plotting.runs import patterns_of, thinned
 from dae_sdc.run.results import Result
@@ -230,7 +231,9 @@ def test_phase_plots_have_unknowns_on_both_axes(oscillator: Any) -> None:
         oscillator.plot(x="u[0]", show="u[1]")
 
 
-def test_a_mechanism_is_drawn_and_moves(tmp_path: Path) -> None:
+def test_a_mechanism_is_drawn_and_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mechanism.FRAMES == 150
+    monkeypatch.setattr(mechanism, "FRAMES", 12)
     angle = np.linspace(0.0, 1.5, 40)
     turning = table({"phi": angle}, params={"length": 2.0})
     points_ = "O=0,0; A=length*cos(phi),length*sin(phi); B=length*cos(phi),0"
@@ -239,7 +242,7 @@ def test_a_mechanism_is_drawn_and_moves(tmp_path: Path) -> None:
     assert np.allclose(x**2 + y**2, 4.0)
     ds.plot(turning, points=points_, bars="O-A,A-B", out=tmp_path / "crank.gif")
     with Image.open(tmp_path / "crank.gif") as motion:
-        assert getattr(motion, "n_frames", 1) == 150 and getattr(motion, "is_animated", False)
+        assert getattr(motion, "n_frames", 1) == 12 and getattr(motion, "is_animated", False)
     for wrong, words in (
         ({"points": "O=0"}, "a point is NAME=X,Y"),
         ({"points": "O=0,q"}, "unknown name 'q'"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dae_sdc.constrained.saddle import nearest_point
 from scipy import special
 
 import dae_sdc as ds
@@ -1427,3 +1428,18 @@ def test_a_pendulum_by_parts_is_reduced_and_started() -> None:
     assert start.values["x"] ** 2 + start.values["y"] ** 2 == pytest.approx(1.0)
     with pytest.raises(ds.InputError, match="gives its equations by parts, and runs with these"):
         ds.solve(Pendulum, u0=[-1.0, 0.0, 0.0, 0.0, 0.0], trace=True)
+
+
+def test_the_nearest_point_of_an_ellipse_is_where_the_distance_is_normal_to_it() -> None:
+    away, axes = np.array([2.0, 1.5]), np.array([1.0, 3.0])
+    found = nearest_point(
+        away,
+        lambda x: np.array([(x / axes) @ (x / axes) - 1.0]),
+        lambda x: (2.0 * x / axes**2)[None],
+        lambda x: np.ones(1),
+    )
+    assert found is not None and (found / axes) @ (found / axes) == pytest.approx(1.0, rel=1e-12)
+    normal = found / axes**2
+    offset = away - found
+    assert abs(normal[0] * offset[1] - normal[1] * offset[0]) <= 1e-9
+    assert normal @ offset > 0.0

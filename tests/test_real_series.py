@@ -70,3 +70,7 @@ def test_arrays_have_the_values_of_one_after_another(name: str, order: int) -> N
             whole = np.zeros(order + 1)
             whole[: len(series)] = series
             np.testing.assert_allclose(row, whole, rtol=1e-12, atol=1e-300)
+
+
+def test_the_sign_of_a_number_is_minus_one_zero_or_one() -> None:
+    assert [doubles().sign(value) for value in (-2.0, -0.0, 0.0, 3.0)] == [-1.0, 0.0, 0.0, 1.0]

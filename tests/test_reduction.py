@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
 import sympy as sp
+from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -91,10 +92,9 @@ def turning(gravity: float = 0.0) -> Any:
 def test_passes_are_the_index_and_invariants_leave_the_degrees_of_freedom(
     name: str, arguments: dict[str, Any], index: int, dof: int
 ) -> None:
-    found = ds.reduce(model_of(name, **arguments), method="separation", form="ode")
+    found = within(10.0, lambda: ds.reduce(model_of(name, **arguments), method="separation", form="ode"))
     assert found.index == 0
     assert found.differentiations == index
-    assert found.seconds < 10.0
     problem = found.problem()
     u = consistent(problem)
     slopes = dense(problem.invariants_jacobian(u, problem.interval[0]))

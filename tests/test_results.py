@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dae_sdc as ds
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run import results
 from dae_sdc.run.files import replacing
@@ -356,3 +357,13 @@ def test_provenance_names_the_mpi_library_in_use(monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setitem(sys.modules, "mpi4py.MPI", library)
     assert provenance()["mpi"] == "MPICH Version:      4.3.1"
+
+
+def test_data_that_are_not_those_of_the_sidecar_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "orders.npy"
+    ds.convergence("simple", sweeper="backward-euler", dt=[0.1, 0.05], out=path)
+    data = np.load(path)
+    data["error"][0] *= 2.0
+    np.save(path, data)
+    with pytest.raises(ResultFileError, match="describes other data than"):
+        load(path)

@@ -21,7 +21,7 @@ VERBS = {f"{name.replace('-', '_')}.py" for name in find_verbs()}
 
 def started(*command: str, at: Path | None = None) -> Any:
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=120, check=False, cwd=at
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=False, cwd=at
     )
 
 
@@ -75,6 +75,7 @@ def test_a_script_fails_with_the_exit_code_of_the_verb() -> None:
     assert started(str(RUN / "solve.py"), "no-such-problem").returncode == 2
 
 
+@pytest.mark.long
 def test_a_script_runs_on_ranks(mpirun: Launcher, tmp_path: Path) -> None:
     out = tmp_path / "end.npy"
     options = ["simple", "--dt", "0.1", "--t-end", "0.2", "--parallel", "nodes", "--out", str(out)]

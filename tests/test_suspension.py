@@ -153,6 +153,7 @@ def difference(first: Any, second: Any) -> float:
     return float((np.abs(one - other) / np.abs(other).max(axis=(0, 1))).max())
 
 
+@pytest.mark.long
 def test_without_mass_the_dynamic_suspension_is_quasi_static() -> None:
     found = []
     for part in (1.0, 1e-3):

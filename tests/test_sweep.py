@@ -270,6 +270,7 @@ ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=
 
 
 @needs_fork
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_where_it_was_and_does_nothing_twice(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     log, finished = tmp_path / "log", set()
@@ -281,7 +282,7 @@ def test_a_killed_sweep_goes_on_where_it_was_and_does_nothing_twice(tmp_path: Pa
         return [int(line) for line in log.read_text().split()] if log.exists() else []
 
     for wanted in (4, 8):
-        process, limit = start(0.05), time.monotonic() + 120.0
+        process, limit = start(0.05), time.monotonic() + 300.0
         while len(begun()) < wanted and time.monotonic() < limit:
             time.sleep(0.002)
         process.kill()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import count
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
 import sympy as sp
+from helpers.timing import spent
 from launcher import Launcher
 
 import dae_sdc as ds
@@ -60,10 +60,10 @@ CALLS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_time_limit_covers_all_of_a_call(call: str) -> None:
-    began = perf_counter()
+    began = spent()
     with pytest.raises(ds.TimeLimitError) as caught:
         CALLS[call](time_limit=0.2)
-    assert perf_counter() - began < LONGEST
+    assert spent() - began < LONGEST
     words = r"the time limit of 0\.2 s ran out while [\w' -]+; raise time_limit(, or [\w= ]+)?"
     assert re.fullmatch(words, str(caught.value)), caught.value
 
@@ -206,7 +206,7 @@ def test_a_time_limit_is_positive(call: str) -> None:
 
 
 def test_ranks_end_together(mpirun: Launcher) -> None:
-    done = mpirun(2, "late.py", "late", "jobs", "nodes", "steps", timeout=60)
+    done = mpirun(2, "late.py", "late", "jobs", "nodes", "steps", timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
 

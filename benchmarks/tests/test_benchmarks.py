@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +27,7 @@ from benchmarks.measuring.steps import STEPS, Steps, distance, steps_of
 from benchmarks.pictures.size import size as draw_size
 from benchmarks.pictures.steps import profile as draw_profile, work as draw_work
 from benchmarks.studies import polynomials, size as sizes, start as start_up
-from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP, profile, repeated, report as report_profile
+from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP, profile, report as report_profile
 from benchmarks.studies.size import COLUMNS, exponents, numbers_of_steps, report as report_size, size
 from benchmarks.studies.start import CHILD, in_a_fresh_process, report as report_start, start
 from benchmarks.studies.work import report as report_work, work
@@ -115,12 +115,15 @@ def test_a_call_that_fails_is_timed_and_timers_of_classes_are_taken_away(time: T
     assert Worker.failing is original
 
 
-def test_timers_cost_something() -> None:
+def test_a_timer_costs_what_its_two_looks_at_the_clock_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look takes a second here; a call of nothing between two looks of its own takes none."""
+    module = sys.modules["benchmarks.measuring.clock"]
+    monkeypatch.setattr(module, "_COST", [])
+    monkeypatch.setattr(module, "perf_counter", map(float, count()).__next__)
     inside, outside = cost()
-    assert inside >= 0.0 and outside >= 0.0
-    assert inside + outside > 0.0
+    assert inside == pytest.approx(1.0, abs=1e-3) and outside == pytest.approx(1.0, abs=1e-3)
+    monkeypatch.setattr(module, "_calibrate", None)
     assert cost() == (inside, outside)
-    assert repeated(lambda: None) > 0.0
 
 
 @pytest.fixture(scope="module")

@@ -434,7 +434,7 @@ def study() -> Result:
         chosen = ("ida", "scipy-radau5", "casadi-idas")
         patch.setattr(MODULE, "known_peers", lambda: tuple(peer for peer in PEERS if peer.name in chosen))
         sweepers = ["semi-implicit", "fully-implicit", "radau-iia-5"]
-        how: dict[str, Any] = {"sweepers": sweepers, "repetitions": 1, "time_limit": 0.2}
+        how: dict[str, Any] = {"sweepers": sweepers, "repetitions": 1, "time_limit": 20.0}
         return peers(problems=["simple", "chemical-akzo-nobel"], rtols=[1e-6, 1e-4, 1e-6], **how)
 
 
@@ -538,11 +538,11 @@ def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch
 
     monkeypatch.setattr(MODULE, "solve", slow)
     monkeypatch.setattr(MODULE, "known_peers", tuple)
-    result = peers(problems=["simple"], rtols=[1e-3, 1e-4, 1e-5], sweepers=[], repetitions=1, time_limit=0.1)
+    result = peers(problems=["simple"], rtols=[1e-3, 1e-4, 1e-5], sweepers=[], repetitions=1, time_limit=1.0)
     assert result.data["success"].tolist() == [1, 0, 0]
     assert result.data["message"].tolist()[1:] == [
-        "took more than 0.1 s",
-        "not tried: took more than 0.1 s at 0.0001",
+        "took more than 1 s",
+        "not tried: took more than 1 s at 0.0001",
     ]
     (one,) = [one for one in equal_accuracy(result)] or [None]
     assert one is None

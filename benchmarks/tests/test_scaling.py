@@ -312,7 +312,7 @@ def test_processes_are_ended_with_the_study(tmp_path: Path, monkeypatch: pytest.
 @with_mpi
 def test_under_mpirun_it_is_refused() -> None:
     code = "from benchmarks.__main__ import main; raise SystemExit(main(['scaling', '--sizes', '10']))"
-    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 60}
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
     environment = {**os.environ, "MPI_LOCALNRANKS": "2"}
     done = subprocess.run([sys.executable, "-c", f"import os; {code}"], env=environment, **how)
     assert done.returncode == 2

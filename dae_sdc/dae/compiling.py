@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import pickle
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 import llvmlite
 import numba
+import numpy as np
 from numba import njit
 from numba.core import config, event, typeinfer
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaWarning
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
+from dae_sdc.dae.code_digest import code_digest, files_digest
 from dae_sdc.deadline import check
-from dae_sdc.sharing import filtering, is_safe, read_kept, write_kept
-
-MOST_VERSIONS: Final = 4
-"""Most files of one function and signature: of different versions, machines and compilers."""
-
-
-COMPILED_ROOMS: Final = ("dae", "compiled", "sweepers", "constrained")
-"""Rooms whose functions become machine code."""
+from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]
@@ -46,104 +43,82 @@ class _BetweenPasses(event.Listener):  # type: ignore[misc]
 event.register("numba:run_pass", _BetweenPasses())
 
 
-class _Files:
+class _Disk(NullCache):  # type: ignore[misc]
     """Compiled forms of one function on disk, a file for each.
 
     numba itself keeps an index and numbers its files, so that processes which compile at the same time, or
     versions that share a directory, write over files that another's index names. Here the name of a file
-    has a digest of all that it depends on.
+    has a digest of all that it depends on, and of nothing else.
     """
 
-    def __init__(self, directory: str, base: str, stamp: Any) -> None:
-        self._directory, self._base = Path(directory), base
-        self._stamp = (numba.__version__, llvmlite.__version__, stamp)
+    def __init__(self, name: str, about: tuple[Any, ...]) -> None:
+        self._directory, self._name = cache_directory("functions"), name
+        self._about = (numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:2], about)
 
-    def _family(self, key: Any) -> str:
-        return f"{self._base}-{hashlib.sha256(repr(key[0]).encode()).hexdigest()[:8]}"
+    @property
+    def cache_path(self) -> str:
+        return str(self._directory)
 
-    def _path(self, key: Any) -> Path:
-        about = hashlib.sha256(repr((self._stamp, key)).encode()).hexdigest()[:16]
-        return self._directory / f"{self._family(key)}-{about}.nbc"
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        about = repr((self._about, sig, codegen.magic_tuple(), int(config.OPT)))
+        return self._directory / f"{self._name}-{hashlib.sha256(about.encode()).hexdigest()[:32]}.nbc"
 
-    def load(self, key: Any) -> Any:
-        path = self._path(key)
-        content = read_kept(path)
+    def alone(self, sig: Any, context: Any) -> AbstractContextManager[None]:
+        """Hold off other processes that would compile the same, unless it is there."""
+        path = self._path(sig, context.codegen())
+        return nullcontext() if path.exists() else alone(path)
+
+    def load_overload(self, sig: Any, context: Any) -> Any:
+        context.refresh()
+        content = read_kept(self._path(sig, context.codegen()))
         if content is None:
             return None
         try:
-            stamp, known, data = pickle.loads(content)
-        except Exception:  # whole, but of a module that cannot be imported here
+            return CompileResult._rebuild(context, *pickle.loads(content))
+        except (ImportError, AttributeError, pickle.UnpicklingError):  # of a module that is not found here
             return None
-        return data if (stamp, known) == (self._stamp, key) else None
-
-    def save(self, key: Any, data: Any) -> None:
-        path = self._path(key)
-        if not write_kept(path, dumps((self._stamp, key, data))):
-            return
-        with suppress(OSError):  # another process may remove them too
-            others = [other for other in self._directory.glob(f"{self._family(key)}-*.nbc") if other != path]
-            for other in sorted(others, key=lambda one: one.stat().st_mtime)[: -MOST_VERSIONS + 1]:
-                other.unlink()
-
-    def flush(self) -> None:
-        for path in self._directory.glob(f"{self._base}-*.nbc"):
-            path.unlink(missing_ok=True)
-
-
-def _in_safety(locator: Any) -> Any:
-    """A locator of numba for the cache directory that ignores directories in which others can write."""
-
-    class Safe(locator):  # type: ignore[misc]
-        @classmethod
-        def from_function(cls, function: Any, file: str) -> Any:
-            found = locator.from_function(function, file)
-            return found if found is not None and is_safe(found.get_cache_path()) else None
-
-    return Safe
-
-
-class _Places(CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = tuple(map(_in_safety, CompileResultCacheImpl._locator_classes))
-
-
-@functools.cache
-def _stamp_of_rooms(own: Path) -> str:
-    """A digest that changes with any file of the package of which a compiled function may call something.
-
-    numba looks at the file of a function alone, but machine code holds that of all functions it calls.
-    """
-    package = Path(__file__).parents[1]
-    rooms = {*(package / name for name in COMPILED_ROOMS), *({own} if own.parent == package else ())}
-    files = sorted(path for room in rooms for path in room.glob("*.py"))
-    known = [(path.name, stat.st_mtime_ns, stat.st_size) for path in files for stat in [path.stat()]]
-    return hashlib.sha256(repr(known).encode()).hexdigest()
-
-
-class _Cache(FunctionCache):  # type: ignore[misc]
-    _impl_class = _Places
-
-    def __init__(self, function: FunctionType) -> None:
-        super().__init__(function)
-        known = self._impl
-        room = Path(function.__code__.co_filename).parent
-        stamp = (known.locator.get_source_stamp(), _stamp_of_rooms(room))
-        self._cache_file = _Files(known.locator.get_cache_path(), known.filename_base, stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):  # there is no place any more
-            super().save_overload(sig, data)
+        if not data.library.has_dynamic_globals:
+            write_kept(self._path(sig, data.codegen), dumps(data._reduce()))
 
 
-def _keep(compiled: Any, function: Any) -> None:
-    """Let numba keep a function on disk if there is a place for it."""
-    with suppress(RuntimeError):  # typed at a prompt, or there is nowhere to write
-        compiled._cache = _Cache(function)
+class _KeptDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A dispatcher of numba, of which two processes do not compile the same form at the same time."""
+
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock:
+            known = not isinstance(self._cache, _Disk) or normalize_signature(sig)[0] in self.overloads
+            with nullcontext() if known else self._cache.alone(sig, self.targetctx):
+                return super().compile(sig)
+
+
+def _place(function: Any, options: dict[str, Any]) -> tuple[FunctionType, NullCache]:
+    """A function with its digest in its name, by which machine code is linked, and where its forms are kept.
+
+    What is typed at a prompt, or may hold a value without a digest, is not kept.
+    """
+    digest = code_digest(function) if Path(function.__code__.co_filename).exists() else None
+    if digest is None:
+        return function, NullCache()
+    parts = function.__code__, function.__globals__, function.__name__
+    named = FunctionType(*parts, function.__defaults__, function.__closure__)
+    named.__kwdefaults__, named.__qualname__ = (
+        function.__kwdefaults__,
+        f"{function.__qualname__}-{digest[:8]}",
+    )
+    compiler = options.get("pipeline_class", Compiler)
+    about = digest, function.__module__, compiler.__qualname__, files_digest((compiler,))
+    plain = sorted((name, value) for name, value in options.items() if name != "pipeline_class")
+    return named, _Disk(function.__name__.strip("<>"), (about, plain))
 
 
 def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     """Compile a function, and keep the result on disk if there is a place for it."""
-    compiled = njit(**{"error_model": "numpy", **options})(function)
-    _keep(compiled, function)
+    options = {"nopython": True, "error_model": "numpy", **options}
+    named, cache = _place(function, options)
+    compiled = _KeptDispatcher(named, {}, options)
+    compiled._cache = cache
     if signature:
         with typeinfer.register_dispatcher(compiled):
             for kinds in signature:
@@ -152,13 +127,15 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return compiled
 
 
-def c_function(function: Callable[..., Any], signature: Any, *, keep: bool = True, **options: Any) -> Any:
+def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
     """Compile a C function, and keep the result on disk if there is a place for it."""
-    made = CFunc(function, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
-    if keep:
-        _keep(made, function)
-    with filtering("ignore", NumbaWarning):
-        made.compile()
+    named, cache = _place(function, options)
+    made: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
+    made._cache = cache
+    with filtering("ignore", NumbaWarning), global_compiler_lock:
+        context = made._targetdescr.target_context
+        with cache.alone(made._sig, context) if isinstance(cache, _Disk) else nullcontext():
+            made.compile()
     return made
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
-import zlib
 from collections.abc import Callable
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +20,7 @@ from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
+from dae_sdc.dae.code_digest import implements
 from dae_sdc.dae.compiling import c_function, kept
 from dae_sdc.dae.inlining import is_inlined
 
@@ -62,17 +61,10 @@ The complex one is a residual of complex u, du and out.
 
 
 def compile_function(
-    function: Callable[..., None],
-    signature: Any,
-    compiler: type[KernelCompiler] | None = None,
-    mark: str = "",
+    function: Callable[..., Any], signature: Any, compiler: type[KernelCompiler] | None = None
 ) -> Any:
     """Compile a C function from a Python function, or load it from disk where that was done before."""
-    marked = _marked(function, mark)
-    pipeline = KernelCompiler if compiler is None else compiler
-    if marked is None:
-        return c_function(function, signature, keep=False, pipeline_class=pipeline)
-    return c_function(marked, signature, pipeline_class=pipeline)
+    return c_function(function, signature, pipeline_class=KernelCompiler if compiler is None else compiler)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -125,74 +117,6 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
 
 Inlining.compiler = KernelCompiler
-
-
-def _marked(function: Any, mark: str) -> Any:
-    """The function with a digest of what it refers to in its name; None where there is no such digest.
-
-    Compiled code holds the values that globals had and the functions it calls, and numba keeps it under the
-    name of the function.
-    """
-    found = _digest(function, [])
-    captured = [cell.cell_contents for cell in function.__closure__ or ()]
-    if found is None or any(callable(value) for value in captured):
-        return None
-    if found:
-        mark += f"-{found:08x}"
-    if not mark:
-        return function
-    parts = function.__code__, function.__globals__, function.__name__
-    marked = FunctionType(*parts, function.__defaults__, function.__closure__)
-    marked.__qualname__ = f"{function.__qualname__}{mark}"
-    return marked
-
-
-def _digest(function: Any, known: list[Any]) -> int | None:
-    """A number that changes with the globals of a function and with the functions it calls."""
-    known.append(function)
-    codes = _codes(function.__code__)
-    names = sorted({name for code in codes for name in code.co_names})
-    digest = 0
-    numbers: list[tuple[str, Any]]
-    for name in names:
-        if name not in function.__globals__:
-            continue
-        value = function.__globals__[name]
-        if isinstance(value, BuiltinFunctionType):
-            continue
-        if isinstance(value, ModuleType):
-            entries = [(f"{name}.{part}", getattr(value, part, None)) for part in names]
-            numbers = [(part, entry) for part, entry in entries if isinstance(entry, bool | int | float)]
-        elif isinstance(value, bool | int | float | np.number | np.ndarray):
-            numbers = [(name, value)]
-        elif is_inlined(value):
-            if value in known:
-                continue
-            inner, captured = _digest(value, known), value.__closure__ or ()
-            if inner is None or captured:
-                return None
-            parts = [(code.co_code, _plain(code.co_consts), code.co_names) for code in _codes(value.__code__)]
-            text = f"{name} {parts} {value.__defaults__} {inner}"
-            digest = zlib.crc32(text.encode(), digest)
-            continue
-        else:
-            return None
-        for part, number in numbers:
-            array = np.asarray(number)
-            text = f"{part} {type(number).__name__} {array.dtype} {array.shape}"
-            digest = zlib.crc32(text.encode() + array.tobytes(), digest)
-    return digest
-
-
-def _codes(code: CodeType) -> list[CodeType]:
-    """A code and those defined in it."""
-    inside = (entry for entry in code.co_consts if isinstance(entry, CodeType))
-    return [code, *(inner for entry in inside for inner in _codes(entry))]
-
-
-def _plain(constants: tuple[Any, ...]) -> list[str]:
-    """Constants as texts; codes among them are looked at by themselves."""
-    return [repr(entry) for entry in constants if not isinstance(entry, CodeType)]
 
 
 def pointer_to(kind: Any) -> Any:
@@ -248,6 +172,7 @@ def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Decorator of a function that compiled code calls in place of a Python one with the same parameters."""
 
     def register(implementation: Any) -> Any:
+        implements(function, implementation)
         overload(function, jit_options=INNER)(_one_form(implementation))
         return implementation
 
@@ -278,6 +203,7 @@ class RecordView:
 
         def register(implementation: Any) -> Any:
             name = implementation.__name__.removeprefix("_")
+            implements(name, implementation)
             overload_method(self._kind, name, jit_options=INNER | options)(_one_form(implementation))
             return implementation
 

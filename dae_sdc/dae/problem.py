@@ -214,7 +214,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
-        for name in _own_properties(type(self)):
+        for name in _own_properties(type(self)):  # type: ignore[arg-type]
             try:
                 value = getattr(self, name)
             except DAEError:

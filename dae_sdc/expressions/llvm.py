@@ -5,17 +5,13 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib
-import os
 import struct
 import sys
-import tempfile
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 from dae_sdc.expressions import operations
 from dae_sdc.expressions.operations import FUNCTIONS, Op
-from dae_sdc.sharing import once, read_kept, write_kept
+from dae_sdc.sharing import alone, cache_directory, once, read_kept, write_kept
 
 SUBTRACT: Final = len(Op)
 """The operation a - b, which compiled code has beside those of programs."""
@@ -101,10 +97,6 @@ def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
     return lines, power
 
 
-CACHE_BYTES: Final = 256 * 2**20
-"""Bytes that the objects on disk may take; those unused for longest are removed."""
-
-
 class Toolchain:
     """LLVM for the machine that this runs on."""
 
@@ -128,6 +120,11 @@ class Toolchain:
         """A new target machine; an engine that gets it owns it."""
         return self.target.create_target_machine(cpu=self.cpu, features=self.features, opt=optimise, jit=True)
 
+    def emit(self, text: str, optimise: int) -> bytes:
+        """The object file of a module."""
+        module = self.binding.parse_assembly(text, self.binding.create_context())
+        return bytes(self.machine(optimise).emit_object(module))
+
 
 @once
 def toolchain() -> Toolchain:
@@ -148,20 +145,18 @@ def add_symbol(name: str, address: int) -> None:
 def assembled(text: str, optimise: int, keep: bool) -> bytes:
     """The object file of a module."""
     tools = toolchain()
-    place = None
-    if keep:
-        content = hashlib.sha256(f"2 {tools.name} {optimise}\n".encode())
-        content.update(text.encode())
-        place = cache_directory() / f"{content.hexdigest()}.o"
-        found = _read(place)
-        if found is not None:
-            return found
-    llvm = tools.binding
-    module = llvm.parse_assembly(text, llvm.create_context())
-    made = bytes(tools.machine(optimise).emit_object(module))
-    if place is not None:
-        _write(place, made)
-    return made
+    if not keep:
+        return tools.emit(text, optimise)
+    about = hashlib.sha256(f"2 {tools.name} {optimise}\n{text}".encode()).hexdigest()
+    place = cache_directory("programs") / f"{about}.o"
+    content = read_kept(place)
+    if content is None:
+        with alone(place):
+            content = read_kept(place)
+            if content is None:
+                content = tools.emit(text, optimise)
+                write_kept(place, content)
+    return content
 
 
 def linked(content: bytes, name: str) -> tuple[int, tuple[Any, ...]]:
@@ -172,50 +167,3 @@ def linked(content: bytes, name: str) -> tuple[int, tuple[Any, ...]]:
     engine.add_object_file(llvm.ObjectFileRef.from_data(content))
     engine.finalize_object()
     return int(engine.get_function_address(name)), (engine, content)
-
-
-def cache_directory() -> Path:
-    """Where object files are kept: numba's place if that is set, else the user's."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return Path(chosen) / "dae_sdc_programs"
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or tempfile.gettempdir()
-    elif sys.platform == "darwin":
-        base = "~/Library/Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(os.path.expanduser(base)) / "dae_sdc" / "programs"
-
-
-def _read(place: Path) -> bytes | None:
-    """An object file if it is there and whole."""
-    found = read_kept(place)
-    if found is not None:
-        with suppress(OSError):  # only the order in which files are removed suffers
-            os.utime(place)
-    return found
-
-
-def _write(place: Path, content: bytes) -> None:
-    """Keep an object file, if there is a place for it."""
-    if write_kept(place, content):
-        with suppress(OSError):
-            _make_room(place.parent)
-
-
-def _make_room(directory: Path) -> None:
-    """Remove the files that were not used for longest."""
-    files = []
-    for path in directory.iterdir():
-        try:
-            status = path.stat()
-        except OSError:  # removed by another process
-            continue
-        files.append((status.st_mtime, status.st_size, path))
-    total = sum(size for _, size, _ in files)
-    for _, size, path in sorted(files):
-        if total <= CACHE_BYTES:
-            return
-        path.unlink(missing_ok=True)
-        total -= size

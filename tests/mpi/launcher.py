@@ -120,7 +120,7 @@ class Job:
         assert not left, f"processes outlive their mpirun\n{out}\n{err}"
         return subprocess.CompletedProcess(self.process.args, code, out, err)
 
-    def printed(self, text: str, timeout: float = 60.0) -> None:
+    def printed(self, text: str, timeout: float = 300.0) -> None:
         """Wait until a text stands on standard output."""
         deadline = time.monotonic() + timeout
         while text not in _text(self._out):
@@ -158,7 +158,7 @@ class Launcher:
     """Runs programs of tests/mpi, or any others, on several ranks."""
 
     def __call__(
-        self, ranks: int, *arguments: Any, timeout: float = 60.0, cwd: Path | None = None, **environment: str
+        self, ranks: int, *arguments: Any, timeout: float = 300.0, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Start, wait, and return what came of it."""
         with self.job(ranks, *arguments, cwd=cwd, **environment) as job:
