@@ -106,7 +106,7 @@ class _Names(dict[str, Any]):
     """The names of a module; those that only type checkers see there stand for anything."""
 
     def __missing__(self, name: str) -> Any:
-        return next((kind for kind in (*PLAIN, *OF_SEVERAL, dict) if kind.__name__ == name), Any)
+        return next((kind for kind in (*PLAIN, *OF_SEVERAL, Mapping) if kind.__name__ == name), Any)
 
 
 @functools.lru_cache(maxsize=512)

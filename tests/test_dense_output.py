@@ -331,7 +331,7 @@ def test_without_dense_the_steps_are_the_same_and_nothing_lies_between(simple: A
 
 
 def test_large_problems_keep_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = __import__("sys").modules["dae_sdc.run.execution"]
+    module: Any = __import__("sys").modules["dae_sdc.run.plan"]
     monkeypatch.setattr(module, "DENSE_LIMIT", 2)
     assert ds.solve("simple", dt=0.5).dense is None
     assert ds.solve("simple", dt=0.5, dense=True).dense is not None

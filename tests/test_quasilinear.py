@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dae_sdc.constrained.saddle import nearest_point
+from dae_sdc.constrained.constraint_manifold import nearest_point
 from scipy import special
 
 import dae_sdc as ds

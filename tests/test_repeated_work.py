@@ -10,7 +10,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.problems.power import WSCC9BusSystem
-from dae_sdc.run import models
+from dae_sdc.run import target
 
 
 @pytest.fixture
@@ -26,11 +26,11 @@ def reductions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return reduce_index(model, *given, **named)
 
     monkeypatch.setattr(reduction, "reduce_index", counted)
-    known = dict(models._CALCULATED)
-    models._CALCULATED.clear()
+    known = dict(target._CALCULATED)
+    target._CALCULATED.clear()
     yield names
-    models._CALCULATED.clear()
-    models._CALCULATED.update(known)
+    target._CALCULATED.clear()
+    target._CALCULATED.update(known)
 
 
 def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
@@ -64,9 +64,9 @@ def test_a_model_that_has_changed_is_analysed_again(change: Any, expected: float
 
 
 def test_results_of_few_models_are_kept() -> None:
-    for number in range(models.REMEMBERED + 3):
+    for number in range(target.REMEMBERED + 3):
         ds.solve(decay(1.0 + number), rtol=1e-4)
-    assert len(models._CALCULATED) <= models.REMEMBERED
+    assert len(target._CALCULATED) <= target.REMEMBERED
 
 
 def test_a_switch_that_rests_at_its_zero_is_not_followed_by_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
