@@ -234,9 +234,9 @@ def test_where_no_step_succeeds_the_run_ends_with_the_reason(sweeper: str) -> No
 
 
 def test_left_out_unknowns_do_not_count() -> None:
-    everything = ds.solve("two-transistor", sweeper="semi-implicit", rtol=1e-5, t_end=0.02)
+    everything = ds.solve("two-transistor", sweeper="semi-implicit", rtol=1e-5, t_end=0.012)
     names = ds.PROBLEMS["two-transistor"]().names
-    one = ds.solve("two-transistor", sweeper="semi-implicit", rtol=1e-5, t_end=0.02, leave_out=names[1:])
+    one = ds.solve("two-transistor", sweeper="semi-implicit", rtol=1e-5, t_end=0.012, leave_out=names[1:])
     assert one.success and one.stats["steps"] < everything.stats["steps"]
 
 

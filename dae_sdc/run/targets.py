@@ -103,7 +103,7 @@ def target_of(equations: Any, params: Mapping[str, Any] | None = None, guess: An
     """The problem, and the model, of equations in any form."""
     from dae_sdc.model.functions import problem_of_function
 
-    given = resolve(equations)
+    given = resolve(equations, as_model=True)
     if given.function is not None:
         names = isinstance(guess, Mapping)
         start = names_of_function(given.function, None, guess) if names else guess

@@ -729,7 +729,7 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
 with lightly_optimized():
     act = kept(
         _act,
-        types.float64(types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean),
+        types.float64(types.int64, types.int64, types.float64, types.float64, types.int64, types.boolean),
     )
 """Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
 their derivatives by those of the step before, or write the weights of errors."""
@@ -828,7 +828,7 @@ class MachineStages(Simultaneous):
         }
         tell_addresses(memory, self._arrays)
 
-    def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
+    def _act(self, what: int, t0: float, h: float, first: int = 0, again: bool = False) -> float:
         p = self.problem.packed_parameters
         if p is not self._parameters:
             self._parameters = p
@@ -932,7 +932,7 @@ class MachineStages(Simultaneous):
         self._by_numpy = True
         return super()._advance(t0, h)
 
-    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
+    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
         if self._by_numpy:
             return super().estimate_error(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)

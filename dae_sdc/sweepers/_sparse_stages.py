@@ -163,7 +163,7 @@ class SparseStages(MachineStages):
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
-    def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
+    def _act(self, what: int, t0: float, h: float, first: int = False, again: bool = False) -> float:
         pattern = self.problem.sparsity
         if pattern is not self._pattern or len(pattern.indices) != self._entries:
             self._make_matrices()

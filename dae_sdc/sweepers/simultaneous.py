@@ -263,12 +263,13 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     with the collocation polynomial p, M = dF/du' and J = dF/du. In a ``first`` step u'(t_0) is not known, and
     -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
     stands in it, which would mix constraints with other rows where the equations do so by a matrix that
-    depends on u. With ``again`` the estimate is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
-    components do not reject a step without need.
+    depends on u. At index 3 (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added
+    to the usual estimate instead. With ``again`` the estimate is multiplied by (M + h gamma J)^{-1} M once
+    more, so that stiff components do not reject a step without need.
     """
     x = w.numbers
-    w.start_defect(0.0 if first else h)
-    if first and not w.add_start_residual(t0, -h * x.gamma, True):
+    w.start_defect(0.0 if first == 1 else h)
+    if first and not w.add_start_residual(t0, -h * x.gamma, first == 1):
         return np.inf
     x.error = w.filtered()
     if again:
@@ -451,7 +452,7 @@ class Simultaneous:
             status: int = advance(self, t0, h)
         return status
 
-    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
+    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
         """See :func:`estimate`."""
         error: float = estimate(self, t0, h, first, again)
         return error

@@ -108,8 +108,8 @@ class StagesTogether:
     def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         """Solve all stages as one system, and estimate the error; ``repeated`` counts earlier attempts."""
         stages = self.stages
-        first = stages.begin(u0, t0, h)
-        stages.weigh(self.weights, h, first)
+        first = int(stages.begin(u0, t0, h)) * (1 if self._index < 3 else 2)
+        stages.weigh(self.weights, h, first > 0)
         status = stages.solve(t0, h)
         numbers = stages.numbers
         grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
