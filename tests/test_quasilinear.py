@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dae_sdc.constrained.constraint_manifold import nearest_point
 from scipy import special
 
 import dae_sdc as ds
 from dae_sdc.constrained.compiled_parts import Pointers
+from dae_sdc.constrained.constraint_manifold import nearest_point
 from dae_sdc.constrained.parts import PARTS
 from dae_sdc.dae import machine
 from dae_sdc.dae.differences import most_accurate
