@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from dae_sdc.errors import InputError
+from dae_sdc.text import brief
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -110,8 +111,7 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     begins = [one for one in lowered if len(asked) > 1 and one.startswith(asked)]
     near = [f"'{lowered[one]}'" for one in begins[:MOST_NEAR] or get_close_matches(asked, lowered, n=1)]
     lead = f"did you mean {' or '.join(near)}? Available" if near else "available"
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return f"unknown {kind} '{name}'; {lead}: {', '.join(names[:MOST_NAMES])}{more}"
+    return f"unknown {kind} '{name}'; {lead}: {brief(names, MOST_NAMES)}"
 
 
 def docstrings(directory: Path) -> Iterator[tuple[str, str]]:

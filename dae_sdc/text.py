@@ -1,4 +1,4 @@
-"""Text tables that verbs print."""
+"""Text tables that verbs print, and lists of names in messages."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: s
         for row in cells
     )
     return "\n".join(gap.join(line).rstrip() for line in lines)
+
+
+def brief(names: Sequence[str], most: int = 4) -> str:
+    """Names separated by commas: the first ``most`` of them, and the number of the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 import dae_sdc as ds
 from dae_sdc import sharing
-from dae_sdc.dae.code_digest import code_digest
+from dae_sdc.dae.code_digest import machine_code_digest
 from dae_sdc.dae.kernels import inlined
 from dae_sdc.dae.machine import compiled_as
 from dae_sdc.sharing import alone
@@ -104,7 +104,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_digest_changes_with_all_that_machine_code_holds(what: str) -> None:
-    one, other = map(code_digest, CHANGES[what])
+    one, other = map(machine_code_digest, CHANGES[what])
     assert one is not None and other is not None
     assert one != other
 
@@ -121,21 +121,21 @@ def test_a_digest_changes_with_all_that_machine_code_holds(what: str) -> None:
 )
 def test_a_digest_does_not_change_with_anything_else(more: dict[str, str]) -> None:
     square = law_of("x * x")
-    assert code_digest(law_of(called=square)) == code_digest(law_of(called=square, **more))
+    assert machine_code_digest(law_of(called=square)) == machine_code_digest(law_of(called=square, **more))
 
 
 def test_a_method_of_a_structure_is_part_of_what_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from dae_sdc.compiled import machine_newton
     from dae_sdc.dae.code_digest import IMPLEMENTATIONS
 
-    before = code_digest(machine_newton._solve_at)
+    before = machine_code_digest(machine_newton._solve_at)
     assert before is not None
     monkeypatch.setitem(IMPLEMENTATIONS, "move", [lambda nodes: None])
-    assert code_digest(machine_newton._solve_at) not in (before, None)
+    assert machine_code_digest(machine_newton._solve_at) not in (before, None)
 
 
 def test_what_has_no_digest_is_not_kept() -> None:
-    assert code_digest(law_of(rate=object())) is None
+    assert machine_code_digest(law_of(rate=object())) is None
 
 
 # --- processes ----------------------------------------------------------------------------------------------

@@ -139,6 +139,18 @@ def test_the_report_of_a_run_tells_how_many_unknowns_were_removed(tmp_path, caps
         assert words in said and (more > 0) == ("eliminated" in said)
 
 
+def test_a_file_of_python_is_run_once_a_call(tmp_path, capsys):
+    path = tmp_path / "tank.py"
+    path.write_text(
+        "import dae_sdc as ds\nprint('run')\nmodel = ds.Model('tank')\nx = model.variable('x', start=1.0)\n"
+        "k = model.parameter('k', 1.0)\nmodel.equation(model.der(x) + k * x)\n"
+    )
+    for number, verb in enumerate((ds.structure, ds.reduce, ds.trace), start=1):
+        verb(str(path), params={"k": float(number)})
+        assert capsys.readouterr().out.count("run") == 1
+    assert ds.trace(str(path)).parameters_by_name["k"].value == 1.0
+
+
 def test_a_parameter_of_a_model_that_is_no_number_is_refused():
     with pytest.raises(ds.InputError, match="l of Pendulum2D must be positive and finite; got 'big'"):
         ds.structure("pendulum", params={"l": "big"})

@@ -111,6 +111,17 @@ def test_functions_and_problems_are_taken() -> None:
     assert np.abs(left).max() < 1e-12
 
 
+def test_a_function_that_makes_a_model_is_called_with_the_parameters() -> None:
+    def tank(inflow: float = 2.0) -> ds.Model:
+        model = ds.Model("tank")
+        level = model.variable("level", start=1.0)
+        model.equation(model.der(level) + 4.0 * level - inflow)
+        return model
+
+    assert ds.steady_state(tank, params={"inflow": 6.0})["level"] == pytest.approx(1.5, abs=1e-12)
+    assert ds.linearize(tank).poles == pytest.approx([-4.0], abs=1e-12)
+
+
 def test_what_is_conserved_stays_what_it_is_for_the_guess() -> None:
     m = ds.Model("reaction")
     a, b, c = m.variables("a b c", [2.0, 1.0, 0.0])

@@ -753,6 +753,16 @@ SPOILT: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.parametrize("settings", [{"dt": 0.1}, {"rtol": 1e-4}])
+def test_breakpoints_are_looked_at_with_steps_of_a_fixed_size_too(settings: dict[str, float]) -> None:
+    class Stopped(Decay):
+        def breakpoints(self, t0: float, t_end: float) -> Any:
+            return (math.nan,)
+
+    with pytest.raises(ds.InputError, match="nan among its times"):
+        ds.solve(Stopped, t_end=1.0, **settings)
+
+
 RAISING: dict[str, tuple[Any, type[Exception]]] = {
     "switches": (divides, ZeroDivisionError),
     "start_step": (lambda self, u, t: np.linalg.inv(np.zeros((2, 2))), np.linalg.LinAlgError),

@@ -22,13 +22,14 @@ from benchmarks.measuring.clock import tied, undisturbed
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.measuring.sizes import common_sizes
 from benchmarks.measuring.timing import TimedComm, answer, rest
+from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.errors import InputError
 from dae_sdc.options import Steps
 from dae_sdc.run.description import describe
 from dae_sdc.run.execution import CONTROLLER
-from dae_sdc.run.method import adapted_to, default_nodes, default_sweeper, stops_of
+from dae_sdc.run.method import adapted_to, default_nodes, default_sweeper
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import teams

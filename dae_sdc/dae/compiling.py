@@ -25,7 +25,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
 
-from dae_sdc.dae.code_digest import code_digest, files_digest
+from dae_sdc.dae.code_digest import files_digest, machine_code_digest
 from dae_sdc.deadline import check
 from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
 
@@ -98,15 +98,13 @@ def _place(function: Any, options: dict[str, Any]) -> tuple[FunctionType, NullCa
 
     What is typed at a prompt, or may hold a value without a digest, is not kept.
     """
-    digest = code_digest(function) if Path(function.__code__.co_filename).exists() else None
+    digest = machine_code_digest(function) if Path(function.__code__.co_filename).exists() else None
     if digest is None:
         return function, NullCache()
     parts = function.__code__, function.__globals__, function.__name__
     named = FunctionType(*parts, function.__defaults__, function.__closure__)
-    named.__kwdefaults__, named.__qualname__ = (
-        function.__kwdefaults__,
-        f"{function.__qualname__}-{digest[:8]}",
-    )
+    named.__kwdefaults__ = function.__kwdefaults__
+    named.__qualname__ = f"{function.__qualname__}-{digest[:8]}"
     compiler = options.get("pipeline_class", Compiler)
     about = digest, function.__module__, compiler.__qualname__, files_digest((compiler,))
     plain = sorted((name, value) for name, value in options.items() if name != "pipeline_class")

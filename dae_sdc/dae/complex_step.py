@@ -28,7 +28,7 @@ from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import machine
 from dae_sdc.dae.callbacks import no_copy
-from dae_sdc.dae.code_digest import implements
+from dae_sdc.dae.code_digest import IMPLEMENTATIONS
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.differences import STEP
@@ -85,7 +85,7 @@ def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
 
     for one in (function, choose):
         vars(one)["__signature__"] = inspect.signature(form)
-    implements(function, choose)
+    IMPLEMENTATIONS[function].append(choose)
     overload(function, jit_options=OPTIONS)(choose)
     return function
 

@@ -20,7 +20,7 @@ from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
-from dae_sdc.dae.code_digest import implements
+from dae_sdc.dae.code_digest import IMPLEMENTATIONS
 from dae_sdc.dae.compiling import c_function, kept
 from dae_sdc.dae.inlining import is_inlined
 
@@ -172,7 +172,7 @@ def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Decorator of a function that compiled code calls in place of a Python one with the same parameters."""
 
     def register(implementation: Any) -> Any:
-        implements(function, implementation)
+        IMPLEMENTATIONS[function].append(implementation)
         overload(function, jit_options=INNER)(_one_form(implementation))
         return implementation
 
@@ -203,7 +203,7 @@ class RecordView:
 
         def register(implementation: Any) -> Any:
             name = implementation.__name__.removeprefix("_")
-            implements(name, implementation)
+            IMPLEMENTATIONS[name].append(implementation)
             overload_method(self._kind, name, jit_options=INNER | options)(_one_form(implementation))
             return implementation
 

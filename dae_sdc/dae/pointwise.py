@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -91,11 +91,9 @@ class PointwiseEquations:
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
-        problem, held = self.problem, self.problem.held_sides
         done = np.zeros(len(t), dtype=bool)
-        problem.hold_sides(None)
         kept: _Factors | None = None
-        try:
+        with self._at_any_side():
             # Factors of one time do for the next ones in the same step.
             for row in np.argsort(t, kind="stable").tolist():
                 time, size = float(t[row]), float(h[row])
@@ -108,25 +106,27 @@ class PointwiseEquations:
                     if found is not None:
                         u[row], du[row], kept = found
                         done[row] = True
-        finally:
-            problem.hold_sides(held)
         return done
+
+    @contextmanager
+    def _at_any_side(self) -> Iterator[None]:
+        """Let switches have the sides of the states inside, which belong to several steps."""
+        held = self.problem.held_sides
+        self.problem.hold_sides(None)
+        try:
+            yield
+        finally:
+            self.problem.hold_sides(held)
 
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
         """Estimated errors of values that were not corrected, at most 1, see :meth:`Pointwise.errors`."""
-        problem, held = self.problem, self.problem.held_sides
-        problem.hold_sides(None)
-        change = np.full(len(u), np.inf)
-        try:
-            with suppress(SolveError, np.linalg.LinAlgError, RuntimeError), np.errstate(all="ignore"):
-                here = _Pair(u, du, problem.n_diff)
-                problem.start_step(here.u, t)
-                residual = problem.evaluate(here.u, here.du, t).copy()
-                change, _ = self._factors(linearize(problem, here.u, here.du, t), residual, h).change(
-                    residual
-                )
-        finally:
-            problem.hold_sides(held)
+        problem, here = self.problem, _Pair(u, du, self.problem.n_diff)
+        change, unsolved = np.full(len(u), np.inf), (SolveError, np.linalg.LinAlgError, RuntimeError)
+        with self._at_any_side(), suppress(*unsolved), np.errstate(all="ignore"):
+            problem.start_step(here.u, t)
+            residual = problem.evaluate(here.u, here.du, t).copy()
+            factors = self._factors(linearize(problem, here.u, here.du, t), residual, h)
+            change, _ = factors.change(residual)
         return np.where(np.abs(change) < self.sizes, np.abs(change) / self.sizes, 1.0)
 
     def _solved(
@@ -189,7 +189,7 @@ class PointwiseEquations:
         """What gives the changes of u and u' of Newton iterations."""
         algebraic = self._algebraic
         # At index 1 the derivatives of all unknowns cannot follow from F.
-        if self.problem.index == int(algebraic.any()) and not largest(parts.mass @ algebraic.astype(float)):
+        if self.problem.index == int(algebraic.any()) and not (abs(parts.mass) @ algebraic).any():
             with suppress(SolveError):
                 square = _Determined(parts, algebraic, h)
                 if square.solves(residual, self.options.trusted):

@@ -51,8 +51,8 @@ def _own_properties(cls: type[Any]) -> tuple[str, ...]:
     """The checked attributes that a subclass gives as properties."""
     checked = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
     places = {name: _of_class(cls, name) for name in checked}
-    own = {name: place for name, place in places.items() if isinstance(place, property)}
-    return tuple(name for name, place in own.items() if place is not ProblemDAE.__dict__.get(name))
+    given = (name for name, place in places.items() if place is not ProblemDAE.__dict__.get(name))
+    return tuple(name for name in given if isinstance(places[name], property))
 
 
 class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]

@@ -11,7 +11,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.registry import unknown
-from dae_sdc.structure.signature import brief
+from dae_sdc.text import brief
 
 REPORTED_CHANGE = 1e-9
 """Smallest change of a value, in units of its size, that is reported."""
@@ -257,5 +257,4 @@ def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
 
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Names in quotation marks, the first ones if there are many."""
-    shown = ", ".join(f"'{name}'" for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    return brief([f"'{name}'" for name in names], most)

@@ -15,7 +15,7 @@ from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.systems import Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
-from dae_sdc.structure.signature import brief
+from dae_sdc.text import brief
 
 MOST_VARIABLES = 16
 """Largest number of variables of a block whose solution set is decomposed."""

@@ -15,6 +15,7 @@ from dae_sdc.model.elimination import Constants, LinearElimination, Relation, St
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import Removed, Simplified
 from dae_sdc.registry import unknown as unknown_name
+from dae_sdc.text import brief
 
 _NOWHERE: Final = -1
 
@@ -219,7 +220,7 @@ class _TrivialElimination:
     def _refused(self, i: int, redundant: bool) -> InputError:
         names = self.model.equation_names
         others = [names[k] for k in self._behind(i)]
-        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        shown = brief(others, 5)
         unknowns = ", ".join(self.model.names[j] for j in self.written[i][:5])
         where = f"{names[i]} of model {self.model.name} ({unknowns})"
         if not others:

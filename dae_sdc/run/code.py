@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.dae.code_digest import codes_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.model import Model
 
@@ -64,7 +65,7 @@ def _of_function(function: FunctionType, known: set[int]) -> Iterator[str]:
     if _is_of_library(function):
         return
     name = function.__qualname__
-    for code in _codes(function.__code__):
+    for code in codes_of(function.__code__):
         constants = [_plain(entry) for entry in code.co_consts if entry != function.__doc__]
         yield f"{name} {code.co_code.hex()} {constants} {code.co_names}"
         for used in code.co_names:
@@ -84,14 +85,6 @@ def _plain(constant: Any) -> str:
     if isinstance(constant, CodeType):
         return constant.co_name
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code and those of functions and comprehensions in it."""
-    yield code
-    for entry in code.co_consts:
-        if isinstance(entry, CodeType):
-            yield from _codes(entry)
 
 
 def _is_of_library(value: Any) -> bool:

@@ -18,7 +18,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
-from dae_sdc.control.events import LocateEvents
+from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     MarkProvisionalStarts,
@@ -187,7 +187,7 @@ class Execution:
             interval = None if run.plan.count is None else (run.plan.t0, run.plan.t_end, run.plan.count)
             collects = team.steps is not None
             dense = run.plan.keeps or run.plan.t_eval is not None
-            n_slopes = run.plan.number_of_slopes
+            n_slopes = accurate_slopes(run.plan.setup.sweeper_class, run.problem)
 
             def pre_run(self, step: Any, level_number: int) -> None:
                 super().pre_run(step, level_number)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.text import brief
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: floa
     if not loose.size:
         return ""
     worst = [names[j] for j in loose[np.argsort(-ratios[loose], kind="stable")].tolist()]
+    shown = brief(worst, GLOBAL_ERROR.most_named)
     return (
-        f"{_all_of(worst)}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
+        f"{shown}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
         f"rtol={rtol:g} allows a step, by comparison of runs to two tolerances; reduce the index, or use "
         "another sweeper"
     )
@@ -54,9 +56,5 @@ def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: floa
 
 def not_estimated(names: Sequence[str], why: str) -> str:
     """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
-    return f"{_all_of(names)}: errors up to any size, as they were not estimated ({why})"
-
-
-def _all_of(names: Sequence[str]) -> str:
-    most = GLOBAL_ERROR.most_named
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    shown = brief(names, GLOBAL_ERROR.most_named)
+    return f"{shown}: errors up to any size, as they were not estimated ({why})"

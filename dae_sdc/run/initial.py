@@ -44,7 +44,7 @@ from dae_sdc.run.models import ModelLike
 from dae_sdc.run.problem_starts import Equations
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
-from dae_sdc.run.starting import names_of_function
+from dae_sdc.run.starting import unknowns_of_function
 from dae_sdc.run.target import Target, is_file, make_model, resolve
 from dae_sdc.sharing import metering, one_at_a_time
 
@@ -248,18 +248,17 @@ def _read(problem: ProblemDAE) -> Model | None:
 
 def _target(options: InitialOptions) -> Target:
     """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
-    from dae_sdc.model.functions import problem_of_function, takes_equations
+    from dae_sdc.model.functions import problem_of_function
 
     equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
     target = resolve(equations, as_model=True)
-    if not takes_equations(target.thing):
+    function = target.function
+    if function is None:
         return target
-    start = options.u0
-    if start is None:
-        start = names_of_function(target.thing, options.fixed, options.guesses)
-    return resolve(problem_of_function(target.thing, start))
+    start = unknowns_of_function(function, options.u0, options.fixed, options.guesses)
+    return resolve(problem_of_function(function, start))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from pySDC.core.hooks import Hooks
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate, stops_of as stops_of
+from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps
@@ -140,8 +140,8 @@ def adapted_to(
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
-    first, largest = {"dt_first": first_step(sizes.dt)}, {"dt_max": sizes.dt_max}
-    chosen = {name: value for name, value in (first | largest).items() if value is not None}
+    bounds = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max}
+    chosen = {name: value for name, value in bounds.items() if value is not None}
     controller = {"t_end": t_end, "stops": tuple(stops), **chosen}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(

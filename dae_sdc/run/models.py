@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.target import resolve
@@ -88,4 +88,5 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
     >>> ds.trace("robertson").names
     ('y_1', 'y_2', 'y_3')
     """
-    return resolve(problem).make_model(params or {})
+    as_model = not (isinstance(problem, str) and problem in PROBLEMS)
+    return resolve(problem, as_model, anew=True).make_model(params or {})

@@ -70,11 +70,6 @@ class Plan:
         dense = self.request.dense
         return self.setup.problem.n <= DENSE_LIMIT if dense is None else dense
 
-    @property
-    def number_of_slopes(self) -> int:
-        """Number of unknowns whose u' is accurate, see :func:`dae_sdc.control.events.accurate_slopes`."""
-        return accurate_slopes(self.setup.sweeper_class, self.setup.problem)
-
     def on(self, team: Ranks) -> Plan:
         """The plan for ranks: steps that iterate together take more iterations where no limit is named."""
         most = self.setup.description["step_params"]["maxiter"]
@@ -106,13 +101,12 @@ def plan_of(prepared: Prepared, measured: bool) -> Plan:
     _check(request, setup)
     start, end = interval_of(setup.problem, request.t0, request.t_end)
     times = output_times(request.t_eval, request.points, start, end)
-    setup, count = _with_steps(request, setup, start, end)
+    setup, fixed = _with_steps(request, setup, start, end)
     u0 = initial_state(setup.problem, request.u0, start)
-    if count is None:
+    if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(setup.problem, u0)
     events = as_events(events_of(request.events, setup.problem, prepared.unknowns))
-    setup, locates = _locating(request, setup, events, (start, end), count)
-    alone = setup.iterates_alone(request.steps)
+    setup, locates = _locating(request, setup, events, end - start, fixed)
     if (
         request.maxiter is None
         and request.nsweeps is None
@@ -122,15 +116,15 @@ def plan_of(prepared: Prepared, measured: bool) -> Plan:
         setup = swept_at_once(setup, request.hooks)
     if request.project is not None:
         require_invariants(setup.problem)
-        if not alone:
+        if not setup.iterates_alone(request.steps):
             raise InputError(
                 "invariants are looked at in runs of one step at a time on one level; leave steps, "
                 "coarse_nodes, parallel='steps' and project out"
             )
         setup = setup.with_parts(convergence_controllers={Invariants: {"project": request.project}})
-    automatic = measured or request.threads == AUTO
+    automatic, count = measured or request.threads == AUTO, None if fixed is None else fixed["count"]
     plan = Plan(request, prepared, chosen_for, setup, u0, start, end, count, times, locates, None, automatic)
-    return _with_checkpoints(plan, events)
+    return _with_checkpoints(plan, events, fixed)
 
 
 def _check(request: SolveOptions, setup: Setup) -> None:
@@ -149,31 +143,28 @@ def _check(request: SolveOptions, setup: Setup) -> None:
             raise InputError(unknown("parameter of the controller", name, known))
 
 
-def _with_steps(request: SolveOptions, setup: Setup, start: float, end: float) -> tuple[Setup, int | None]:
-    """The setup with its tolerance, and the number of fixed steps; None where errors choose them."""
+def _with_steps(
+    request: SolveOptions, setup: Setup, start: float, end: float
+) -> tuple[Setup, dict[str, Any] | None]:
+    """The setup with its tolerance, and what tells of fixed steps; None where errors choose steps."""
     problem = setup.problem
     if request.rtol is None:
         size = problem.dt if request.dt is None else require_number("dt", request.dt)
-        return setup, number_of_steps(start, end, size)
+        count = number_of_steps(start, end, size)
+        stops = stops_of(problem, start, end)
+        return setup, {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
     return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end)), None
 
 
-def _fixed_steps(setup: Setup, interval: tuple[float, float], count: int) -> dict[str, Any]:
-    """Parameters of a controller that takes fixed steps one at a time and meets break points."""
-    start, end = interval
-    stops = stops_of(setup.problem, start, end)
-    return {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
-
-
 def _locating(
     request: SolveOptions,
     setup: Setup,
     events: tuple[Event, ...],
-    interval: tuple[float, float],
-    count: int | None,
+    span: float,
+    fixed: Mapping[str, Any] | None,
 ) -> tuple[Setup, bool]:
     """The setup that finds zeros of event functions and switches of its problem; whether there are any."""
     alone = setup.iterates_alone(request.steps) and not setup.adaptive
@@ -185,33 +176,31 @@ def _locating(
     if not alone or not (events or type(setup.problem).switches is not ProblemDAE.switches):
         return setup, False
     controllers: dict[Any, Mapping[str, Any]] = {}
-    if count is not None:
-        meets = bool(getattr(setup.problem, "timed_switch_names", ()))
-        controllers[FixedSteps] = {**_fixed_steps(setup, interval, count), "meets": meets}
+    if fixed is not None:
+        controllers[FixedSteps] = {**fixed, "meets": bool(getattr(setup.problem, "timed_switch_names", ()))}
     controllers[LocateEvents] = {
         "events": events,
-        "span": interval[1] - interval[0],
+        "span": span,
         "n_slopes": accurate_slopes(setup.sweeper_class, setup.problem),
-        "requires_convergence": count is not None,
+        "requires_convergence": fixed is not None,
     }
     return setup.with_parts(convergence_controllers=controllers), True
 
 
-def _with_checkpoints(plan: Plan, events: tuple[Event, ...]) -> Plan:
+def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str, Any] | None) -> Plan:
     """The plan with the checkpoints that are asked for, and with what tells the run from others."""
-    request, setup, count = plan.request, plan.setup, plan.count
+    request, setup = plan.request, plan.setup
     saving = Saving.checked(request)
     if saving is None:
         return plan
     require_one_at_a_time(setup, request.steps)
-    if count is not None and FixedSteps not in setup.description["convergence_controllers"]:
-        steps = _fixed_steps(setup, (plan.t0, plan.t_end), count)
-        setup = setup.with_parts(convergence_controllers={FixedSteps: steps})
+    if fixed is not None and FixedSteps not in setup.description["convergence_controllers"]:
+        setup = setup.with_parts(convergence_controllers={FixedSteps: fixed})
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
         **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},
         **{"t0": plan.t0, "t_end": plan.t_end},
-        **{"dt": request.dt if count is None else size, "dt_max": request.dt_max, "u0": np.array(plan.u0)},
+        **{"dt": request.dt if fixed is None else size, "dt_max": request.dt_max, "u0": np.array(plan.u0)},
         "dense output": plan.keeps or request.t_eval is not None or request.points is not None,
         "project": request.project,
     }

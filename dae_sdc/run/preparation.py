@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -24,11 +24,11 @@ from dae_sdc.run.starting import (
     is_made_consistent,
     keeps_named,
     moved_to,
-    names_of_function,
+    unknowns_of_function,
     with_given_start,
 )
 from dae_sdc.run.sundials import SOLVERS
-from dae_sdc.run.target import Target, calculated, instance_of, resolve
+from dae_sdc.run.target import FUNCTIONS, Target, calculated, instance_of, resolve
 from dae_sdc.run.tracing import (
     HIGHEST_INDEX,
     NOT_REDUCED,
@@ -85,8 +85,10 @@ def prepare(options: SolveOptions) -> Prepared:
             raise InputError(f"{name} must be True or False; got {value!r}")
     target = resolve(options.problem, as_model=bool(options.simplify or options.reduce))
     options = with_given_start(options)
-    if target.function is not None:
-        target = Target(_of_plain_function(target.function, options), "", target.as_model)
+    # A function that is given as an object is one of equations; it is refused where it takes other arguments.
+    function = target.function if target.text else target.thing
+    if isinstance(function, FUNCTIONS):
+        target = Target(_of_plain_function(function, options), "", target.as_model)
     if target.simplified is not None or (target.is_model and (target.as_model or target.of_equations)):
         return _of_equations(options, target)
     if not target.as_model:
@@ -113,9 +115,7 @@ def _of_plain_function(function: Any, options: SolveOptions) -> ProblemDAE:
     """The problem F(t, u, u') = 0 of a function; the start says how many unknowns there are."""
     from dae_sdc.model.functions import problem_of_function
 
-    start = options.u0
-    if start is None:
-        start = names_of_function(function, options.fixed, options.guesses)
+    start = unknowns_of_function(function, options.u0, options.fixed, options.guesses)
     if start is None or isinstance(start, str):
         raise InputError(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
@@ -126,9 +126,8 @@ def _of_plain_function(function: Any, options: SolveOptions) -> ProblemDAE:
 
 def _of_function(options: SolveOptions, target: Target) -> Prepared:
     """A problem of functions, whose equations are read where that can be done."""
-    found = target.problem
-    resolved: Any = target
-    options = replace(options, problem=resolved)
+    found, stated = target.problem, cast(Any, target)
+    options = replace(options, problem=stated)
     if found is None:
         return Prepared(options)
     settled = options.trace is None and not is_function(found) and found.index is not None

@@ -27,7 +27,7 @@ from dae_sdc.run.results import DRAWING, Result, checksum, command_line
 from dae_sdc.run.solution_files import SAMPLES, fields_of_file
 from dae_sdc.run.tables import summarised
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
-from dae_sdc.text import aligned
+from dae_sdc.text import aligned, brief
 from dae_sdc.views import html_picture, html_table, html_view
 
 if TYPE_CHECKING:
@@ -197,11 +197,9 @@ class Solution:
         failed = np.flatnonzero(~solved)
         if not failed.size:
             return ""
-        errors = np.zeros(len(self.names))
-        for at in failed[:MOST_ESTIMATED].tolist():
-            row = rows[at]
-            np.maximum(errors, self.equations.errors(times[row], u[row], du[row], sizes[at]), out=errors)
-        return _interpolated(times[rows[failed]], self.names, errors)
+        looked_at = zip(rows[failed].tolist(), sizes[failed], range(MOST_ESTIMATED), strict=False)
+        errors = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
+        return _interpolated(times[rows[failed]], self.names, np.max(errors, axis=0))
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -348,8 +346,7 @@ class Solution:
 
     def _told(self, said: str) -> Solution:
         """A copy with another remark in its message, if there is one."""
-        parts = (self.message, said)
-        return replace(self, message="; ".join(part for part in parts if part))
+        return replace(self, message="; ".join(filter(None, (self.message, said))))
 
     def plot(self, kind: str | None = None, **options: Any) -> Figure:
         """Draw the solution, see :func:`dae_sdc.plotting.plot.plot`.
@@ -508,9 +505,7 @@ def _interpolated(times: Vector, names: Sequence[str], errors: Vector) -> str:
     # Shapes: times (K,), errors (n,).
     count = "1 time" if len(times) == 1 else f"{len(times)} times"
     off = [names[j] for j in np.argsort(-errors, kind="stable").tolist() if errors[j] > LEAST_NAMED]
-    more = f" and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
-    shown = ", ".join(off[:MOST_NAMED]) + more
-    said = f", {shown} with errors up to {errors.max():.1g} of their sizes" if off else ""
+    said = f", {brief(off, MOST_NAMED)} with errors up to {errors.max():.1g} of their sizes" if off else ""
     return (
         f"at {count} between the steps, the first t={times[0]:.10g}, the equations have no solution near the "
         f"interpolated values, which are given instead{said}; take shorter steps there (dt_max)"

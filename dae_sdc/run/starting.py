@@ -20,6 +20,7 @@ from dae_sdc.expressions.names import name_and_order
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import load
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Change, Initial
@@ -152,10 +153,10 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
     return Start({**given, **found.values}, found.remark)
 
 
-def names_of_function(
-    function: Any, fixed: Any, guesses: Mapping[str, float] | None
-) -> tuple[str, ...] | None:
-    """The names of the unknowns of a function F(t, u, du): those of the guesses, in their order."""
+def unknowns_of_function(function: Any, u0: Any, fixed: Any, guesses: Mapping[str, float] | None) -> Any:
+    """What tells the unknowns of a function F(t, u, du): u0, or the names of the guesses, in their order."""
+    if u0 is not None:
+        return u0
     if fixed:
         name = getattr(function, "__name__", "F")
         raise InputError(
@@ -199,12 +200,11 @@ def _kept(given: Mapping[str, float], looked: Initial) -> Start:
 def refused(what: str, looked: Initial) -> InconsistentStateError:
     """The error for a state that contradicts hidden constraints: which, by how much, and what is nearest."""
     worst = sorted(looked.violated, key=lambda one: -abs(one.residual) / one.scale)
-    named = ", ".join(f"'{one.equation}' ({one.residual:.3g})" for one in worst[:MOST_CHANGES])
-    more = f" and {len(worst) - MOST_CHANGES} more" if len(worst) > MOST_CHANGES else ""
+    named = brief([f"'{one.equation}' ({one.residual:.3g})" for one in worst], MOST_CHANGES)
     near = f": {listed_changes(looked.changed)}" if looked.changed else ""
     return InconsistentStateError(
         f"{what} violate{'' if what.startswith('the ') else 's'} hidden constraints at t={looked.t:.6g}: "
-        f"{named}{more}; start='consistent' takes the nearest consistent values{near}"
+        f"{named}; start='consistent' takes the nearest consistent values{near}"
     )
 
 
@@ -219,14 +219,12 @@ def listed_changes(changes: Sequence[Change]) -> str:
         else f"{one.name} by {one.after - one.before:.2g}"
         for one in changes
     ]
-    more = f" and {len(said) - MOST_CHANGES} more" if len(said) > MOST_CHANGES else ""
-    return ", ".join(said[:MOST_CHANGES]) + more
+    return brief(said, MOST_CHANGES)
 
 
 def _valued(names: Sequence[str], values: Mapping[str, float]) -> str:
     """Values by name, the first ones if there are many."""
-    more = f" and {len(names) - MOST_CHANGES} more" if len(names) > MOST_CHANGES else ""
-    return ", ".join(f"{name} = {values[name]:.6g}" for name in names[:MOST_CHANGES]) + more
+    return brief([f"{name} = {values[name]:.6g}" for name in names], MOST_CHANGES)
 
 
 def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> str:
@@ -236,9 +234,7 @@ def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> st
     if start.changed and not kept:
         parts.append(f"start values made consistent: {listed_changes(start.changed)}")
     if start.guessed:
-        some, left = start.guessed[:MOST_CHANGES], len(start.guessed) - MOST_CHANGES
-        more = f" and {left} more" if left > 0 else ""
-        parts.append(f"nothing was given for what is free at the start: {', '.join(some)}{more}")
+        parts.append(f"nothing was given for what is free at the start: {brief(start.guessed, MOST_CHANGES)}")
     if len(start.solutions) > 1:
         first, others = start.solutions[0], start.solutions[1:]
         apart = [
@@ -321,8 +317,9 @@ def state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
     """The state of a problem with values by name; raises InputError where one is missing."""
     missing = [name for name in problem.names if name not in values]
     if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise InputError(f"u0 must have a value for every entry of the state; missing are {shown}")
+        raise InputError(
+            f"u0 must have a value for every entry of the state; missing are {brief(missing, 5)}"
+        )
     return np.array([require_number(name, values[name]) for name in problem.names])
 
 

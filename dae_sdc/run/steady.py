@@ -30,8 +30,8 @@ from dae_sdc.options import (
 )
 from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
+from dae_sdc.run.problem_and_model import ProblemAndModel, problem_and_model, split_fixed, title_of
 from dae_sdc.run.results import Result, check_target, command_line, put_down
-from dae_sdc.run.targets import Target, split_fixed, target_of, title_of
 from dae_sdc.sharing import metering, one_at_a_time
 
 
@@ -124,15 +124,15 @@ def steady_state(options: SteadyOptions) -> Steady:
     >>> round(rest["y"], 9), round(rest["lambda"], 9)
     (-1.0, 9.8)
     """
-    return rest_of(target_of(options.problem, options.params, options.guess), options)
+    return rest_of(problem_and_model(options.problem, options.params, options.guess), options)
 
 
-def rest_of(target: Target, options: SteadyOptions) -> Steady:
+def rest_of(equations: ProblemAndModel, options: SteadyOptions) -> Steady:
     """The steady state of equations that are made already, see :func:`steady_state`."""
-    problem = target.problem
-    t = target.time(options.t0)
-    u0, du = target.guess(options.guess, t), np.zeros(problem.n)
-    values, rates = split_fixed(target, options.fixed)
+    problem = equations.problem
+    t = equations.time(options.t0)
+    u0, du = equations.guess(options.guess, t), np.zeros(problem.n)
+    values, rates = split_fixed(problem, options.fixed)
     fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
     for j, value in values.items():
         u0[j], fixed[j] = value, True
@@ -143,7 +143,7 @@ def rest_of(target: Target, options: SteadyOptions) -> Steady:
             raise InputError(unknown(f"unknown of {title_of(problem)}", name, problem.names))
         turning[problem.names.index(name)] = True
     moving = bool(turning.any() or du.any())
-    hidden = target.hidden(t) if moving else None
+    hidden = equations.hidden(t) if moving else None
     problem.start_step(problem.state(u0), t)
     return find_steady(problem, u0, t=t, du=du, fixed=fixed, turning=turning, hidden=hidden)
 
@@ -189,13 +189,12 @@ def steady_branch(options: BranchOptions) -> Branch:
     name, first, last = _range(options.vary)
     if options.turning or any(str(one).startswith("der(") for one in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
-    target = target_of(options.problem, options.params, options.guess)
-    handle = ParameterOfProblem(target.problem, name)
+    equations = problem_and_model(options.problem, options.params, options.guess)
+    handle = ParameterOfProblem(equations.problem, name)
     handle.value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        found = branch_of(
-            target.problem, rest_of(target, options), name, (first, last), target.parameter_unit(name)
-        )
+        rest, unit = rest_of(equations, options), equations.parameter_unit(name)
+        found = branch_of(equations.problem, rest, name, (first, last), unit)
     if options.out is not None:
         put_down(_table(found, options), options.out, True)
     return found

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
@@ -42,7 +43,7 @@ from dae_sdc.run.callbacks import (
 )
 from dae_sdc.run.description import EquationOptions, initial_state, interval_of
 from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
-from dae_sdc.run.method import first_step, stops_of
+from dae_sdc.run.method import first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
     DENSE_LIMIT,

@@ -62,6 +62,7 @@ class Target:
     thing: Any
     text: str = ""  # The name or file that stood for it.
     as_model: bool = False  # Whether a name stands for a model before a problem.
+    anew: bool = False  # Whether a file was run for this target alone.
 
     @property
     def from_tool(self) -> bool:
@@ -84,10 +85,10 @@ class Target:
 
     @cached_property
     def function(self) -> Callable[..., Any] | None:
-        """A function F(t, u, du): any that was given as an object, or that of a file with three arguments."""
-        if not isinstance(self.thing, FUNCTIONS):
-            return None
-        return self.thing if not self.text or _takes_equations(self.thing) else None
+        """A function F(t, u, du), which takes three arguments; None where something else was given."""
+        from dae_sdc.model.functions import takes_equations
+
+        return self.thing if takes_equations(self.thing) else None
 
     @property
     def is_model(self) -> bool:
@@ -125,9 +126,10 @@ class Target:
             from dae_sdc.modelica.reader import read_modelica
 
             return read_modelica(path, name=inside or None, parameters=given)
-        # What a file defines is read anew, as values of parameters are set in it.
-        thing: Any = adapted(_read_from(self.text)) if path.endswith(".py") else self.thing
-        if _takes_equations(thing) and not given:
+        thing: Any = self.thing
+        if isinstance(thing, Model) and self.text and not self.anew:
+            thing = adapted(_read_from(self.text))  # values of parameters are set in it
+        if self.function is not None and not given:
             thing, name = problem_of_function(thing), getattr(thing, "__name__", "")
         if callable(thing) and not isinstance(thing, Model) and not is_problem(thing):
             thing = _called(thing, given)
@@ -148,8 +150,11 @@ class Target:
         return thing
 
 
-def resolve(equations: Any, as_model: bool = False) -> Target:
-    """What a name or file stands for, or what was given as an object; problems of pySDC become ours."""
+def resolve(equations: Any, as_model: bool = False, anew: bool = False) -> Target:
+    """What a name or file stands for, or what was given as an object; problems of pySDC become ours.
+
+    A file is run once, and its objects are shared, unless it is to be run ``anew``.
+    """
     if not isinstance(equations, str | Path):
         return equations if isinstance(equations, Target) else Target(adapted(equations), "", as_model)
     text = str(equations)
@@ -157,7 +162,7 @@ def resolve(equations: Any, as_model: bool = False) -> Target:
     if path.endswith(".mo"):
         return Target(None, text, as_model)
     if path.endswith(".py"):
-        return Target(adapted(_defined_in(text)), text, as_model)
+        return Target(adapted(_read_from(text) if anew else _defined_in(text)), text, as_model, anew)
     first, second = (MODELS, PROBLEMS) if as_model else (PROBLEMS, MODELS)
     return Target(second[text] if text not in first and text in second else first[text], text, as_model)
 
@@ -169,7 +174,7 @@ def make_problem(equations: Any, params: Mapping[str, Any] | None = None) -> Pro
 
 def make_model(equations: Any, params: Mapping[str, Any] | None = None) -> Model:
     """The model for equations in any form; a name stands for a model first."""
-    return resolve(equations, as_model=True).make_model(params or {})
+    return resolve(equations, as_model=True, anew=True).make_model(params or {})
 
 
 def problem_name(problem: Any) -> str:
@@ -190,12 +195,6 @@ def is_problem(value: object) -> bool:
 def is_file(text: str) -> bool:
     """Whether a text names a file with equations instead of those of the library."""
     return text.partition(":")[0].endswith((".py", ".mo"))
-
-
-def _takes_equations(thing: Any) -> bool:
-    from dae_sdc.model.functions import takes_equations
-
-    return takes_equations(thing)
 
 
 @functools.lru_cache(maxsize=16)

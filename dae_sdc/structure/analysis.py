@@ -39,11 +39,11 @@ from dae_sdc.structure.signature import (
     ModelWithGraph,
     Signature,
     StructuralModel,
-    brief,
     derivative_name,
     listed,
 )
 from dae_sdc.structure.states import choose_states
+from dae_sdc.text import brief
 from dae_sdc.views import html_picture, html_table, html_view
 
 LARGEST_ARRAY = 20_000

@@ -290,11 +290,6 @@ def listed(names: Sequence[str], total: int | None = None) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
 
 
-def brief(names: Sequence[str], most: int = 4) -> str:
-    """Names separated by commas: the first ``most`` of them, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 def derivative_name(name: str, order: int) -> str:
     """Name of a derivative: x, x', x'', x''', and x^(4) from the fourth on."""
     return name + "'" * order if order <= 3 else f"{name}^({order})"

@@ -264,8 +264,8 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
     stands in it, which would mix constraints with other rows where the equations do so by a matrix that
     depends on u. At index 3 (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added
-    to the usual estimate instead. With ``again`` the estimate is multiplied by (M + h gamma J)^{-1} M once
-    more, so that stiff components do not reject a step without need.
+    to the usual estimate. With ``again`` it is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
+    components do not reject a step without need.
     """
     x = w.numbers
     w.start_defect(0.0 if first == 1 else h)

@@ -95,8 +95,7 @@ class StagesTogether:
         self.tableau, self._wary = tableau, wary
         self.stages = stage_solver(problem, tableau.A, tableau.c, team)
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
-        index = max(problem.variable_index, default=1)
-        self._index, self._high = index, index > 1
+        self._index = index = max(problem.variable_index, default=1)
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
@@ -114,9 +113,10 @@ class StagesTogether:
         numbers = stages.numbers
         grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
         most = SETTINGS.end_share * stages.share
-        if status == SOLVED and numbers.end_error > most:
-            if not stages.end_is_solved(t0, h, most):
-                status = UNRESOLVED if self._high else self._solve_coupled(u0, stages.du, t0, h, UNRESOLVED)
+        if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
+            status = UNRESOLVED
+            if self._index < 2:
+                status = self._solve_coupled(u0, stages.du, t0, h, status)
         elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= SETTINGS.repetitions:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
         error = np.inf
@@ -159,7 +159,7 @@ class StagesTogether:
         self.stages.du[:], self.stages.u[:] = self._coupled.du, self._coupled.u
         # The error is estimated by a matrix, and that of iterates which diverged hides any error. Short steps
         # let errors of index 2 go, also those of another solution of the equations, which that matrix shows.
-        return SOLVED if self._high or self.stages.renew(t0, h) else status
+        return SOLVED if self._index > 1 or self.stages.renew(t0, h) else status
 
 
 class FewerNodes:

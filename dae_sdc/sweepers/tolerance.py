@@ -15,6 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import tell
+from dae_sdc.text import brief
 
 EPS = float(np.finfo(float).eps)
 
@@ -241,10 +242,9 @@ def less_accurate(problem: ProblemDAE, tolerance: Tolerance) -> str:
     loose = np.flatnonzero(parts > least * rtol)
     if not loose.size:
         return ""
-    names = [problem.names[j] for j in loose[np.argsort(-parts[loose], kind="stable")].tolist()]
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    names = brief([problem.names[j] for j in loose[np.argsort(-parts[loose], kind="stable")].tolist()], 8)
     return (
-        f"{shown} of index {int(indices[loose].max())}: errors up to {parts.max():.1g} of their sizes, more "
+        f"{names} of index {int(indices[loose].max())}: errors up to {parts.max():.1g} of their sizes, more "
         f"than rtol={rtol:g}; reduce the index for more accuracy"
     )
 

@@ -14,8 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.starting import names_of_function
-from dae_sdc.run.target import instance_of, make_model, resolve
+from dae_sdc.run.target import instance_of, resolve
 
 if TYPE_CHECKING:
     from dae_sdc.linear.equilibrium import Hidden
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class ProblemAndModel:
     """Equations that were given in any form."""
 
     problem: ProblemDAE  # The equations as a problem.
@@ -99,27 +98,28 @@ def title_of(problem: ProblemDAE) -> str:
     return str(getattr(problem, "model_name", type(problem).__name__))
 
 
-def target_of(equations: Any, params: Mapping[str, Any] | None = None, guess: Any = None) -> Target:
+def problem_and_model(
+    equations: Any, params: Mapping[str, Any] | None = None, guess: Any = None
+) -> ProblemAndModel:
     """The problem, and the model, of equations in any form."""
     from dae_sdc.model.functions import problem_of_function
 
-    given = resolve(equations, as_model=True)
-    if given.function is not None:
-        names = isinstance(guess, Mapping)
-        start = names_of_function(given.function, None, guess) if names else guess
-        given = resolve(problem_of_function(given.function, start))
-    if given.problem is not None:
-        return Target(instance_of(given.problem, params or {}))
-    simplified = given.simplified
-    model = given.make_model(params or {}) if simplified is None else make_model(simplified.model, params)
-    return Target(model.problem(), model)
+    target = resolve(equations, as_model=True)
+    if target.function is not None:
+        target = resolve(problem_of_function(target.function, guess))
+    elif target.simplified is not None:
+        target = resolve(target.simplified.model)
+    if target.problem is not None:
+        return ProblemAndModel(instance_of(target.problem, params or {}))
+    model = target.make_model(params or {})
+    return ProblemAndModel(model.problem(), model)
 
 
 def split_fixed(
-    target: Target, fixed: Mapping[str, float] | None
+    problem: ProblemDAE, fixed: Mapping[str, float] | None
 ) -> tuple[dict[int, float], dict[int, float]]:
     """Fixed values, and fixed derivatives, by the numbers of the unknowns."""
-    names, values, rates = target.problem.names, {}, {}
+    names, values, rates = problem.names, {}, {}
     for name, value in (fixed or {}).items():
         base, order = name_and_order(str(name))
         lower = name_of(base, order - 1) if order else ""
@@ -128,5 +128,5 @@ def split_fixed(
         if str(name) in names:
             values[names.index(str(name))] = require_number(str(name), value)
         elif lower not in names:
-            raise InputError(unknown(f"unknown of {title_of(target.problem)}", str(name), names))
+            raise InputError(unknown(f"unknown of {title_of(problem)}", str(name), names))
     return values, rates
