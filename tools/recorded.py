@@ -41,10 +41,24 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 
 Call = Callable[[], Any]
 
+ROOT = Path(ds.__file__).parents[1]
+
 SECONDS = 60.0
 """Time that a call may take."""
 
-UNTOLD = {"version", "created", "seconds", "time", "timing", "host", "machine", "command", "log", "python"}
+UNTOLD = {
+    "version",
+    "created",
+    "seconds",
+    "time",
+    "timing",
+    "host",
+    "machine",
+    "command",
+    "log",
+    "python",
+    "made",
+}
 """Entries of results that differ from run to run."""
 
 REFUSED: tuple[dict[str, Any], ...] = (
@@ -275,7 +289,8 @@ def of_shell(line: str) -> list[Any]:
                 if path.suffix == ".npy"
                 else ""
             )
-        return [code, printed.getvalue().replace(out, ""), told.getvalue().replace(out, ""), files]
+        texts = [text.getvalue().replace(out, "") for text in (printed, told)]
+        return [code, *map(without_places, texts), files]
 
 
 def on_ranks(text: str) -> list[Any]:
@@ -313,7 +328,13 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name in shown if name not in UNTOLD}
     if isinstance(value, type) or callable(value):
         return getattr(value, "__qualname__", type(value).__name__)
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))[:4000]
+    return without_places(repr(value))[:4000]
+
+
+def without_places(text: str) -> str:
+    """A text without addresses, the paths of this checkout, modules of objects and measured seconds."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", text).replace(str(ROOT), "")
+    return re.sub(r"\b\d+\.\d+ s\b", "", re.sub(r"<[\w.]+\.(\w+ object)", r"<\1", text))
 
 
 def outcome(number: int) -> tuple[str, Any]:
@@ -326,7 +347,7 @@ def outcome(number: int) -> tuple[str, Any]:
             with limited(SECONDS):
                 result = plain(call())
         except Exception as error:
-            result = f"{type(error).__name__}: {error}"
+            result = without_places(f"{type(error).__name__}: {error}")
     told = sorted({str(entry.message) for entry in warned if issubclass(entry.category, ds.DAEWarning)})
     return name, json.loads(json.dumps([result, told]))
 
