@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -231,10 +232,10 @@ import os, sys, time
 from pathlib import Path
 from dae_sdc.sharing import alone
 with alone(Path(sys.argv[1])):
-    child = os.fork() if sys.argv[2] == "forked" else 1
+    child = os.fork() if sys.argv[2] == "forked" else os.getpid()
     if child:
-        print("held", flush=True)
-    time.sleep(600 if child else 5)
+        print(child, flush=True)
+    time.sleep(600)
 """
 
 
@@ -245,10 +246,11 @@ def test_a_process_that_is_killed_holds_nobody_off(
 ) -> None:
     monkeypatch.setattr(sharing, "LONGEST_WAIT", np.inf)
     path = tmp_path / "f.nbc"
+    killed = Event()  # before the process ends, which gives its lock back before anybody can wait for it
 
     def take() -> bool:
         with alone(path):
-            return holder.poll() is not None
+            return killed.is_set()
 
     command = [sys.executable, "-P", "-c", HOLDER, str(path), what]
     surroundings = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
@@ -256,12 +258,16 @@ def test_a_process_that_is_killed_holds_nobody_off(
         subprocess.Popen(command, env=surroundings, stdout=subprocess.PIPE, text=True) as holder,
         ThreadPoolExecutor(1) as threads,
     ):
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        assert holder.stdout is not None
+        last = int(holder.stdout.readline())
         waiting = threads.submit(take)
         assert not waiting.done()
+        killed.set()
         holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        assert waiting.result()
+        try:
+            assert waiting.result(60.0)
+        finally:
+            os.kill(last, signal.SIGKILL)  # the child outlives its parent, without the lock
 
 
 def test_a_process_that_is_stopped_holds_others_off_for_a_while_only(
