@@ -64,7 +64,7 @@ def test_an_algebraic_unknown_that_jumps_has_the_values_of_its_equation(sweeper:
 
 @pytest.mark.parametrize("problem", ["two-transistor", "hessenberg-1", "hessenberg-2", "pendulum", "simple"])
 def test_the_equations_without_derivatives_hold_between_the_steps(problem: str) -> None:
-    solution = ds.solve(problem, rtol=1e-4, t_end=1.0 if problem != "two-transistor" else 0.02)
+    solution = ds.solve(problem, rtol=1e-4, t_end=1.0 if problem != "two-transistor" else 0.02, dense=True)
     times = solution.t[0] + (solution.t[-1] - solution.t[0]) * TIMES
     size = np.abs(solution.u).max()
     assert largest_residual(solution, times) <= 1e-11 * size
@@ -201,3 +201,42 @@ def test_unknowns_that_are_only_interpolated_are_named_with_their_errors(monkeyp
     # The equation is linear in z, so that the first change of Newton's method is the error.
     error = np.abs(polynomial - np.sin(60.0 * TIMES)).max() / np.abs(solution.u[:, 1]).max()
     assert f"given instead, z with errors up to {error:.1g} of their sizes" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("sweeper", [None, "fully-implicit"])
+def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
+    rtol: float, sweeper: str | None
+) -> None:
+    def driven(t: Any, u: Any, du: Any) -> list[Any]:
+        """u' = -1e5 (u - sin t) + cos t, and as much for another frequency: u = (sin t, cos 3 t)."""
+        x, y = u
+        slow = np.cos(t), -3 * np.sin(3 * t)
+        return [du[0] + 1e5 * (x - np.sin(t)) - slow[0], du[1] + 1e5 * (y - np.cos(3 * t)) - slow[1]]
+
+    times = np.linspace(0.0, 20.0, 401)
+    exact = np.stack([np.sin(times), np.cos(3.0 * times)], axis=1)
+    start, settings = dict(x=0.0, y=1.0), dict(t_end=20.0, rtol=rtol, sweeper=sweeper)
+    asked = ds.solve(driven, u0=start, t_eval=times, **settings)
+    kept = ds.solve(driven, u0=start, dense=True, **settings)
+    assert np.abs(asked.u - exact).max() <= 30.0 * rtol
+    assert np.array_equal(kept(times), asked.u)
+    free = ds.solve(driven, u0=start, **settings)
+    assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < rtol
+    if rtol < 1e-9:
+        with pytest.warns(ds.DAEWarning, match=r"between them y.* off by up to .* times the tolerance"):
+            error = np.abs(free(times) - exact).max()
+        assert error > 30.0 * rtol
+
+
+@pytest.mark.parametrize(("leak", "bend"), [(1.0, 3.0), (0.1, 8.0), (0.01, 50.0), (0.001, 50.0)])
+def test_a_fast_current_does_not_spoil_what_it_flows_through(leak: float, bend: float) -> None:
+    def node(t: Any, u: Any, du: Any) -> list[Any]:
+        """An inductor to a node with a diode that leaks; the voltage v of the node is nearly sin t."""
+        v, current = u
+        return [current - 1e-6 * (v + leak * np.tanh(bend * v)), 0.1 * du[1] + v - np.sin(t)]
+
+    times = np.linspace(0.0, 10.0, 301)
+    solution = ds.solve(node, u0=dict(v=0.0, current=0.0), t_end=10.0, rtol=1e-8, t_eval=times)
+    slope = 1e-6 * (1.0 + leak * bend / np.cosh(bend * np.sin(times)) ** 2) * np.cos(times)
+    assert np.abs(solution.values("v") - (np.sin(times) - 0.1 * slope))[1:].max() <= 10.0 * 1e-8

@@ -231,7 +231,7 @@ def test_zeros_of_differential_and_algebraic_unknowns_and_their_directions(sweep
     if not loose:
         assert (
             solution.stats["rejected"]
-            == ds.solve(Oscillator(), sweeper=sweeper, rtol=1e-11).stats["rejected"]
+            == ds.solve(Oscillator(), sweeper=sweeper, rtol=1e-11, dense=True).stats["rejected"]
         )
 
 

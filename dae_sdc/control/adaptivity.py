@@ -13,6 +13,7 @@ from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.driver import driver_of
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.noise import Noise, measured_noise
+from dae_sdc.dae.polynomial import StepPolynomial, unresolved
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.deadline import TimeLimit, current
@@ -20,7 +21,7 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import EPS, TINY, Outcome, Tolerance
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class StepSizeOptions:
     wary_steps: int = 8
     # Least error that a forecast starts from: smaller ones are not the leading term.
     least_foretold_error: float = 1e-6
+    # Ratio of the error of a shorter step to that of the same step before above which it does not go with the
+    # step: it comes from the start of the step, or from rounding.
+    not_reduced: float = 0.97
     least_error: float = 1e-2  # Least error that the PI controller takes for that of the last step.
 
 
@@ -70,6 +74,8 @@ class AdaptivityOptions:
     least_jump: float = 1e-4
     largest_move: float = 1e-6  # Largest relative change of the state before such a jump is looked for.
     least_progress: float = 1e-9  # Part of the interval between two such jumps that counts as progress.
+    # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
+    allowed_between: float = 10.0
 
 
 STEP_SIZES = StepSizeOptions()
@@ -105,6 +111,7 @@ class StepSize:
     def __init__(self) -> None:
         self.last_dt = self.last_error = 0.0
         self.plain_error = np.inf
+        self.attempt = np.inf, np.inf  # Errors at the end and between the nodes of a step that was rejected.
         self.limit, self.relief = np.inf, STEP_SIZES.limit_growth
         self.rejections = self.rough = 0
 
@@ -128,8 +135,12 @@ class StepSize:
         expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
         if error > options.kink_ratio * expected or (error > 1.0 and self.plain_error < options.smooth_error):
             self.rough = options.wary_steps
-        if self.rough:
+        before, between = self.attempt
+        if self.rough and outcome.error <= options.not_reduced * before:
             error *= outcome.slack
+        if outcome.between <= options.not_reduced * between:
+            error = max(error, outcome.between)
+        self.attempt = outcome.error, outcome.between or between
         if not error <= 1.0:
             self.rejections += 1
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
@@ -146,7 +157,7 @@ class StepSize:
         factor = min(options.largest_factor, max(options.smallest_factor, factor))
         if self.rejections:
             factor = min(factor, 1.0)
-        self.rejections = 0
+        self.rejections, self.attempt = 0, (np.inf, np.inf)
         self.rough = max(0, self.rough - 1)
         self.last_dt, self.last_error = dt, max(options.least_error, error)
         self.plain_error = max(options.least_foretold_error, outcome.error)
@@ -185,6 +196,8 @@ class AdaptivityDAE(RepeatingControl):
         Largest step.
     dt_first : float or None
         First step.
+    between : bool
+        Whether values between the nodes of a step are to be as good as those at its end.
     time_limit : float
         Seconds after which the run is given up; as long as the call around it may take, if not given.
     """
@@ -192,7 +205,7 @@ class AdaptivityDAE(RepeatingControl):
     order = 250  # behind pySDC's own check of convergence
     defaults: ClassVar = {
         **{"t_end": None, "rtol": None, "atol": None, "leave_out": ()},
-        **{"stops": None, "dt_max": np.inf, "dt_first": None, "time_limit": np.inf},
+        **{"stops": None, "dt_max": np.inf, "dt_first": None, "time_limit": np.inf, "between": False},
     }
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
@@ -245,6 +258,10 @@ class AdaptivityDAE(RepeatingControl):
             return
         L = S.levels[0]
         outcome = L.sweep.judge()
+        if self.params.between and outcome.error <= 1.0:
+            nodes, between = getattr(L.sweep, "nodes", None), self._error_between(L)
+            between = between if nodes is None else nodes.from_last(between)
+            outcome = outcome._replace(between=between)
         accepted, self._wanted = self.sizes.next(outcome, L.dt)
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
@@ -263,6 +280,18 @@ class AdaptivityDAE(RepeatingControl):
         if self._limit is not None:
             nodes = getattr(L.sweep, "nodes", None)
             self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
+
+    def _error_between(self, L: Any) -> float:
+        """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
+        after = L.uend.polynomial
+        if not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
+            return 0.0
+        k, tolerance = after.n_integrated, L.sweep.tolerance
+        absolute = tolerance.rtol * L.prob.run_scales.unknowns if tolerance.atol is None else tolerance.atol
+        allowed = tolerance.rtol * np.abs(after.value).max(axis=0) + absolute
+        shares = unresolved(after.nodes, L.u[0].view(np.ndarray)[:k], after.value[:, :k])
+        shares /= np.maximum(allowed[:k], TINY)
+        return float(shares[self._judged[:k]].max(initial=0.0)) / ADAPTIVITY.allowed_between
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
@@ -359,6 +388,9 @@ class AdaptivityDAE(RepeatingControl):
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
+        # Errors of unknowns of a higher index, and of algebraic ones, do not follow from their polynomials.
+        self._judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
+        self._judged &= [name not in tolerance.left_out for name in L.prob.names]
         L.prob.noise = _noise(L.prob, u0, t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
 from numpy.typing import NDArray
 
-from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector
+from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector, unresolved
 from dae_sdc.errors import InputError
 
 STENCIL = 5
@@ -209,6 +209,18 @@ class DenseOutput:
     def largest(self) -> Vector:
         """Largest absolute value of every unknown at the ends of steps, shape (n,)."""
         return np.asarray(np.abs(np.vstack([self.u0, self.values])).max(axis=0))
+
+    def errors_between(self, times: Vector) -> Vector:
+        """Estimated errors of integrated unknowns between the nodes in the steps of several times."""
+        # Shapes: times (K,) -> (n,).
+        errors = np.zeros(len(self.u0))
+        for number in set(np.searchsorted(self.ends, times).tolist()):
+            scheme, rows = self._polynomial(number)
+            k = scheme.first
+            if k and not scheme.slopes:
+                errors_here = unresolved(scheme.points[1:], rows[0, :k], rows[1:, :k])
+                np.maximum(errors[:k], errors_here, out=errors[:k])
+        return errors
 
     def _evaluate(self, times: Vector, order: int) -> Vector:
         """u or u' from the polynomials; at the end of a step from the step that ends there."""

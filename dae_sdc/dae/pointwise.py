@@ -55,6 +55,12 @@ class PointwiseOptions:
     kept_rate_of_nearest: float = 0.01
     # Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     trusted: float = 1e-6
+    # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
+    # whether the unknown follows the others within ``follows`` of the step: then that makes the change of the
+    # derivative smaller by the ratio ``spared`` at least.
+    unlikely_rate: float = 1e-4
+    follows: float = 0.01
+    spared: float = 0.1
     # K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
     # what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
     weight: float = 1e6
@@ -68,7 +74,9 @@ class PointwiseEquations:
     Newton's method finds a pair near it that satisfies them to round-off, of which u is taken:
 
     - where F does not depend on the derivatives z' of the algebraic unknowns, and F = 0 determines (y', z)
-      for given y (index 0 and 1), y stays as it is, and u' is taken too;
+      for given y (index 0 and 1), y stays as it is, and u' is taken too; but where y' would have to be far
+      from the polynomial's, and a change of y by c h times that of y', with a small c, spares that, y changes
+      so: a component that follows the others fast is known better from F than from its polynomial;
     - else the change (v, w) of (u, u') is the one of the least weighted norm, with D the sizes of the
       unknowns, h the step, and N = dF/du' D with rows of norm 1,
 
@@ -150,8 +158,8 @@ class PointwiseEquations:
                 residual = residual.copy()  # differences of F write where F has written
                 factors = self._factors(linearize(problem, here.u, here.du, t), residual, h)
             v, w = factors.change(residual)
-            change, rate = largest(v / self.sizes), h * largest(w / self.sizes)
-            if not change + rate < np.inf:
+            change = largest(v / self.sizes)
+            if not change + self.rate(w, h) < np.inf:
                 return None
             fast = change <= kept_rate * last
             if borrowed and not fast:
@@ -193,8 +201,23 @@ class PointwiseEquations:
             with suppress(SolveError):
                 square = _Determined(parts, algebraic, h)
                 if square.solves(residual, self.options.trusted):
-                    return square
+                    return self._following(square, parts, residual)
         return _Nearest(parts, self.sizes, h, self.options.weight)
+
+    def _following(self, square: _Determined, parts: Linearization, residual: Vector) -> _Determined:
+        """Other factors, with which y follows y', where these spare a large change of y'."""
+        rate = self.rate(square.change(residual)[1], square.h)
+        if not self.options.unlikely_rate < rate < np.inf:
+            return square
+        with suppress(SolveError):
+            other = _Determined(parts, self._algebraic, square.h, self.options.follows * square.h)
+            if self.rate(other.change(residual)[1], square.h) <= self.options.spared * rate:
+                return other
+        return square
+
+    def rate(self, w: Vector, h: float) -> float:
+        """The largest change of a derivative over a step, relative to the size of the unknown."""
+        return h * largest(w / self.sizes)
 
 
 class _Pair:
@@ -216,18 +239,20 @@ class _Factors(Protocol):
 
 
 class _Determined:
-    """Newton's method for y' and z."""
+    """Newton's method for y' and z; y changes by ``follows`` times the change of y'."""
 
     determined = True
 
-    def __init__(self, parts: Linearization, algebraic: NDArray[np.bool_], h: float) -> None:
-        self.h, self._algebraic = h, algebraic
-        mass: Any = parts.mass
+    def __init__(
+        self, parts: Linearization, algebraic: NDArray[np.bool_], h: float, follows: float = 0.0
+    ) -> None:
+        self.h, self._algebraic, self._share = h, algebraic, np.where(algebraic, 1.0, follows)
+        mass, stiffness, rates = parts.mass, parts.stiffness, np.where(algebraic, 0.0, 1.0)
         if sparse.issparse(mass):
-            chosen = sparse.diags_array(algebraic.astype(float))
-            self._matrix: Any = sparse.csc_array(mass + parts.stiffness @ chosen)
+            chosen = mass @ sparse.diags_array(rates) + stiffness @ sparse.diags_array(self._share)
+            self._matrix: Any = sparse.csc_array(chosen)
         else:
-            self._matrix = np.where(algebraic, parts.stiffness, mass)
+            self._matrix = np.where(algebraic, stiffness, mass if not follows else mass + follows * stiffness)
         self._factors = factorize(self._matrix)
 
     def solves(self, residual: Vector, trusted: float) -> bool:
@@ -237,8 +262,8 @@ class _Determined:
 
     def change(self, residual: Vector) -> tuple[Vector, Vector]:
         """See :class:`_Factors`."""
-        found = self._factors.solve(residual)
-        return np.where(self._algebraic, -found, 0.0), np.where(self._algebraic, 0.0, -found)
+        change = -self._factors.solve(residual)
+        return self._share * change, np.where(self._algebraic, 0.0, change)
 
 
 class _Nearest:

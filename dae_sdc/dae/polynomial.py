@@ -7,10 +7,13 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.polynomial.legendre import legvander
 from numpy.typing import NDArray
 from qmat.lagrange import LagrangeApproximation
 
 Vector: TypeAlias = NDArray[np.float64]
+
+TINY = float(np.finfo(float).tiny)
 
 
 @lru_cache(maxsize=256)
@@ -65,6 +68,32 @@ def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
     row: Vector = (interpolation_matrix(nodes, (target,)) @ at_nodes)[0]
     row.setflags(write=False)
     return row
+
+
+def unresolved(nodes: tuple[float, ...], start: Vector, values: Vector) -> Vector:
+    """The part of u that its values at the start and the M nodes of a step do not show; 0 for M < 3.
+
+    It is the first coefficient in Legendre polynomials that they do not show, as far as the last three that
+    they show tell how the coefficients go down, or by the nodes alone, where that is less: a start that does
+    not fit the nodes is an error of the step before.
+    """
+    # Shapes: start (n,), values (M, n) -> (n,).
+    if len(nodes) < 3:
+        return np.zeros(len(start))
+    parts = []
+    for coefficients, ahead in (
+        (_last_coefficients((0.0, *nodes)) @ np.vstack([start, values]), 0.5),
+        (_last_coefficients(nodes) @ values, 1.0),
+    ):
+        last, *before = np.abs(coefficients)
+        parts.append(last * (last / np.maximum(np.max(before, axis=0), np.maximum(last, TINY))) ** ahead)
+    return np.asarray(np.minimum(*parts))
+
+
+@lru_cache(maxsize=64)
+def _last_coefficients(nodes: tuple[float, ...]) -> Vector:
+    """Matrix from values at ``nodes`` to the last three Legendre coefficients, the last first."""
+    return np.asarray(np.linalg.inv(legvander(2.0 * _as_array(nodes) - 1.0, len(nodes) - 1))[:-4:-1])
 
 
 @dataclass(frozen=True)

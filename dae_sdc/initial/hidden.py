@@ -86,7 +86,7 @@ class HiddenConstraints:
         done = np.zeros(len(t), dtype=bool)
         for first in range(0, len(t), most):
             own = slice(first, first + most)
-            done[own] = self._correct(t[own], u[own], du[own])
+            done[own] = self._correct(t[own], u[own], du[own], h[own])
         rest = np.flatnonzero(~done & (h > 0.0))
         if rest.size:
             values, slopes = u[rest], du[rest]
@@ -98,34 +98,66 @@ class HiddenConstraints:
         """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
         return self.between.errors(t, u, du, h)
 
-    def _correct(self, t: Vector, u: Vector, du: Vector) -> NDArray[np.bool_]:
-        x = np.zeros((len(self.weights), len(t)))
-        x[self.rates] = np.nan_to_num(du.T[self.rated])
-        x[self.columns] = u.T
-        done = np.ones(len(t), dtype=bool)
+    def _correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
+        before = np.zeros((len(self.weights), len(t)))
+        before[self.rates] = np.nan_to_num(du.T[self.rated])
+        before[self.columns] = u.T
         with np.errstate(all="ignore"):
-            for number in range(len(self.system.stages)):
-                done &= self._solve(number, t, x)
-            done &= np.isfinite(x).all(axis=0)
+            x, done = self._solved(t, before, np.zeros(len(t)))
+            options, rates = self.between.options, self._rates(x - before, h)
+            unlikely = np.flatnonzero(options.unlikely_rate < rates)
+            if unlikely.size:
+                start, steps = before[:, unlikely], h[unlikely]
+                other, solved = self._solved(t[unlikely], start, options.follows * steps)
+                solved &= self._rates(other - start, steps) <= options.spared * rates[unlikely]
+                x[:, unlikely[solved]], done[unlikely[solved]] = other[:, solved], True
         rows = np.flatnonzero(done)
         u[rows] = x[self.columns][:, rows].T
         du[np.ix_(rows, self.rated)] = x[self.rates][:, rows].T
         return done
 
-    def _solve(self, number: int, t: Vector, x: Vector) -> NDArray[np.bool_]:
-        """Solve the equations of a stage at all times, in place; returns a mask of the times of success."""
+    def _rates(self, change: Vector, h: Vector) -> Vector:
+        """The largest change of a derivative over the step, relative to the unknown, at each time."""
+        sizes = self.between.sizes[self.rated]
+        return np.asarray(h * (np.abs(change[self.rates]).T / sizes).max(axis=1, initial=0.0))
+
+    def _solved(self, t: Vector, x: Vector, follows: Vector) -> tuple[Vector, NDArray[np.bool_]]:
+        """The values that satisfy all stages at several times, near x, and at which times they do."""
+        x, done = x.copy(), np.ones(len(t), dtype=bool)
+        for number in range(len(self.system.stages)):
+            done &= self._solve(number, t, x, follows)
+        return x, done & np.isfinite(x).all(axis=0)
+
+    def _followers(self, number: int) -> tuple[list[int], list[int]]:
+        """Positions in a stage of the rates of unknowns that no stage before binds, and these unknowns."""
+        jets = self.system.stages[number].jets.tolist()
+        bound = {*jets}.union(*(self.system.part(before).depends.tolist() for before in range(number)))
+        pairs = zip(self.rates.tolist(), self.columns[self.rated].tolist(), strict=True)
+        states = {rate: state for rate, state in pairs if rate in jets and state not in bound}
+        return [jets.index(rate) for rate in states], list(states.values())
+
+    def _solve(self, number: int, t: Vector, x: Vector, follows: Vector) -> NDArray[np.bool_]:
+        """Solve the equations of a stage at all times, in place; returns a mask of the times of success.
+
+        Unknowns that only the rates in it bind change by ``follows`` times the changes of these.
+        """
         stage = self.system.stages[number]
         part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
         if not len(stage.rows):
             return np.ones(len(t), dtype=bool)
-        linear, weights, before = part.is_linear(columns.tolist()), self.weights[columns][:, None], x[columns]
+        places, states = self._followers(number) if follows.any() else ([], [])
+        every, count = [*columns.tolist(), *states], len(columns)
+        linear, weights, before = part.is_linear(every), self.weights[columns][:, None], x[columns]
         sizes = np.abs(before).max(axis=1, keepdims=True)
         change, open_times = np.full(len(t), np.inf), np.arange(len(t))
         for _ in range(HIDDEN.max_iterations):
             here, times = x[:, open_times], t[open_times]
-            matrices = part.dense(here, columns.tolist(), times) * weights.T
+            matrices, share = part.dense(here, every, times), follows[open_times]
+            matrices[:, :, places] += share[:, None, None] * matrices[:, :, count:]
+            matrices = matrices[:, :, :count] * weights.T
             step = weights * _least_change(matrices, -part.values(here, times))
             x[np.ix_(columns, open_times)] += step
+            x[np.ix_(np.array(states, dtype=np.intp), open_times)] += share * step[places]
             here = np.abs(x[np.ix_(columns, open_times)])
             relative = np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)
             if (relative.max(axis=0) > HIDDEN.round_off).any():

@@ -131,9 +131,14 @@ def sweeps_nodes(sweeper: SweeperLike) -> bool:
 
 
 def adapted_to(
-    setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops: Sequence[float]
+    setup: Setup,
+    tolerance: Tolerance,
+    sizes: Steps,
+    t_end: float,
+    stops: Sequence[float],
+    between: bool = False,
 ) -> Setup:
-    """The setup of a run that takes steps of a given accuracy."""
+    """The setup of a run that takes steps of a given accuracy, at their ends or also between their nodes."""
     cls = setup.sweeper_class
     if setup.has_coarse_level:
         raise InputError("rtol needs a run on one level; leave coarse_nodes out, or give dt instead of rtol")
@@ -142,7 +147,7 @@ def adapted_to(
     require_estimate(cls, setup.problem, setup.label["nodes"], setup.label["sweeper"])
     bounds = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max}
     chosen = {name: value for name, value in bounds.items() if value is not None}
-    controller = {"t_end": t_end, "stops": tuple(stops), **chosen}
+    controller = {"t_end": t_end, "stops": tuple(stops), "between": between, **chosen}
     direct = issubclass(cls, DirectMethod)
     return setup.with_parts(
         sweeper_params={"tolerance": tolerance},

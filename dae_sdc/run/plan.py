@@ -156,7 +156,9 @@ def _with_steps(
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
-    return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end)), None
+    output = request.t_eval is not None or request.points is not None
+    between = output or bool(request.dense or request.events)
+    return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end), between), None
 
 
 def _locating(

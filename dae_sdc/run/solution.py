@@ -51,6 +51,9 @@ MOST_NAMED = 8
 LEAST_NAMED = 1e-12
 """Estimated errors, relative to the size of an unknown, that are not more than rounding."""
 
+TOLD_BETWEEN = 30.0
+"""Errors between the nodes of a step, in units of the tolerance, of which a warning tells."""
+
 PICTURE_POINTS = 1200
 """Times, at least, at which a picture knows a solution; about the number of its pixels."""
 
@@ -174,8 +177,8 @@ class Solution:
         """u and u' at one time or several, with a warning about times at which they are only interpolated."""
         times = self._dense().check(t)
         u, du, said = self._corrected(np.atleast_1d(times))
-        if said:
-            warnings.warn(said, DAEWarning, stacklevel=3)
+        for remark in filter(None, (said, self._less_accurate(np.atleast_1d(times)))):
+            warnings.warn(remark, DAEWarning, stacklevel=3)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
     def _corrected(self, times: Vector, at_ends: bool = False) -> tuple[Vector, Vector, str]:
@@ -200,6 +203,25 @@ class Solution:
         looked_at = zip(rows[failed].tolist(), sizes[failed], range(MOST_ESTIMATED), strict=False)
         errors = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
         return _interpolated(times[rows[failed]], self.names, np.max(errors, axis=0))
+
+    def _less_accurate(self, times: Vector) -> str:
+        """Which integrated unknowns are not as good between steps as at their ends, and how good, if any."""
+        dense, about = self._dense(), self.parameters
+        rows, _ = dense.within(times)
+        if about.get("rtol") is None or not rows.size:
+            return ""
+        allowed = about["rtol"] * dense.largest()
+        if about.get("atol") is not None:
+            allowed = np.maximum(allowed, about["atol"])
+        errors = dense.errors_between(times[rows]) / np.where(allowed > 0.0, allowed, np.inf)
+        errors[[name in about["algebraic"] for name in self.names]] = 0.0
+        if not errors.max() > TOLD_BETWEEN:
+            return ""
+        off = [self.names[j] for j in np.argsort(-errors).tolist() if errors[j] > TOLD_BETWEEN]
+        return (
+            f"the steps are long, and between them {brief(off, MOST_NAMED)} may be off by up to "
+            f"{errors.max():.1g} times the tolerance; solve with dense=True, or with these times as t_eval"
+        )
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:

@@ -125,6 +125,7 @@ class Outcome(NamedTuple):
     # Largest accepted error of a smooth solution, whose true error is of a higher order than the estimate,
     # relative to that of a solution with a kink, see :func:`inner_factor`.
     slack: float = 1.0
+    between: float = 0.0  # The error between the nodes, in units of what is allowed there.
 
 
 @dataclass(frozen=True)
