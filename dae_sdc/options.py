@@ -522,7 +522,7 @@ class OutputTimes(Group):
     t_eval: Any = option(
         None,
         "increasing times within the interval at which the solution is given (the ends of the steps)",
-        "The steps stay as they are.",
+        "With ``rtol`` steps are also as short as values between their ends need.",
         like="array_like, shape (K,)",
         read=listed(float, "numbers"),
         told=False,
@@ -542,7 +542,8 @@ class Times(OutputTimes):
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
-        "It is written to a file beside ``out``, too; of more than 4 million values only if True.",
+        "It is written to a file beside ``out``, too; of more than 4 million values only if True. With True and "
+        "``rtol`` steps are also as short as values between their ends need.",
     )
 
 
