@@ -138,9 +138,13 @@ class Group:
 
     def chosen(self, *groups: Any, without: Collection[str] = ()) -> dict[str, Any]:
         """The options of groups, all if none are named, whose value is not the default, by name."""
-        names = {name: one for group in groups or (type(self),) for name, one in _fields(group).items()}
-        found = {name: getattr(self, name) for name in names if name not in without}
-        return {k: v for k, v in found.items() if v is not None and v is not names[k].default}
+        chosen: dict[str, Any] = {}
+        for group in groups or (type(self),):
+            for name, one in _fields(group).items():
+                value = None if name in without else getattr(self, name)
+                if value is not None and value is not one.default:
+                    chosen[name] = value
+        return chosen
 
     def told(self) -> dict[str, Any]:
         """The chosen options that the parameters of a result include, as numbers and texts."""
@@ -513,6 +517,11 @@ class ConsistentStart(Guesses):
         "message says what was changed.",
         choices=("given", "consistent"),
     )
+
+    @property
+    def is_made_consistent(self) -> bool:
+        """Whether a run starts at the nearest consistent values, and given ones are guesses."""
+        return self.start == "consistent" or self.fixed is not None or self.guesses is not None
 
 
 @dataclass(frozen=True, kw_only=True)

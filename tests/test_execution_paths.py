@@ -8,7 +8,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
-from dae_sdc.run.tracing import read
+from dae_sdc.run.equations import read
 
 
 def problem(residual, n_diff=2, n_alg=2, **attributes):

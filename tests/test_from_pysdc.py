@@ -23,7 +23,8 @@ import dae_sdc as ds
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.dae.adapter import adapted
-from dae_sdc.run.tracing import ReadEquations, read
+from dae_sdc.run.equations import read
+from dae_sdc.run.tracing import ReadEquations
 from dae_sdc.sweepers.direct import DirectMethod
 
 QUIET = {"logger_level": 40, "dump_setup": False}
@@ -317,9 +318,9 @@ def test_equations_of_a_problem_of_theirs_are_read_unless_it_changes_itself(case
     problem = adapted(peer(name))(newton_tol=1e-10)
     reading = read(problem, np.array(problem.u_exact(t0)))
     if case in CHANGES_ITSELF:
-        assert reading.equations.startswith("function: ") and CHANGES_ITSELF[case] in reading.equations
+        assert reading.told.startswith("function: ") and CHANGES_ITSELF[case] in reading.told
     else:
-        assert reading.equations == "traced"
+        assert reading.told == "traced"
         for way in (copy.copy, copy.deepcopy):
             copied = way(problem)
             u, du = (copied.state(np.random.default_rng(0).uniform(0.5, 1.0, problem.n)) for _ in range(2))

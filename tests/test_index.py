@@ -11,7 +11,7 @@ import scipy.linalg as linalg
 import dae_sdc as ds
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.initial.index import FoundIndex, index_of
-from dae_sdc.run.tracing import read, with_index
+from dae_sdc.run.equations import read, with_index
 
 MORE_CAREFUL = ("charge-pump", "problematic-f", "water-tube")
 """Problems of which some unknowns are found to have a higher index than is declared."""
@@ -188,9 +188,9 @@ class Protected(Guarded):
 def test_a_function_that_raises_beside_the_start_says_so_and_no_more() -> None:
     with pytest.raises(ds.InputError, match=r"stops at a random point near the start \(RuntimeError"):
         ds.trace(Protected)
-    found = with_index(read(Guarded(), [0.0, 0.0], False), [0.0, 0.0], None)
+    found = with_index(read(Guarded(), [0.0, 0.0], False))
     assert found.problem.index is None
-    assert "its index is not found (RuntimeError beside the start: 'a negative amount')" in found.equations
+    assert "its index is not found (RuntimeError beside the start: 'a negative amount')" in found.origin
 
 
 def test_a_declared_index_that_is_wrong_is_refused_of_functions_too():

@@ -14,7 +14,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.run.description import SolveOptions
-from dae_sdc.run.preparation import prepare
+from dae_sdc.run.solve import prepared
 
 G = 9.81
 
@@ -269,13 +269,12 @@ def test_a_perturbed_start_is_refused_by_name_or_repaired_as_asked(name: str) ->
         message = str(caught.value)
         assert "violates" in message and re.search(pattern, message), message
         assert "start='consistent'" in message and "\n" not in message
-        made = prepare(SolveOptions(case.problem(), u0=u0, start="consistent", **options))
-        assert "start values made consistent: " in made.remark
-        own = np.array(made.options.u0)
+        asked = SolveOptions(case.problem(), u0=u0, start="consistent", **options)
+        _, equations, begin = prepared(asked)
+        assert "start values made consistent: " in begin.remark
+        own = np.array(begin.u)
         if case.names:
-            own = np.array(
-                [dict(zip(made.options.problem.names, own, strict=True))[one] for one in case.names]
-            )
+            own = np.array([dict(zip(equations.problem.names, own, strict=True))[one] for one in case.names])
         assert np.abs(case.constraints(0.0, own)).max() < 1e-7
 
 
@@ -328,13 +327,14 @@ def test_starts_of_the_catalogue_are_taken_without_a_word(name: str, way: str) -
         pytest.skip("given by parts")
     start = np.array(own.u_exact(own.interval[0]))
     trace = False if way == "untraced" else None
-    made = prepare(SolveOptions(WAYS[way](name), u0=start, t0=own.interval[0], rtol=1e-6, trace=trace))
+    asked = SolveOptions(WAYS[way](name), u0=start, t0=own.interval[0], rtol=1e-6, trace=trace)
+    _, equations, begin = prepared(asked)
     if way in REDUCED.get(name, ()):
         assert re.fullmatch(
-            r"index 2 reduced to \d first; reduce=False \w+ the equations as they are", made.remark
+            r"index 2 reduced to \d first; reduce=False \w+ the equations as they are", equations.remark
         )
         return
-    assert made.remark == "" and made.options.u0 is start
+    assert equations.remark == begin.remark == "" and np.array_equal(begin.u, start)
 
 
 def wave(t: float, u: Any, du: Any) -> Any:
@@ -363,8 +363,8 @@ STARTS_OF_FUNCTIONS = {wave: [0.0, 1.0], root: [0.0, 0.0], kink: [0.0, 1.0], jum
 @pytest.mark.parametrize("function", STARTS_OF_FUNCTIONS, ids=lambda one: one.__name__)
 def test_a_consistent_start_is_never_refused(function: Any) -> None:
     u0 = STARTS_OF_FUNCTIONS[function]
-    made = prepare(SolveOptions(function, u0=u0, t_end=1e-6, rtol=1e-6, trace=False))
-    assert made.options.u0 is u0 or made.options.u0 == pytest.approx(u0, abs=1e-3)
+    begin = prepared(SolveOptions(function, u0=u0, t_end=1e-6, rtol=1e-6, trace=False))[2]
+    assert begin.u.tolist() == pytest.approx(u0, abs=1e-3)
 
 
 def test_the_end_of_a_run_may_be_the_start_of_the_next() -> None:

@@ -13,7 +13,7 @@ import scipy.sparse as sparse
 
 import dae_sdc as ds
 from dae_sdc.model import trace
-from dae_sdc.run import tracing
+from dae_sdc.run import equations
 
 RATE = 1.0
 HELPERS = types.ModuleType("helpers_of_a_user")
@@ -30,7 +30,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return original(problem, *args, **kwargs)
 
     monkeypatch.setattr(trace, "trace_problem", counted)
-    monkeypatch.setattr(tracing, "_READ", [])
+    monkeypatch.setattr(equations, "_READ", [])
     return found
 
 
@@ -263,7 +263,7 @@ def test_what_reads_more_than_is_noted_is_read_every_time(readings: list[str]) -
 
     assert reached(Same, None) == pytest.approx(1.0)
     assert reached(lambda t, u, du: [du[0] - eval("1.0")]) == pytest.approx(1.0)
-    assert tracing._READ == []
+    assert equations._READ == []
 
 
 def test_models_that_users_get_are_their_own() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.run.tracing import read
+from dae_sdc.run.equations import read
 
 # Pendula of which the tension of each sets the length of the next, from rest at 1 rad: values at t = 0, and
 # at t = 10 by a Taylor series with 40 digits.
@@ -139,10 +139,10 @@ def test_an_exact_start_at_which_all_terms_of_unknowns_vanish() -> None:
 
 @pytest.mark.parametrize("trace", [None, False])
 def test_the_index_of_equations_that_turn_is_found(trace: bool | None) -> None:
-    from dae_sdc.run.tracing import with_index
+    from dae_sdc.run.equations import with_index
 
     reading = read(Turning(), turned(0.0), trace)
-    assert (reading if trace is None else with_index(reading, turned(0.0), 0.0)).problem.index == 3
+    assert (reading if trace is None else with_index(reading)).problem.index == 3
 
 
 def overestimated(t: float, u: Any, du: Any) -> Any:

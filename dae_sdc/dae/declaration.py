@@ -61,7 +61,9 @@ LARGEST_NEWTON_MAXITER = 10_000
 """Largest number of Newton iterations that may be allowed in a solve."""
 
 
-class _WhenAsked(functools.cached_property[Any]):
+class WhenAsked(functools.cached_property[Any]):
+    """An attribute of :func:`when_asked`."""
+
     def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
         # Before the number of unknowns is known there are none.
         known = instance is not None and "n" in vars(instance)
@@ -70,12 +72,7 @@ class _WhenAsked(functools.cached_property[Any]):
 
 def when_asked(make: Callable[[Any], tuple[str, ...]]) -> Any:
     """One text for every unknown or equation of a problem, made when first asked for: many need time."""
-    return _WhenAsked(make)
-
-
-def is_made_when_asked(cls: type[Any], name: str) -> bool:
-    """Whether an attribute of a class is one of :func:`when_asked`."""
-    return isinstance(inspect.getattr_static(cls, name, None), _WhenAsked)
+    return WhenAsked(make)
 
 
 def check_class(cls: type[Any]) -> None:

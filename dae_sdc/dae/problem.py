@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,10 +20,10 @@ from dae_sdc.dae.declaration import (
     PER_UNKNOWN,
     TEXTS,
     WITH_DEFAULTS,
+    WhenAsked,
     check_class,
     check_newton,
     checked_attribute,
-    is_made_when_asked,
     when_asked,
 )
 from dae_sdc.dae.guard import guard_methods
@@ -41,18 +39,17 @@ LARGEST_PROBLEM = 10_000_000
 """Largest number of unknowns of a problem."""
 
 
-def _of_class(cls: type[Any], name: str) -> Any:
-    """An attribute of a class as it stands there, None if it has none."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
 
 
-@lru_cache(maxsize=512)
-def _own_properties(cls: type[Any]) -> tuple[str, ...]:
-    """The checked attributes that a subclass gives as properties."""
-    checked = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
-    places = {name: _of_class(cls, name) for name in checked}
-    given = (name for name, place in places.items() if place is not ProblemDAE.__dict__.get(name))
-    return tuple(name for name in given if isinstance(places[name], property))
+def _places(cls: type[Any]) -> dict[str, Any]:
+    """The checked attributes of a class as they stand there."""
+    places: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name in CHECKED:
+            if name in base.__dict__:
+                places[name] = base.__dict__[name]
+    return places
 
 
 class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: ignore[misc]
@@ -190,18 +187,20 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         self.work_counters = new_counters()
         self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
+        places = _places(type(self))
         for name in (*PER_UNKNOWN, *WITH_DEFAULTS):
-            if isinstance(getattr(type(self), name, None), property):
+            place = places[name]
+            if isinstance(place, property):
                 continue  # it may need what the constructor of the subclass is yet to set
-            if name == "nominal" and not self._gives_nominal:
-                continue  # not given, and so none of the object
-            if name not in self.__dict__ and is_made_when_asked(type(self), name):
+            if name not in self.__dict__ and (place is DEFAULTS[name] or isinstance(place, WhenAsked)):
+                if name in WITH_DEFAULTS and name != "nominal":  # which is not given, and none of the object
+                    self.__dict__[name] = place
                 continue
             given = getattr(self, name)
             if name in PER_UNKNOWN and (given is None or (is_sequence(given) and not len(given))):
                 given = ProblemDAE.__dict__[name].func(self)
             setattr(self, name, given)
-        if not isinstance(inspect.getattr_static(type(self), "variable_index"), property):
+        if not isinstance(places["variable_index"], property):
             self.variable_index = self.variable_index  # given by the class, and to be checked
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -214,7 +213,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
-        for name in _own_properties(type(self)):  # type: ignore[arg-type]
+        for name, place in _places(type(self)).items():
+            if not isinstance(place, property) or place is DEFAULTS.get(name):
+                continue
             try:
                 value = getattr(self, name)
             except DAEError:
@@ -243,8 +244,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     @property
     def _gives_nominal(self) -> bool:
-        own = _of_class(type(self), "nominal")
-        return "nominal" in self.__dict__ or own is not ProblemDAE.__dict__["nominal"]
+        return "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
 
     @property
     def run_scales(self) -> Scales:
@@ -449,6 +449,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 f"got {shortened(value)} ({reason})"
             ) from None
 
+
+DEFAULTS = _places(ProblemDAE)
+"""What stands for the checked attributes in a class that gives none of them."""
 
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")
 """Every problem of the library by its name."""

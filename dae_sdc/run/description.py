@@ -12,7 +12,6 @@ import numpy as np
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_number
 from dae_sdc.options import (
     ConsistentStart,
@@ -88,8 +87,10 @@ class Setup:
         """The setup with entries in sections of its description added, or removed where they are None."""
         description = dict(self.description)
         for section, entries in parts.items():
-            joined = {**description[section], **entries}
-            description[section] = {name: entry for name, entry in joined.items() if entry is not None}
+            joined = description[section] = {**description[section], **entries}
+            for name, entry in entries.items():
+                if entry is None:
+                    del joined[name]
         return replace(self, description=description)
 
     def with_step(self, dt: float) -> dict[str, Any]:
@@ -189,22 +190,22 @@ def describe(options: SetupOptions) -> Setup:
     InputError
         For unknown names, and for options that have no effect on the chosen sweeper.
     """
-    return setup_of(options)
+    params = {**(options.params or {}), **options.chosen(Solves, without=("convergence_controllers",))}
+    target = resolve(options.problem)
+    by_class = isinstance(target.problem, type)
+    return setup_of(options, target.make_problem(params), params if by_class else None)
 
 
-def setup_of(options: SetupOptions) -> Setup:
-    """The setup of a run from options that were checked, see :func:`describe`."""
+def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str, Any] | None) -> Setup:
+    """The setup of a run of a problem, see :func:`describe`.
+
+    With ``arguments`` its class makes another one for each level, otherwise it is copied.
+    """
     for controller, own in (options.convergence_controllers or {}).items():
         if not (isinstance(controller, type) and isinstance(own, Mapping)):
             raise InputError(
                 f"convergence_controllers maps classes to mappings of parameters; got {controller!r}: {own!r}"
             )
-    own_params = {**(options.params or {}), **options.chosen(Solves, without=("convergence_controllers",))}
-    target = resolve(options.problem)
-    problem = target.problem
-    if problem is None:
-        problem, own_params = target.make_problem(own_params), {}
-    instance = instance_of(problem, own_params)
     sweeper = "fully-implicit" if options.sweeper is None else options.sweeper
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not (isinstance(cls, type) and issubclass(cls, DirectMethod | SpectralDeferredCorrectionDAE)):
@@ -229,10 +230,10 @@ def setup_of(options: SetupOptions) -> Setup:
         }
     else:
         label, parts = _of_sweeps(options, DIAGONAL if parallel in ("nodes", "both") else "LU")
-    made = isinstance(problem, ProblemDAE)
+    copied = arguments is None
     description: dict[str, Any] = {
-        "problem_class": functools.partial(instance_of, problem) if made else type(instance),
-        "problem_params": {"params": own_params} if made else own_params,
+        "problem_class": functools.partial(instance_of, instance) if copied else type(instance),
+        "problem_params": {"params": {}} if copied else dict(arguments or {}),
         "sweeper_class": cls,
         **parts,
         "convergence_controllers": {k: dict(v) for k, v in (options.convergence_controllers or {}).items()},
@@ -243,7 +244,8 @@ def setup_of(options: SetupOptions) -> Setup:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
-    label = {"problem": problem_name(problem), "sweeper": name, **label}
+    called = problem_name(instance if copied else type(instance))
+    label = {"problem": called, "sweeper": name, **label}
     return Setup(instance, label, description, bool(options.convergence_controllers), parallel)
 
 
@@ -374,15 +376,3 @@ def number_of_steps(t0: float, t_end: float, dt: float) -> int:
             f"dt={dt:g} does not divide the time from {t0:g} to {t_end:g}: {steps:.6g} steps; use {choices}"
         )
     return whole
-
-
-def initial_state(problem: ProblemDAE, u0: Any, t0: float) -> MeshDAE:
-    """The start value: ``u0`` if given, otherwise the problem's own; raises InputError on a wrong shape."""
-    state = problem.state(problem.u_exact(t0) if u0 is None else u0)
-    bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
-    if bad.size:
-        raise InputError(
-            f"u0 of {type(problem).__name__} is {state[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
-            f"pass finite values"
-        )
-    return state

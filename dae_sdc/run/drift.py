@@ -30,11 +30,12 @@ from dae_sdc.options import (
 from dae_sdc.registry import unknown
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import check_interval, describe, number_of_steps
+from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
-from dae_sdc.run.sundials import SOLVERS, installed
+from dae_sdc.run.sundials import installed
 from dae_sdc.run.target import ProblemLike, make_problem, problem_name
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS

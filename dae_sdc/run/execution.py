@@ -37,7 +37,7 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import current, limited, unchecked, under_way
 from dae_sdc.errors import (
     ConvergenceError,
@@ -51,13 +51,14 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.progress import TimeBar, bar_of
+from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
 from dae_sdc.run.plan import Plan
-from dae_sdc.run.preparation import Prepared
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import Solution, derivative_at_start, kinds_of, parameters_of
-from dae_sdc.run.tracing import NOT_REDUCED, check_at_states, index_near_end, read
+from dae_sdc.run.solution import Solution, kinds_of, parameters_of
+from dae_sdc.run.start import Start
+from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import less_accurate
@@ -88,7 +89,9 @@ def carried_out(plan: Plan) -> Solution:
         if plan.saving is not None:
             on_root(team.comm, plan.saving.prepare)
         progress, count = request.progress if team.root else False, plan.count
-        shown = TimeBar(plan.t0, plan.t_end, progress) if count is None else bar_of(count, "step", progress)
+        shown = (
+            TimeBar(plan.start.t0, plan.t_end, progress) if count is None else bar_of(count, "step", progress)
+        )
         with shown as bar:
             return Execution(plan, team).carry_out(bar)
 
@@ -174,7 +177,7 @@ class Execution:
         try:
             with limited(), under_way("the index at the end was found"):
                 return index_near_end(
-                    self.problem, self.plan.prepared.equations, float(solution.t[-1]), solution.u[-1]
+                    self.problem, self.plan.equations.told, float(solution.t[-1]), solution.u[-1]
                 )
         except TimeLimitError:
             return ""
@@ -184,7 +187,7 @@ class Execution:
         run, team = self, self.team
 
         class Record(StepRecord):
-            interval = None if run.plan.count is None else (run.plan.t0, run.plan.t_end, run.plan.count)
+            interval = None if run.plan.count is None else (run.plan.start.t0, run.plan.t_end, run.plan.count)
             collects = team.steps is not None
             dense = run.plan.keeps or run.plan.t_eval is not None
             n_slopes = accurate_slopes(run.plan.setup.sweeper_class, run.problem)
@@ -217,7 +220,7 @@ class Execution:
             own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
         else:
             # Checked on all ranks here, because hooks would raise on one rank alone.
-            check_consistent(setup.problem, self.plan.u0, self.plan.t0)
+            check_consistent(setup.problem, self.plan.start.u, self.plan.start.t0)
             description["convergence_controllers"][ShareBlock] = {}
         if self.together > 1:
             own_hooks.append(MarkProvisionalStarts)
@@ -249,7 +252,7 @@ class Execution:
             adapts = self.plan.setup.adaptive or self.plan.count is None
             end = self.plan.t_end if adapts else self.plan.t_end - 0.5 * self.plan.dt
             with limited() if self.team.size == 1 else unchecked(), under_way("a step was taken"):
-                controller.run(u0=self.plan.u0, t0=self.plan.t0, Tend=end)
+                controller.run(u0=self.plan.start.u, t0=self.plan.start.t0, Tend=end)
             self.check_in()
         except SolveError as error:
             # A hook may raise such an error on one rank alone.
@@ -265,7 +268,7 @@ class Execution:
             low = self.problem.index in (None, 0, 1)
             if unsolved and low and not diagnosis and self.team.size == 1:
                 diagnosis = self._impasse(record)
-            return f"{error}{diagnosis}{told_index(self.problem, self.plan.prepared) if unsolved else ''}"
+            return f"{error}{diagnosis}{told_index(self.plan) if unsolved else ''}"
         except BaseException as error:
             # The steps are kept even if an interrupt or an exception of the problem ends the run.
             if self.out is not None and len(record.rows):
@@ -354,7 +357,7 @@ class Execution:
         located: LocateEvents | None = None,
     ) -> Solution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
-        setup, t0 = self.plan.setup, self.plan.t0
+        setup, t0 = self.plan.setup, self.plan.start.t0
         problem = setup.problem
         between, found = None, None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
@@ -377,7 +380,7 @@ class Execution:
         corrected = self.hidden_constraints(largest) if self.errors else None
         if corrected is not None and corrected.determines(problem.index or 0):
             self.errors = ""  # values that follow from hidden constraints are exact
-        remarks = (*of_events, self.singular, self.sizes, self.plan.prepared.remark, self.errors)
+        remarks = (*of_events, self.singular, self.sizes, self.plan.remark, self.errors)
         solution = Solution(
             equations=None if sizes is None else self.pointwise(sizes),
             t=t,
@@ -399,7 +402,7 @@ class Execution:
                 **self.plan.request.told(),
                 **setup.label,
                 **({"chosen_for": self.plan.chosen_for} if self.plan.chosen_for else {}),
-                **({"equations": self.plan.prepared.equations} if self.plan.prepared.equations else {}),
+                **({"equations": self.plan.equations.told} if self.plan.equations.told else {}),
                 **({"sharing": self.sharing} if self.sharing else {}),
                 "dt": self.plan.dt,
                 "t0": t0,
@@ -420,26 +423,24 @@ class Execution:
             switches=() if located is None else located.records([*located.switches, *located.timed]),
             dense=between,
             saves_dense=self.plan.request.dense,
-            unknowns=self.plan.prepared.unknowns,
+            unknowns=self.plan.equations.unknowns,
         )
         solution = solution.with_corrected_events()
         if found is not None:
             solution = solution.reached(found.done, found.sizes)
         elif self.plan.t_eval is not None:
             solution = solution.at(self.plan.t_eval)
-        return _not_empty(
-            solution if self.plan.keeps else replace(solution, dense=None), problem, self.plan.u0, t0
-        )
+        return _not_empty(solution if self.plan.keeps else replace(solution, dense=None), self.plan.start)
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
         first = {
-            "t": self.plan.t0,
+            "t": self.plan.start.t0,
             "residual": 0.0,
-            "u": self.plan.u0.view(np.ndarray),
+            "u": self.plan.start.u.view(np.ndarray),
             **dict.fromkeys(COUNTS, 0),
         }
-        first["du"] = derivative_at_start(self.problem, self.plan.u0, self.plan.t0)
+        first["du"] = self.plan.start.du
         dense = record.rows.dense
         if not len(record.rows):
             columns = {name: np.array([value]) for name, value in first.items()}
@@ -460,8 +461,8 @@ class Execution:
         kept = self.plan.keeps or self.plan.locates or self.plan.saving is not None or self.team.size > 1
         if self.plan.t_eval is None or kept:
             return None
-        start = derivative_at_start(self.problem, self.plan.u0, self.plan.t0)
-        return Samples(self.plan.t_eval, self.plan.t0, np.array(self.plan.u0), start, n_slopes)
+        start = self.plan.start
+        return Samples(self.plan.t_eval, start.t0, np.array(start.u), start.du, n_slopes)
 
     def pointwise(self, sizes: Vector) -> Pointwise:
         """The correction of values between steps by the equations, for given sizes of the unknowns."""
@@ -482,11 +483,11 @@ class Execution:
             return None
         found = None
         if wanted and not hasattr(problem, "form") and self.plan.request.trace is not False:
-            problem = read(copy.copy(problem), self.plan.u0, True).problem
+            problem = read(copy.copy(problem), self.plan.start.u, True).problem
         if hasattr(problem, "form"):
             from dae_sdc.initial.hidden import hidden_constraints
 
-            found = hidden_constraints(problem, self.plan.t0, sizes, any_size=wanted is True)
+            found = hidden_constraints(problem, self.plan.start.t0, sizes, any_size=wanted is True)
         if found is None and wanted:
             raise InputError(
                 "the hidden constraints of this problem are not known, or it jumps; give a model, or leave "
@@ -495,9 +496,9 @@ class Execution:
         return found
 
 
-def told_index(problem: ProblemDAE, prepared: Prepared) -> str:
+def told_index(plan: Plan) -> str:
     """Text on the index for the message of a run whose steps fail; empty below index 2."""
-    equations, started = prepared.equations, prepared.remark
+    problem, equations, started = plan.setup.problem, plan.equations.told, plan.remark
     if problem.index is None:
         return "; the index of the equations is not known"
     if problem.index < 2:
@@ -549,10 +550,10 @@ def _sweepers(controller: Any) -> list[Any]:
     return [level.sweep for step in controller.steps for level in step.levels]
 
 
-def _not_empty(solution: Solution, problem: ProblemDAE, u0: MeshDAE, t0: float) -> Solution:
+def _not_empty(solution: Solution, start: Start) -> Solution:
     """The solution; at its start where the run has reached none of the times asked for."""
     if len(solution.t):
         return solution
-    u, du = (np.array(values)[None] for values in (u0, derivative_at_start(problem, u0, t0)))
+    u, du = (np.array(values)[None] for values in (start.u, start.du))
     per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
-    return replace(solution, t=np.array([t0]), u=u, du=du, per_step=per_step)
+    return replace(solution, t=np.array([start.t0]), u=u, du=du, per_step=per_step)

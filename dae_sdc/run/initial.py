@@ -40,11 +40,11 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
+from dae_sdc.run.equations import Equations, problem_of, with_model
 from dae_sdc.run.models import ModelLike
-from dae_sdc.run.problem_starts import Equations
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
-from dae_sdc.run.starting import unknowns_of_function
+from dae_sdc.run.start import consistent_values
 from dae_sdc.run.target import Target, is_file, make_model, resolve
 from dae_sdc.sharing import metering, one_at_a_time
 
@@ -188,9 +188,9 @@ def _found(options: InitialOptions) -> Initial:
     }
     target = _target(options)
     if target.problem is not None and not options.all_solutions:
-        problem = target.make_problem(options.params or {})
-        model = None if problem.kernels is not None else _read(problem)
-        return Equations(problem, model).initial(u0=options.u0, **settings)
+        written = Equations(target.make_problem(options.params or {}))
+        written = with_model(written) if written.problem.kernels is None else written
+        return consistent_values(written, u0=options.u0, **settings)
     if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = target.make_model(options.params or {})
@@ -236,29 +236,15 @@ def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     return sets_of_model(make_model(options.model, options.params), **own)
 
 
-def _read(problem: ProblemDAE) -> Model | None:
-    """The equations of a problem; None where its function cannot be read."""
-    from dae_sdc.model.trace import trace_problem
-
-    try:
-        return trace_problem(problem).model
-    except InputError:
-        return None
-
-
 def _target(options: InitialOptions) -> Target:
     """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
-    from dae_sdc.model.functions import problem_of_function
-
     equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
     target = resolve(equations, as_model=True)
-    function = target.function
-    if function is None:
+    if target.function is None:
         return target
-    start = unknowns_of_function(function, options.u0, options.fixed, options.guesses)
-    return resolve(problem_of_function(function, start))
+    return Target(problem_of(target.function, options.u0, options.fixed, options.guesses), is_new=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

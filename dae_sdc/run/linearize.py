@@ -22,10 +22,10 @@ from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import Parameters, ResultFile, about, add_options, count, given_options, option, takes
-from dae_sdc.run.problem_and_model import ProblemAndModel, problem_and_model
+from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
-from dae_sdc.run.steady import SteadyOptions, rest_of
+from dae_sdc.run.steady import SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
 
 TIMES_ALONG = 101
@@ -164,7 +164,7 @@ def linearize(options: LinearizeOptions) -> LinearSystem:
         check_target(options.out)
     by_number = options.at if isinstance(options.at, list | tuple | np.ndarray) else None
     guess = options.at if isinstance(options.at, Mapping) else by_number
-    equations = problem_and_model(options.problem, options.params, guess)
+    equations = with_model(equations_near(options.problem, options.params, guess))
     linearizer = _linearizer(equations, options.inputs)
     found = linearizer.linearize(
         _state(equations, linearizer, options), options.outputs, tuple(options.coordinates)
@@ -208,7 +208,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
         solution = Solution.load(solution)
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
-    equations = problem_and_model(options.problem, options.params, solution.u[0])
+    equations = with_model(equations_near(options.problem, options.params, solution.u[0]))
     linearizer = _linearizer(equations, ())
     times = np.linspace(solution.t[0], solution.t[-1], options.points)
     rows = solution.at(times) if solution.dense is not None else solution
@@ -241,14 +241,14 @@ def _tracked(
     return np.asarray(now[linear_sum_assignment(np.abs(before[:, None] - now[None]))[1]])
 
 
-def _linearizer(equations: ProblemAndModel, inputs: Any) -> Linearizer:
+def _linearizer(equations: Equations, inputs: Any) -> Linearizer:
     own = inputs_of(inputs)
     if equations.model is not None:
         return LinearModel(equations.model, own, equations.labels)
     return LinearProblem(equations.problem, own)
 
 
-def _state(equations: ProblemAndModel, linearizer: Linearizer, options: LinearizeOptions) -> State:
+def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptions) -> State:
     """The state that was given, consistent, in the order of the linear system."""
     at, t = options.at, options.t
     if isinstance(at, Solution):
@@ -261,13 +261,14 @@ def _state(equations: ProblemAndModel, linearizer: Linearizer, options: Lineariz
     if isinstance(at, Steady | Initial):
         found = _by_names(linearizer, at.t if t is None else require_number("t", t), at.names, at.u, at.du)
         return found if isinstance(at, Steady) else linearizer.near(found)
-    time = equations.time(t)
+    problem = equations.problem
+    time = float(problem.interval[0]) if t is None else require_number("t0", t)
     if isinstance(at, Mapping):
-        rates = {name: value for name, value in at.items() if str(name) not in equations.problem.names}
-        u = equations.guess({name: value for name, value in at.items() if name not in rates}, time)
+        rates = {name: value for name, value in at.items() if str(name) not in problem.names}
+        u = guess_of(problem, {name: value for name, value in at.items() if name not in rates}, time)
     else:
-        rates, u = {}, equations.guess(at, time)
-    names = equations.problem.names
+        rates, u = {}, guess_of(problem, at, time)
+    names = problem.names
     du = np.zeros(len(names))
     for name, value in rates.items():
         places = [j for j, one in enumerate(names) if str(name) == f"der({one})"]

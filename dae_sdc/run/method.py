@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +12,10 @@ from pySDC.core.hooks import Hooks
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate
 from dae_sdc.control.stagnation import StopAtRoundOff
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps
 from dae_sdc.run.description import Setup, SolveOptions, SweeperLike
-from dae_sdc.run.target import resolve
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO
@@ -26,6 +26,12 @@ NODES_BY_TOLERANCE = ((1e-5, 5),)
 
 DEFAULT_RTOL = 1e-6
 """Default of rtol if the method is chosen by the type of the equations."""
+
+SOLVERS: Mapping[str, str] = {
+    "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
+    "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
+}
+"""Solvers of SUNDIALS by the names under which runs accept them in place of a sweeper."""
 
 LEAST_NODES, MOST_NODES = 2, 7
 """Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
@@ -85,43 +91,33 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 """Methods of hooks that look at iterations."""
 
 
-def with_method(request: SolveOptions, measured: bool) -> tuple[SolveOptions, str]:
+def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> tuple[SolveOptions, str]:
     """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
-    chosen = ""
+    reason = ""
     if request.sweeper is None:
+        asked = request.chosen(Method, Sweeps, Multistep)
         of_steps = request.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
         shared = ("threads", *(("parallel", "comm") if measured else ()))
-        if not of_steps and not request.chosen(Method, Sweeps, Multistep, Parallel, without=shared):
+        if not of_steps and not asked and not request.chosen(Parallel, without=shared):
             request = replace(request, rtol=DEFAULT_RTOL)
-        sweeper, chosen = _by_type(request)
-        request = request if sweeper is None else replace(request, sweeper=sweeper)
+        if isinstance(problem, QuasilinearProblem) and not asked and not request.convergence_controllers:
+            sweeper, reason = explicit_method(problem)
+            request = replace(request, sweeper=sweeper) if sweeper else request
     if request.rtol is None:
         bounds = [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]
         if bounds:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(bounds)}")
-        return request, chosen
+        return request, reason
     rtol = require_number("rtol", request.rtol)
     if request.sweeper is None:
-        return replace(request, sweeper=default_sweeper(rtol, request.nodes), nodes=None), chosen
+        return replace(request, sweeper=default_sweeper(rtol, request.nodes), nodes=None), reason
     if sweeps_nodes(request.sweeper):
         unused = [name for name in ("restol", "residual_type") if getattr(request, name) is not None]
         if unused:
             raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
         if request.nodes is None:
             request = replace(request, nodes=default_nodes(rtol))
-    return request, chosen
-
-
-def _by_type(request: SolveOptions) -> tuple[str | None, str]:
-    """The method for the type of the equations, and why; None for equations or options that want another."""
-    target = resolve(request.problem)
-    cls = target.problem if isinstance(target.problem, type) else type(target.problem)
-    asked = request.chosen(Method, Sweeps, Multistep)
-    if not issubclass(cls, QuasilinearProblem) or asked or request.convergence_controllers:
-        return None, ""
-    problem: Any = target.make_problem(request.params or {})
-    sweeper, reason = explicit_method(problem)
-    return sweeper or None, reason
+    return request, reason
 
 
 def sweeps_nodes(sweeper: SweeperLike) -> bool:

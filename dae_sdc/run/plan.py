@@ -15,24 +15,24 @@ from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import (
     Setup,
     SolveOptions,
-    initial_state,
     interval_of,
     number_of_steps,
     poor_choice,
     setup_of,
 )
+from dae_sdc.run.equations import Equations
 from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
-from dae_sdc.run.preparation import Prepared
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.resume import Saving, require_one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, output_times
+from dae_sdc.run.start import Start
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -46,13 +46,11 @@ class Plan:
     """All that is decided of a run before its first step."""
 
     request: SolveOptions  # What was asked, with the method in place.
-    prepared: Prepared  # The equations and their start, with what is said of them.
+    equations: Equations  # What is solved, with what is said of it.
+    start: Start  # Where it starts.
     chosen_for: str  # What the method was chosen for; empty where it was named.
     setup: Setup  # Problem, sweeper, and the description of the controller.
-    u0: MeshDAE  # State at the start.
-    # t0, t_end: the interval.
-    t0: float
-    t_end: float
+    t_end: float  # Where the run ends.
     count: int | None  # Number of steps of a fixed size; None if the controller chooses them.
     t_eval: Vector | None  # Output times; None for the ends of the steps.
     locates: bool  # Whether zeros of event and switching functions are located.
@@ -62,7 +60,12 @@ class Plan:
     @property
     def dt(self) -> float:
         """The fixed step size, or the length of the interval if it is not fixed."""
-        return (self.t_end - self.t0) / (self.count or 1)
+        return (self.t_end - self.start.t0) / (self.count or 1)
+
+    @property
+    def remark(self) -> str:
+        """What is said of the equations and their start."""
+        return "; ".join(filter(None, (self.equations.remark, self.start.remark)))
 
     @property
     def keeps(self) -> bool:
@@ -87,25 +90,28 @@ class Plan:
         return replace(self, setup=self.setup.with_parts(step_params={"maxiter": most}))
 
 
-def plan_of(prepared: Prepared, measured: bool) -> Plan:
-    """The plan of a run of prepared equations; ``measured`` where ranks share work only if that pays."""
+def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured: bool) -> Plan:
+    """The plan of a run; ``measured`` where ranks share work only if that pays."""
     for name in ("max_order", "global_error"):
-        if getattr(prepared.options, name) is not None:
+        if getattr(request, name) is not None:
             raise InputError(f"{name} belongs to the sweepers 'ida' and 'cvode'; leave it out")
-    unnamed = prepared.options.sweeper is None and prepared.options.nodes is None
-    request, chosen_for = with_method(prepared.options, measured)
-    setup = with_shared_stages(request, setup_of(request), measured, unnamed)
+    if equations.given is None:  # the problem has them already
+        request = replace(request, params=None, newton_tol=None, linear_solver=None)
+    unnamed = request.sweeper is None and request.nodes is None
+    problem, by_class = equations.problem, isinstance(equations.given, type)
+    request, chosen_for = with_method(request, problem, measured)
+    setup = setup_of(request, problem, equations.arguments if by_class else None)
+    setup = with_shared_stages(request, setup, measured, unnamed)
     poor = poor_choice(setup)
     if poor:
         tell(poor)
     _check(request, setup)
-    start, end = interval_of(setup.problem, request.t0, request.t_end)
+    start, end = interval_of(problem, begin.t0, request.t_end)
     times = output_times(request.t_eval, request.points, start, end)
     setup, fixed = _with_steps(request, setup, start, end)
-    u0 = initial_state(setup.problem, request.u0, start)
     if fixed is None:
-        setup.description["sweeper_params"]["tolerance"].check_start(setup.problem, u0)
-    events = as_events(events_of(request.events, setup.problem, prepared.unknowns))
+        setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
+    events = as_events(events_of(request.events, problem, equations.unknowns))
     setup, locates = _locating(request, setup, events, end - start, fixed)
     if (
         request.maxiter is None
@@ -115,7 +121,7 @@ def plan_of(prepared: Prepared, measured: bool) -> Plan:
     ):
         setup = swept_at_once(setup, request.hooks)
     if request.project is not None:
-        require_invariants(setup.problem)
+        require_invariants(problem)
         if not setup.iterates_alone(request.steps):
             raise InputError(
                 "invariants are looked at in runs of one step at a time on one level; leave steps, "
@@ -123,7 +129,7 @@ def plan_of(prepared: Prepared, measured: bool) -> Plan:
             )
         setup = setup.with_parts(convergence_controllers={Invariants: {"project": request.project}})
     automatic, count = measured or request.threads == AUTO, None if fixed is None else fixed["count"]
-    plan = Plan(request, prepared, chosen_for, setup, u0, start, end, count, times, locates, None, automatic)
+    plan = Plan(*(request, equations, begin, chosen_for, setup, end, count, times, locates, None, automatic))
     return _with_checkpoints(plan, events, fixed)
 
 
@@ -201,8 +207,12 @@ def _with_checkpoints(plan: Plan, events: tuple[Event, ...], fixed: Mapping[str,
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
         **{"rtol": request.rtol, "atol": request.atol, "leave_out": tuple(request.leave_out or ())},
-        **{"t0": plan.t0, "t_end": plan.t_end},
-        **{"dt": request.dt if fixed is None else size, "dt_max": request.dt_max, "u0": np.array(plan.u0)},
+        **{"t0": plan.start.t0, "t_end": plan.t_end},
+        **{
+            "dt": request.dt if fixed is None else size,
+            "dt_max": request.dt_max,
+            "u0": np.array(plan.start.u),
+        },
         "dense output": plan.keeps or request.t_eval is not None or request.points is not None,
         "project": request.project,
     }

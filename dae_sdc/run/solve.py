@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,16 +29,22 @@ from dae_sdc.options import (
 )
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions
+from dae_sdc.run.equations import Equations, equations_of
 from dae_sdc.run.execution import carried_out
 from dae_sdc.run.files import partial_name
+from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.plan import plan_of
-from dae_sdc.run.preparation import Prepared, prepare
 from dae_sdc.run.processes import everyone, join
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import Solution
+from dae_sdc.run.start import Start, start_of, with_given_start
+from dae_sdc.run.target import resolve
 from dae_sdc.sweepers.parallel import raise_everywhere
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import AUTO
+
+if TYPE_CHECKING:
+    from dae_sdc.model.problem import Form
 
 
 @takes(SolveOptions)
@@ -97,40 +103,45 @@ def _solved(request: SolveOptions) -> Solution:
         request = replace(request, parallel="nodes" if several else None)
     # What is wrong on one rank alone must end the others too.
     comm = everyone(request.parallel, request.comm)
-    made = _prepare_everywhere(request, comm)
     several_ranks = comm is not None and comm.Get_size() > 1
+    request, equations, start = _prepared_everywhere(request, comm) if several_ranks else prepared(request)
     with unchecked(several_ranks):  # from here on ranks end together
-        solution = _run(made, measured)
-        if solution.success or made.otherwise is None or several_ranks:
+        solution = _run(request, equations, start, measured)
+        other = equations.otherwise
+        if solution.success or other is None or several_ranks:
             return solution
-        index, options = made.otherwise.index_before, replace(made.options, problem=made.otherwise)
-        said = f"index {index} reduced to 1, as the run without that failed"
-        remark = "; ".join(filter(None, (made.remark, said)))
-        return _run(replace(made, options=options, remark=remark, otherwise=None), measured)
+        said = f"index {other.index_before} reduced to 1, as the run without that failed"
+        remark = "; ".join(filter(None, (start.remark, said)))
+        start = Start.at(other, start.u, start.t0, remark)
+        return _run(request, replace(equations, problem=other, otherwise=None), start, measured)
 
 
-def _run(prepared: Prepared, measured: bool) -> Solution:
-    """The solution of what is prepared."""
-    sweeper = prepared.options.sweeper
+def _run(request: SolveOptions, equations: Equations, start: Start, measured: bool) -> Solution:
+    """The solution of equations from their start."""
+    sweeper = request.sweeper
     if isinstance(sweeper, str) and sweeper not in SWEEPERS:
-        from dae_sdc.run.sundials import SOLVERS
-
         if sweeper in SOLVERS:
-            return _by_sundials(prepared.options, prepared)
+            return _by_sundials(request, equations, start)
         raise InputError(unknown("sweeper", sweeper, (*SWEEPERS, *SOLVERS)))
-    return carried_out(plan_of(prepared, measured))
+    return carried_out(plan_of(request, equations, start, measured))
 
 
-def _prepare_everywhere(request: SolveOptions, comm: Any) -> Prepared:
+def prepared(request: SolveOptions) -> tuple[SolveOptions, Equations, Start]:
+    """What was asked, with a start that was read from a file; the equations; and where they start."""
+    target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))
+    request = with_given_start(request)
+    equations = equations_of(target, request)
+    return request, equations, start_of(equations, request)
+
+
+def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions, Equations, Start]:
     """What is solved, the same on all ranks; where they read different equations, they use the functions."""
-    if comm is None or comm.Get_size() == 1:
-        return prepare(request)
     join(comm)
-    made, failure, digest = None, None, ""
+    stages, failure, digest = None, None, ""
     try:
         with limited():
-            made = prepare(request)
-        digest = made.digest()
+            stages = prepared(request)
+        digest = _digest(*stages[1:])
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
@@ -140,13 +151,21 @@ def _prepare_everywhere(request: SolveOptions, comm: Any) -> Prepared:
     if all(failed) and failure is not None and not any(ends for *_, ends, _ in found):
         raise failure
     _require_same_options([asked for *_, asked in found])
-    if made is not None and len({one[:2] for one in found}) == 1:
-        return made
+    if stages is not None and len({one[:2] for one in found}) == 1:
+        return stages
     if request.trace is None and not any(ends for *_, ends, _ in found):
-        return _prepare_everywhere(replace(request, trace=False), comm)
+        return _prepared_everywhere(replace(request, trace=False), comm)
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
+
+
+def _digest(equations: Equations, start: Start) -> str:
+    """A text by which ranks see whether they solve the same."""
+    form: Form | None = getattr(equations.problem, "form", None)
+    programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
+    remarks = equations.told, equations.remark, start.remark
+    return repr((remarks, equations.problem.index, programs, start.u.tobytes()))
 
 
 _OF_PROBLEM = ("problem", "u0", "guesses", "fixed")
@@ -199,22 +218,29 @@ def _require_same_options(asked: Sequence[dict[str, str]]) -> None:
                 )
 
 
-def _by_sundials(request: SolveOptions, made: Prepared) -> Solution:
+def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> Solution:
     """The solution by a solver of SUNDIALS, which knows fewer options."""
     from dae_sdc.run.sundials import SundialsOptions, integrate
 
     used = ("sweeper", *names_of_options(Preparation), *names_of_options(ConsistentStart))
+    used = used if equations.given is not None else ("params", "newton_tol", "linear_solver", *used)
     useless = request.chosen(without=(*used, *names_of_options(SundialsOptions)))
     if useless:
         raise InputError(f"these options have no effect on '{request.sweeper}': {', '.join(useless)}")
     if request.rtol is None:
         raise InputError(f"'{request.sweeper}' chooses its steps by a tolerance; give rtol")
     own = {name: getattr(request, name) for name in names_of_options(SundialsOptions) if name != "solver"}
-    solution = integrate(SundialsOptions(solver=str(request.sweeper), **own))
-    if made.unknowns is None and not made.remark:
+    by_name = equations.given is not None and isinstance(request.problem, str)
+    name, options = (
+        str(request.problem) if by_name else "",
+        SundialsOptions(solver=str(request.sweeper), **own),
+    )
+    solution = integrate(options, equations.problem, name, start)
+    remark = "; ".join(filter(None, (equations.remark, start.remark)))
+    if equations.unknowns is None and not remark:
         return solution
-    remarks = (solution.message, made.remark if solution.success else "")
-    solution = replace(solution, unknowns=made.unknowns, message="; ".join(filter(None, remarks)))
+    remarks = (solution.message, remark if solution.success else "")
+    solution = replace(solution, unknowns=equations.unknowns, message="; ".join(filter(None, remarks)))
     if request.out is not None:
         put_down(solution, request.out, solution.success)
     return solution

@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limits_call
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
-from dae_sdc.linear.equilibrium import Steady, steady_state as find_steady
+from dae_sdc.linear.equilibrium import Hidden, Steady, steady_state as find_steady
 from dae_sdc.options import (
     Limit,
     Output,
@@ -30,7 +33,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.problem_and_model import ProblemAndModel, problem_and_model, split_fixed, title_of
+from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.sharing import metering, one_at_a_time
 
@@ -124,15 +127,15 @@ def steady_state(options: SteadyOptions) -> Steady:
     >>> round(rest["y"], 9), round(rest["lambda"], 9)
     (-1.0, 9.8)
     """
-    return rest_of(problem_and_model(options.problem, options.params, options.guess), options)
+    return rest_of(equations_near(options.problem, options.params, options.guess), options)
 
 
-def rest_of(equations: ProblemAndModel, options: SteadyOptions) -> Steady:
+def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
     """The steady state of equations that are made already, see :func:`steady_state`."""
     problem = equations.problem
-    t = equations.time(options.t0)
-    u0, du = equations.guess(options.guess, t), np.zeros(problem.n)
-    values, rates = split_fixed(problem, options.fixed)
+    t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
+    u0, du = guess_of(problem, options.guess, t), np.zeros(problem.n)
+    values, rates = _split_fixed(problem, options.fixed)
     fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
     for j, value in values.items():
         u0[j], fixed[j] = value, True
@@ -140,12 +143,67 @@ def rest_of(equations: ProblemAndModel, options: SteadyOptions) -> Steady:
         du[j] = value
     for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
         if name not in problem.names:
-            raise InputError(unknown(f"unknown of {title_of(problem)}", name, problem.names))
+            raise InputError(unknown(f"unknown of {_title_of(problem)}", name, problem.names))
         turning[problem.names.index(name)] = True
     moving = bool(turning.any() or du.any())
-    hidden = equations.hidden(t) if moving else None
+    hidden = _hidden(with_model(equations), t) if moving else None
     problem.start_step(problem.state(u0), t)
     return find_steady(problem, u0, t=t, du=du, fixed=fixed, turning=turning, hidden=hidden)
+
+
+def guess_of(problem: ProblemDAE, given: Any, t: float) -> Vector:
+    """A state from given values, by name or all of them; the others are those of the start, or 0."""
+    if given is not None and not isinstance(given, Mapping):
+        return np.array(problem.state(given), dtype=np.float64)
+    starts = getattr(problem, "start_values", None)
+    if starts is None:
+        try:
+            starts = problem.state(problem.u_exact(t))
+        except DAEError:
+            starts = np.zeros(problem.n)
+    guess: Vector = np.nan_to_num(np.array(starts, dtype=np.float64))
+    for name, value in (given or {}).items():
+        if str(name) not in problem.names:
+            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), problem.names))
+        guess[problem.names.index(str(name))] = require_number(str(name), value)
+    return guess
+
+
+def _title_of(problem: ProblemDAE) -> str:
+    return str(getattr(problem, "model_name", type(problem).__name__))
+
+
+def _split_fixed(
+    problem: ProblemDAE, fixed: Mapping[str, float] | None
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Fixed values, and fixed derivatives, by the numbers of the unknowns."""
+    names, values, rates = problem.names, {}, {}
+    for name, value in (fixed or {}).items():
+        base, order = name_and_order(str(name))
+        lower = name_of(base, order - 1) if order else ""
+        if lower in names:
+            rates[names.index(lower)] = require_number(str(name), value)
+        if str(name) in names:
+            values[names.index(str(name))] = require_number(str(name), value)
+        elif lower not in names:
+            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), names))
+    return values, rates
+
+
+def _hidden(equations: Equations, t: float) -> Hidden | None:
+    """The hidden constraints; None where there are none, or where they are not known."""
+    from dae_sdc.initial.jets import ModelJets
+
+    model, labels = equations.model, equations.labels
+    if model is None:
+        return None
+    places = {(labels.get(model.names[j], model.names[j]), k): (j, k) for j, k in model.form().states}
+    states = [places.get((name, 0)) or places[name_and_order(name)] for name in equations.problem.names]
+    try:
+        hidden = Hidden(ModelJets(model, t), states)
+    except DAEError:
+        return None
+    return hidden if hidden.rows.size else None
 
 
 @takes(BranchOptions)
@@ -189,11 +247,13 @@ def steady_branch(options: BranchOptions) -> Branch:
     name, first, last = _range(options.vary)
     if options.turning or any(str(one).startswith("der(") for one in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
-    equations = problem_and_model(options.problem, options.params, options.guess)
+    equations = equations_near(options.problem, options.params, options.guess)
     handle = ParameterOfProblem(equations.problem, name)
     handle.value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        rest, unit = rest_of(equations, options), equations.parameter_unit(name)
+        own = None if equations.model is None else equations.model.parameters_by_name.get(name)
+        unit = equations.problem.parameter_units.get(name, "") if own is None else own.unit
+        rest = rest_of(equations, options)
         found = branch_of(equations.problem, rest, name, (first, last), unit)
     if options.out is not None:
         put_down(_table(found, options), options.out, True)

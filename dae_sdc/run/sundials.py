@@ -41,18 +41,12 @@ from dae_sdc.run.callbacks import (
     weighted,
     with_algebraic_slopes,
 )
-from dae_sdc.run.description import EquationOptions, initial_state, interval_of
+from dae_sdc.run.description import EquationOptions, interval_of
 from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
-from dae_sdc.run.method import first_step
+from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import (
-    DENSE_LIMIT,
-    Solution,
-    derivative_at_start,
-    kinds_of,
-    output_times,
-    parameters_of,
-)
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, kinds_of, output_times, parameters_of
+from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
@@ -63,12 +57,6 @@ from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
 
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
-
-SOLVERS: Mapping[str, str] = {
-    "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
-    "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
-}
-"""Solvers by the names under which runs accept them in place of a sweeper."""
 
 MODULE = "sksundae"
 
@@ -139,15 +127,18 @@ def sundials(request: SundialsOptions) -> Solution:
     return integrate(request)
 
 
-def integrate(request: SundialsOptions) -> Solution:
-    """The solution for options that were checked, see :func:`sundials`."""
+def integrate(
+    request: SundialsOptions, own: ProblemDAE | None = None, name: str = "", begin: StartOfRun | None = None
+) -> Solution:
+    """The solution for options that were checked, see :func:`sundials`, of a problem with its start."""
     solver, out = request.solver, request.out
     if solver not in SOLVERS:
         raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-    target = resolve(request.problem)
-    own = target.make_problem(request.params or {})
+    if own is None:
+        target = resolve(request.problem)
+        own, name = target.make_problem(request.params or {}), target.text
     start, end = interval_of(own, request.t0, request.t_end)
     leave_out = request.leave_out
     if leave_out is None:
@@ -163,15 +154,16 @@ def integrate(request: SundialsOptions) -> Solution:
         # Solvers of SUNDIALS do not know the sizes of the unknowns in the run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = output_times(request.t_eval, request.points, start, end)
-    first = initial_state(own, request.u0, start)
+    begin = begin or StartOfRun.at(own, request.u0, start)
+    first = begin.u
     tolerance.check_start(own, first)
     if out is not None:
         check_target(out)
     own.start_step(first, start)
     check_consistent(own, first, start)
-    task = Task(own, solver, start, end, np.array(first), tolerance, request)
+    task = Task(own, solver, start, end, np.array(first), begin.du, tolerance, request)
     kept = own.n <= DENSE_LIMIT if request.dense is None else request.dense
-    label: dict[str, Any] = {"problem": target.text or problem_name(own), "sweeper": solver, "quad": ""}
+    label: dict[str, Any] = {"problem": name or problem_name(own), "sweeper": solver, "quad": ""}
     label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}
     label["leave_out"] = list(tolerance.left_out)
     label["max_order"] = task.max_order
@@ -306,7 +298,9 @@ class Task:
     # t0, t_end: the interval.
     t0: float
     t_end: float
-    start: Vector  # Shape (n,). State at the start.
+    # start, rate: state at the start, and its derivative as far as it is known, shape (n,).
+    start: Vector
+    rate: Vector
     tolerance: Tolerance  # Accuracy, and unknowns whose error does not count.
     sizes: Steps  # First and largest step size, and highest order.
     pieces: tuple[float, ...] = field(init=False)
@@ -327,9 +321,8 @@ class Task:
     @cached_property
     def slope(self) -> Vector:
         """u' at the start: that of the problem if it is known, else from F = 0 and its derivative."""
-        known = derivative_at_start(self.problem, self.start, self.t0)
-        if not np.isnan(known).any():
-            return known
+        if not np.isnan(self.rate).any():
+            return self.rate
         least = slope_at(self.problem, self.start, self.t0)
         return with_algebraic_slopes(self.problem, self.start, least, self.t0, self.t_end - self.t0)
 
@@ -467,7 +460,7 @@ class _Record:
         work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
         per_step: dict[str, Any] = {name: work[:, i] for i, name in enumerate(COUNTERS)}
         t, (u, du) = np.array(self.t), self.states()
-        if task.solver == "ida" and np.isnan(derivative_at_start(problem, task.start, task.t0)).any():
+        if task.solver == "ida" and np.isnan(task.rate).any():
             du[0, problem.n_diff :] = np.nan  # of least norm, and not those of the solution
         between = None
         if self.keeps or self.times is not None:

@@ -63,6 +63,7 @@ class Target:
     text: str = ""  # The name or file that stood for it.
     as_model: bool = False  # Whether a name stands for a model before a problem.
     anew: bool = False  # Whether a file was run for this target alone.
+    is_new: bool = False  # Whether nothing else has the problem, so that it needs no copy.
 
     @property
     def from_tool(self) -> bool:
@@ -108,6 +109,8 @@ class Target:
 
     def make_problem(self, params: Mapping[str, Any]) -> ProblemDAE:
         """The problem, with values of its parameters and settings of its nonlinear solves."""
+        if self.is_new:
+            return _with_settings(self.thing, params)
         if self.problem is not None:
             return instance_of(self.problem, params)
         model = self.shared_model
@@ -325,12 +328,6 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
 
 def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
     """A copy of a problem for a run, with settings of its nonlinear solves."""
-    settable = ("newton_tol", "newton_maxiter", "linear_solver")
-    strange = [name for name in params if name not in settable]
-    if strange:
-        raise InputError(
-            f"{type(problem).__name__} is already made; set {', '.join(strange)} when you make it"
-        )
     try:
         texts = problem.names, problem.units, problem.equation_names  # they do not change
         instance = copy.deepcopy(problem, {id(text): text for text in texts})
@@ -339,8 +336,18 @@ def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
             f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
+    return _with_settings(instance, params)
+
+
+def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
+    """A problem that is made already, with settings of its nonlinear solves."""
+    strange = [name for name in params if name not in ("newton_tol", "newton_maxiter", "linear_solver")]
+    if strange:
+        raise InputError(
+            f"{type(problem).__name__} is already made; set {', '.join(strange)} when you make it"
+        )
     for name, value in params.items():
-        setattr(instance, name, value)
-    check_newton(instance.newton_tol, instance.newton_maxiter, instance.linear_solver)
-    instance.check_properties()
-    return instance
+        setattr(problem, name, value)
+    check_newton(problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
+    problem.check_properties()
+    return problem

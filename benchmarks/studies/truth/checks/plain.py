@@ -25,7 +25,7 @@ from benchmarks.studies.truth.solves import generate
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
 from dae_sdc.model.functions import FunctionProblem
-from dae_sdc.run.tracing import read, with_index
+from dae_sdc.run.equations import read, with_index
 
 TOLERANCES = tuple(10.0**-k for k in range(4, 10))
 UNDECLARED = ("function", "problem")
@@ -146,7 +146,7 @@ def run(family: str, seed: int, form: str, reading: str, size: str) -> Finding:
         looked = read(plain, values, trace)
         known = looked.problem.index
         if known is None:
-            known = with_index(looked, values, start).problem.index
+            known = with_index(looked).problem.index
         mistaken = known not in (None, given.index)
         right_or_not = f"{INDEX} {known} found, not {given.index}" if mistaken else RIGHT
         found_index = NOT_SURE if known is None else right_or_not

@@ -1,0 +1,708 @@
+"""Equations as they are solved: read from functions, with their index, simplified or reduced."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from dae_sdc.arguments import shown
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.deadline import under_way
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.expressions.dag import MOVING
+from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.registry import unknown
+from dae_sdc.run.description import SolveOptions, interval_of
+from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
+from dae_sdc.run.target import FUNCTIONS, Target, calculated, resolve
+from dae_sdc.run.unknowns import Unknowns
+from dae_sdc.sharing import one_at_a_time
+
+if TYPE_CHECKING:
+    from dae_sdc.initial.derivative_arrays import ArrayProblem
+    from dae_sdc.model.equations import Parameter
+    from dae_sdc.model.functions import FunctionProblem
+    from dae_sdc.model.model import Model
+    from dae_sdc.model.problem import Form
+    from dae_sdc.model.simplified import Simplified
+    from dae_sdc.model.trace import Traced
+    from dae_sdc.structure.analysis import Structure
+
+HIGHEST_INDEX: Final = 3
+"""Index above which equations are reduced first: no method takes more."""
+
+FROM_JACOBIANS: Final = "by its Jacobians near the start"
+NOT_REDUCED: Final = "not reduced"
+"""How an index was found, where it was not from equations."""
+
+MOST_KNOWN: Final = 64
+"""Systems of equations whose programs are kept, and functions whose equations are."""
+
+MOST_NODES: Final = 200_000
+"""Nodes in the expressions of all functions whose equations are kept, more than one function."""
+
+_SOLVES = ("newton_tol", "linear_solver")
+"""Settings of the nonlinear solves that are options of a run."""
+
+_SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
+"""Settings of the problem of a model that may stand among its parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """Equations as they are solved; the problem has their index, and that of each unknown."""
+
+    problem: ProblemDAE  # What is solved.
+    model: Model | None = None  # The equations as expressions, where they are known.
+    # Names in the function, by those in the model that was read from it.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    original: ProblemDAE | None = None  # What was looked at, where another problem is solved.
+    near: Vector | None = None  # A state near the start, where functions were looked at.
+    # The problem or class that was given, and its arguments, where it is solved as it is.
+    given: ProblemDAE | type[ProblemDAE] | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    is_trusted: bool = False  # Whether the start needs no look at hidden constraints.
+    # "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
+    origin: str = ""
+    # Whether derivatives stand in combinations that change, and cancel in what is hidden: with these no
+    # method is known to converge for an index above 1.
+    turns: bool = False
+    is_proved: bool = False  # Whether the index follows from the structure of the equations.
+    remark: str = ""  # What is to be said of them.
+    # The ways to reduce the index that were tried, and why each was not possible.
+    not_reduced: tuple[str, ...] = ()
+    # The equations with index 1, for a run that fails as they are: what costs much is not done first.
+    otherwise: ArrayProblem | None = None
+    of_model: bool = False  # Whether the problem is that of the model, with its start values.
+    simplified: Simplified | None = None  # What the model is the simplified form of.
+    parameters: tuple[tuple[Parameter, Any], ...] = ()  # Of the model, with their values in this run.
+    from_tool: bool = False  # Whether the model is one of Modelica, whose start values are guesses.
+    unknowns: Unknowns | None = None  # The unknowns of the model that was given, where it was simplified.
+
+    @property
+    def written(self) -> ProblemDAE:
+        """The equations as they are written."""
+        return self.problem if self.original is None else self.original
+
+    @property
+    def told(self) -> str:
+        """What is said of the equations where they came from."""
+        left = bool(self.not_reduced) and self.needs_reduction
+        tried = f"{NOT_REDUCED} ({'; '.join(self.not_reduced)})" if left else ""
+        return "; ".join(filter(None, (self.origin, tried)))
+
+    @property
+    def needs_reduction(self) -> bool:
+        """Whether no method solves the equations as they are."""
+        index = 0 if self.remark else self.problem.index or 0
+        return index > HIGHEST_INDEX or (index > 1 and self.turns)
+
+    def without_way(self, why: str) -> Equations:
+        """Keep why a way to reduce the index is not possible, if the index must be reduced."""
+        return replace(self, not_reduced=(*self.not_reduced, why)) if self.needs_reduction else self
+
+    def named_in_model(self, given: Any) -> Any:
+        """A mapping by names of a function, or a list of them, with the names in the model."""
+        if not self.labels or given is None or isinstance(given, str):
+            return given
+        names = {label: name for name, label in self.labels.items()}
+        if isinstance(given, Mapping):
+            return {renamed(str(name), names): value for name, value in given.items()}
+        return [renamed(str(name), names) for name in given]
+
+    @contextmanager
+    def parameters_in_force(self) -> Iterator[None]:
+        """The model with the values of its parameters in this run, for a while."""
+        before = [parameter.value for parameter, _ in self.parameters]
+        try:
+            for parameter, value in self.parameters:
+                parameter.value = value
+            yield
+        finally:
+            for (parameter, _), value in zip(self.parameters, before, strict=True):
+                parameter.value = value
+
+
+def renamed(name: str, names: Mapping[str, str]) -> str:
+    """The name of an unknown, or of a derivative of one, by other names of the unknowns."""
+    base, order = (name, 0) if name in names else name_and_order(name)
+    return name_of(names.get(base, base), order)
+
+
+def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether a problem, or a class, gives ``eval_f`` alone: no kernels, no Jacobian, no parts."""
+    for name in ("residual_kernel", "jacobian", "residual_nodes"):
+        if getattr(problem, name, None) is not None:
+            return False
+    return is_of_user(problem)
+
+
+def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether the ``eval_f`` of a problem, or of a class, is a user's and not the library's."""
+    for base in (problem if isinstance(problem, type) else type(problem)).__mro__:
+        if "eval_f" in vars(base):
+            break
+    users = ("dae_sdc.model.functions", "dae_sdc.dae.adapter")
+    return not base.__module__.startswith("dae_sdc.") or base.__module__ in users
+
+
+def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether equations may have hidden constraints."""
+    if getattr(problem, "check_start", None) is not None:
+        return True
+    return problem.index > 1 if problem.index is not None else isinstance(problem, type)
+
+
+def problem_of(
+    function: Any, u0: Any, fixed: Any, guesses: Mapping[str, float] | None, needs_start: bool = False
+) -> FunctionProblem:
+    """The problem F(t, u, u') = 0 of a function, whose unknowns are told by u0 or the names of guesses."""
+    from dae_sdc.model.functions import problem_of_function
+
+    if u0 is None and fixed:
+        name = getattr(function, "__name__", "F")
+        raise InputError(
+            f"fixed values do not say where they stand in u; give all unknowns of {name} as guesses, or name "
+            f"them by ds.FunctionProblem({name}, n, names=...)"
+        )
+    start = tuple(map(str, guesses)) if u0 is None and guesses is not None else u0
+    if needs_start and (start is None or isinstance(start, str)):
+        raise InputError(
+            "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
+            "them by name, in their order"
+        )
+    return problem_of_function(function, start)
+
+
+def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
+    """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
+    names = problem.names if isinstance(u0, Mapping) else ()
+    for name in u0 if isinstance(u0, Mapping) else ():
+        if name not in names and not str(name).startswith("der("):
+            raise InputError(unknown("name in u0", str(name), names))
+    if isinstance(u0, Mapping) and set(names) <= set(u0):
+        return np.array([require_number(name, u0[name]) for name in names])
+    whole = u0 is not None and not isinstance(u0, Mapping)
+    try:
+        u = np.array(problem.state(u0 if whole else problem.u_exact(problem.interval[0])))
+    except DAEError:
+        if not isinstance(u0, Mapping):  # told when the run starts
+            return None
+        u = np.zeros(problem.n)
+    for place, name in enumerate(names):
+        if name in u0:
+            u[place] = require_number(name, u0[name])
+    return u
+
+
+# --- the stage of a run -------------------------------------------------------------------------------------
+
+
+def equations_of(target: Target, request: SolveOptions) -> Equations:
+    """The equations of a run, read, simplified or reduced as its options say and its methods need."""
+    for name in ("simplify", "reduce"):
+        value = getattr(request, name)
+        if value not in (True, False, None):
+            raise InputError(f"{name} must be True or False; got {value!r}")
+    # A function that is given as an object is one of equations; it is refused where it takes other arguments.
+    function = target.function if target.text else target.thing
+    if isinstance(function, FUNCTIONS):
+        problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
+        target = Target(problem, "", target.as_model, is_new=True)
+    is_model = target.is_model and (target.as_model or target.of_equations)
+    if target.simplified is None and not is_model:
+        given = target.problem
+        if not target.as_model:
+            return _of_problem(target, request)
+        if given is not None and (request.trace is False or not is_function(given)):
+            asked = "simplify" if request.simplify else "reduce"
+            name = target.text or getattr(target.thing, "__name__", type(target.thing).__name__)
+            raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
+    return _of_model(target, request)
+
+
+def _of_problem(target: Target, request: SolveOptions) -> Equations:
+    """A problem of functions, whose equations are read where that can be done."""
+    given = target.problem
+    arguments = {**(request.params or {}), **_solves(request)}
+    problem = target.make_problem(arguments)
+    if given is None:
+        return Equations(problem, is_trusted=True)
+    settled = request.trace is None and given.index is not None and not is_function(given)
+    by_names = isinstance(request.u0, Mapping) or request.is_made_consistent
+    # The library's own starts are consistent.
+    home = (given if isinstance(given, type) else type(given)).__module__
+    of_library = request.u0 is None and home.startswith("dae_sdc.problems.")
+    checked = isinstance(given.index, int) and given.index > 1 and is_of_user(given)
+    if settled and not by_names and not checked and (of_library or not has_hidden_constraints(given)):
+        return Equations(problem, given=given, arguments=arguments, is_trusted=True)
+    # What is found of the equations is that of this run, whatever its unit of time.
+    problem.interval = interval_of(problem, request.t0, request.t_end)
+    equations = (
+        Equations(problem, near=state_near(problem, request.u0))
+        if settled
+        else read(problem, request.u0, request.trace)
+    )
+    if problem.index is None or (not equations.is_proved and is_of_user(given)):
+        equations = with_index(equations)
+    elif equations.model is None:
+        again = target.make_problem(arguments)  # with its interval
+        return replace(equations, problem=again, original=problem, given=given, arguments=arguments)
+    return _reduced(equations, request, arguments)
+
+
+def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:
+    """Equations of functions, with their index reduced where no method solves them or errors are let go."""
+    rtol = DEFAULT_RTOL if request.rtol is None else require_number("rtol", request.rtol)
+    rtol_or_fixed = rtol if request.dt is None else None
+    # IDA takes steps of order 1 where derivatives of F along t are differences.
+    by_arrays = request.reduce is None and request.sweeper not in SOLVERS
+    problem, model = equations.problem, equations.model
+    # Where linear equations turn, all pivots of a separation may pass 0.
+    first = not equations.is_proved or equations.turns or problem.index == HIGHEST_INDEX
+    if by_arrays and first:
+        equations = reduced_by_arrays(equations, rtol_or_fixed)
+    if model is None or not equations.needs_reduction or request.reduce is not None:
+        return equations
+    if request.u0 is not None and equations.near is None:
+        problem.state(request.u0)  # raises
+    settings = {name: value for name, value in arguments.items() if name in _SETTINGS}
+    own = replace(request, simplify=None, params=settings)
+    try:
+        reduced = _of_model(Target(model), own, problem.index)
+        return replace(reduced, origin=equations.origin, labels=equations.labels, near=equations.near)
+    except _NotReducedError as error:
+        equations = equations.without_way(f"by its structure: {error}")
+    return equations if first or not by_arrays else reduced_by_arrays(equations, rtol_or_fixed)
+
+
+@one_at_a_time
+def _of_model(target: Target, request: SolveOptions, index: int | None = None) -> Equations:
+    """The equations of a model, or of one that is simplified already.
+
+    An ``index`` is that of equations that must be reduced; raises _NotReducedError where they cannot be.
+    """
+    simplified, params = target.simplified, dict(request.params or {})
+    settings = {name: params.pop(name) for name in _SETTINGS if name in params} | _solves(request)
+    if simplified is not None:
+        if request.simplify is False:
+            raise InputError("this model is simplified already; solve its .original, or leave simplify out")
+        model = simplified.model
+    else:
+        model = target.shared_model
+    simplifies = request.simplify or (request.simplify is None and target.from_tool)
+    known = getattr(model, "parameters_by_name", None)
+    in_place = simplified is not None or (
+        not simplifies and known is not None and params.keys() <= known.keys()
+    )
+    with _having(model, params if in_place else {}):
+        numbers = {} if simplified is None else _numbers_of(simplified)
+        with _having(None if simplified is None else simplified.original, numbers):
+            if simplified is None and simplifies:
+                from dae_sdc.run.simplify import simplify
+
+                simplified = simplify(target.text or target.thing, params=params)
+                model = simplified.model
+                if not model.names:  # all of them are constants, and something must be left to solve
+                    model, simplified = simplified.original, None
+            elif not in_place:
+                model = target.make_model(params)
+            problem, remark = _problem_of_model(model, request, settings, index)
+            models = (model,) if simplified is None else (simplified.original, model)
+            parameters = {name: one for known in models for name, one in known.parameters_by_name.items()}
+            values = {name: one.value for name, one in parameters.items() if one.value is not None}
+            return Equations(
+                problem,
+                model,
+                remark=remark,
+                of_model=True,
+                simplified=simplified,
+                parameters=tuple(
+                    (one, one.value) for known in models for one in known.parameters_by_name.values()
+                ),
+                from_tool=target.from_tool,
+                unknowns=None if simplified is None else Unknowns(simplified, values),
+            )
+
+
+def _problem_of_model(
+    model: Model, request: SolveOptions, settings: Mapping[str, Any], index: int | None
+) -> tuple[ProblemDAE, str]:
+    """The problem of a model, and what is to be said if it was reduced without having been asked for."""
+    from dae_sdc.reduction.reduction import reduce_index
+
+    if request.reduce:
+        return reduce_index(model).problem(**settings), ""
+    must = index is not None
+    if index is None:
+        problem = Target(model).make_problem(settings)
+        index = problem.index
+        if request.reduce is False or (index is not None and index <= HIGHEST_INDEX):
+            return problem, ""
+    try:
+        reduction = calculated(model, "reduction", functools.partial(reduce_index, model))
+    except DAEError as error:
+        if must:
+            raise _NotReducedError(str(error)) from error
+        return problem, f"{NOT_REDUCED} (by its structure: {error})"
+    if index is None:
+        if reduction.differentiations < HIGHEST_INDEX:
+            return problem, ""
+        index = reduction.differentiations + 1
+    said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
+    return reduction.problem(**settings), said
+
+
+class _NotReducedError(InputError):
+    """The index of equations that must be reduced cannot be."""
+
+
+def _solves(request: SolveOptions) -> dict[str, Any]:
+    """The settings of the nonlinear solves that a run asks for."""
+    return {name: getattr(request, name) for name in _SOLVES if getattr(request, name) is not None}
+
+
+def _numbers_of(simplified: Simplified) -> dict[str, float]:
+    """Values of the parameters of a model that belong to its simplified form as it is."""
+    present = {name: parameter.value for name, parameter in simplified.model.parameters_by_name.items()}
+    return {name: value for name, value in {**simplified.numbers, **present}.items() if value is not None}
+
+
+@contextmanager
+def _having(model: Any, values: Mapping[str, Any]) -> Iterator[None]:
+    """Give parameters of a model values for a while; those that it is given meanwhile are taken back too."""
+    parameters = getattr(model, "parameters_by_name", {})
+    before = {name: parameter.value for name, parameter in parameters.items()}
+    try:
+        for name, value in values.items():
+            if name not in parameters:
+                raise InputError(unknown(f"parameter of model {model.name}", name, parameters))
+            parameters[name].value = require_number(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            parameters[name].value = value
+
+
+# --- equations that are read from functions -----------------------------------------------------------------
+
+
+@under_way("the function was read as equations", ", or give trace=False")
+def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equations:
+    """Read the equations of a problem from its ``eval_f`` and let it run with them."""
+    from dae_sdc.model.retargeting import given_by_library
+    from dae_sdc.model.trace import use_trace
+
+    near, plain = state_near(problem, u0), is_function(problem)
+    if wanted is False or (wanted is None and not plain):
+        why = "function: trace is switched off" if plain else ""
+        return Equations(problem, near=near, origin=why)
+    try:
+        if _decides(problem):
+            raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
+        if hasattr(problem, "residual_of_parts") and given_by_library(problem):
+            raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
+        traced = _traced(problem, near)
+    except InputError as error:
+        if wanted:
+            raise
+        return Equations(problem, near=near, origin=f"function: {error}")
+    known = _known(traced.model, problem.n_diff, type(problem).switches is ProblemDAE.switches)
+    index, declared = known.index, problem.index
+    if index is not None and declared is not None and max(1, declared) != max(1, index):
+        why = (
+            f"{type(problem).__name__} declares index {declared}, but its equations have index {index}; "
+            f"correct or drop it"
+        )
+        if wanted or not traced.branches:
+            raise InputError(why)
+        # The structure that is analysed has the entries of all branches, of which a run may take a few.
+        return Equations(problem, near=near, origin=f"function: {why}")
+    if index is not None:
+        problem.index = index
+    if known.variable_index and not traced.branches:
+        _check_unknowns(problem, known.variable_index, "its equations")
+    use_trace(problem, traced, known.form)
+    if index is not None and not _declares_variables(problem):
+        problem.variable_index = known.variable_index or _of_unknowns(problem, near, index)
+    return Equations(
+        problem,
+        traced.model,
+        dict(zip(traced.model.names, problem.names, strict=True)),
+        near=near,
+        origin="traced",
+        turns=known.turns,
+        is_proved=index is not None,
+    )
+
+
+def with_model(equations: Equations) -> Equations:
+    """Equations with the model that is read from their problem, where they have none and it can be read."""
+    from dae_sdc.model.trace import trace_problem
+
+    if equations.model is not None:
+        return equations
+    try:
+        model = trace_problem(equations.problem).model
+    except DAEError:
+        return equations
+    labels = dict(zip(model.names, equations.problem.names, strict=True))
+    return replace(equations, model=model, labels=labels)
+
+
+def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> Equations:
+    """Equations in any form as they are given, for verbs that look at them without a run."""
+    target = resolve(given, as_model=True)
+    if target.function is not None:
+        target = Target(problem_of(target.function, guess, None, None), is_new=True)
+    elif target.simplified is not None:
+        target = Target(target.simplified.model)
+    if target.problem is not None:
+        return Equations(target.make_problem(params or {}))
+    model = target.make_model(params or {})
+    return Equations(model.problem(), model, of_model=True)
+
+
+def _of_unknowns(problem: ProblemDAE, near: Vector | None, index: int) -> tuple[int, ...]:
+    """Index of each unknown by the Jacobians near the start, or of all the same where these do not say it."""
+    from dae_sdc.initial.index import index_of
+
+    at_start = None
+    with suppress(DAEError):
+        if near is not None and np.isfinite(near).all():
+            at_start = index_of(problem, problem.interval[0], near)
+    if at_start is None or at_start.index != index:
+        return (max(1, index),) * problem.n
+    return at_start.of_unknowns
+
+
+def _decides(problem: ProblemDAE) -> bool:
+    """Whether a problem chooses its equations when a step begins."""
+    own = inspect.getattr_static(type(problem), "start_step")
+    return own is not inspect.getattr_static(ProblemDAE, "start_step")
+
+
+def _declares_variables(problem: ProblemDAE) -> bool:
+    return "variable_index" in vars(type(problem)) or "_variable_index" in vars(problem)
+
+
+def _check_unknowns(problem: ProblemDAE, indices: tuple[int, ...], seen: str) -> None:
+    """Raise InputError where a user declares a lower index of an unknown than is found."""
+    if not (_declares_variables(problem) and is_of_user(problem)):
+        return
+    for name, declared, index in zip(problem.names, problem.variable_index, indices, strict=True):
+        if declared < index:  # errors of one declared too high are let go, which the run tells
+            raise InputError(
+                f"{type(problem).__name__}.variable_index declares index {declared} of '{name}', but "
+                f"{seen} give it index {index}; correct or drop variable_index"
+            )
+
+
+_READ: Final[list[tuple[tuple[Any, ...], Traced]]] = []
+
+
+def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
+    """The equations of a problem, not read again where its function and all that it reads are as before."""
+    from dae_sdc.model.trace import trace_problem, traced_before
+
+    key = (
+        *(type(problem), problem.n_diff, problem.names, problem.units, problem.equation_names),
+        *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
+        *(tuple(problem.interval), problem.dt),
+    )
+    for before, equations in _READ[::-1]:
+        if before == key:
+            again = traced_before(problem, equations, start)
+            if again is not None:
+                return again
+    traced = trace_problem(problem, start)
+    if traced.reads is not None:
+        _READ.append((key, traced))
+        nodes = sum(len(equations.model.graph) for _, equations in _READ)
+        while len(_READ) > 1 and (len(_READ) > MOST_KNOWN or nodes > MOST_NODES):
+            nodes -= len(_READ.pop(0)[1].model.graph)
+    return traced
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Equations as programs, their index (None where it is not certain), and that of unknowns by offsets."""
+
+    form: Form
+    index: int | None = None
+    variable_index: tuple[int, ...] = ()
+    turns: bool = False
+
+
+_KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
+
+
+@one_at_a_time
+def _known(model: Model, n_diff: int, borders: bool) -> _Known:
+    """What is known of the equations of a model, found once for all models that have the same ones.
+
+    The borders of jumps are switches, where a problem has none of its own.
+    """
+    from dae_sdc.model.problem import in_given_order
+
+    key = (n_diff, borders, *model.content())
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[key] = _known_of(model, in_given_order(model, n_diff, borders=borders))
+    return known
+
+
+def _known_of(model: Model, form: Form) -> _Known:
+    """The differentiation index of equations of first order, and of unknowns, as far as they are certain."""
+    from dae_sdc.structure.analysis import index_of_unknowns, regular_by_rounding, structure
+
+    try:
+        analysed = structure(model, differentiation=False)
+        if not _is_settled(analysed):
+            analysed = structure(model)
+    except DAEError:
+        return _Known(form)
+    index = analysed.differentiation_index
+    if index is None and analysed.regular:
+        index = analysed.index
+    rounded = regular_by_rounding(model, analysed)
+    # Offsets above the index come from derivatives that cancel.
+    cancels = rounded or not analysed.regular or (index is not None and analysed.index > max(1, index))
+    turns = cancels and _mixes(model)
+    if index is None or rounded:
+        return _Known(form, turns=turns)
+    if analysed.regular:
+        return _Known(form, index, index_of_unknowns(analysed), turns)
+    repaired = _of_repaired(model)
+    if max(repaired, default=0) != index:  # the repair has differentiated constraints away
+        repaired = ()
+    return _Known(form, index, repaired, turns)
+
+
+def _is_settled(analysed: Structure) -> bool:
+    """Whether the offsets prove the index: equations are differentiated for algebraic unknowns alone."""
+    consistent = analysed.leading is None or bool(analysed.leading.points)
+    return bool(analysed.regular) and consistent and not analysed.c.any()
+
+
+def _mixes(model: Model) -> bool:
+    """Whether derivatives stand in combinations that change along solutions."""
+    graph = model.graph
+    slopes = [item for root in model.roots for item in graph.gradient(root).items()]
+    return any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
+
+
+def _of_repaired(model: Model) -> tuple[int, ...]:
+    """Index of each unknown of equations whose system Jacobian is singular, by those after a repair."""
+    from dae_sdc.structure.analysis import index_of_unknowns
+    from dae_sdc.structure.repair import repair
+
+    try:
+        repaired = repair(model)
+    except DAEError:
+        return ()
+    names = repaired.model.names
+    if not repaired.structure.regular or any(name not in names for name in model.names):
+        return ()
+    of_unknowns = index_of_unknowns(repaired.structure)
+    return tuple(of_unknowns[names.index(name)] for name in model.names)
+
+
+# --- the index by Jacobians and by differences --------------------------------------------------------------
+
+
+@under_way("the index was found")
+def with_index(equations: Equations) -> Equations:
+    """Equations with the index, and that of each unknown, that their Jacobians near the start tell."""
+    from dae_sdc.initial.index import index_of
+
+    problem, near, declared = equations.problem, equations.near, equations.problem.index
+    if near is None:  # told when the run begins
+        return equations
+    why, at_start = "its index is not found", None
+    try:
+        with uncounted(problem):
+            at_start = index_of(problem, problem.interval[0], near) if np.isfinite(near).all() else None
+    except Exception as error:  # of a function that is not made for values beside the start
+        why = f"{why} ({type(error).__name__} beside the start: {shown(str(error))})"
+    if at_start is None:
+        if declared is not None:  # the run begins with the declaration, which nothing contradicts
+            return equations
+        return replace(equations, origin="; ".join(filter(None, (equations.origin, why))))
+    if declared is not None and max(1, at_start.index) != max(1, declared):
+        raise InputError(
+            f"{type(problem).__name__} declares index {declared}, but its Jacobians near the start have "
+            f"index {at_start.index}; correct or drop it"
+        )
+    _check_unknowns(problem, at_start.of_unknowns, "its Jacobians near the start")
+    if not _declares_variables(problem):
+        problem.variable_index = at_start.of_unknowns
+    equations = replace(equations, turns=equations.turns or at_start.turns)
+    if declared is not None:
+        return equations
+    problem.index = at_start.index
+    told = f"index {at_start.index} {FROM_JACOBIANS}"
+    return replace(equations, origin="; ".join(filter(None, (equations.origin, told))))
+
+
+def index_near_end(problem: ProblemDAE, origin: str, t: float, u: Vector) -> str:
+    """What to say of a run whose index, found from Jacobians near the start, is another one near its end."""
+    # Shapes: u (n,).
+    if FROM_JACOBIANS not in origin or hasattr(problem, "original"):
+        return ""
+    from dae_sdc.initial.index import index_of
+
+    at_end = None
+    with suppress(Exception), uncounted(problem):  # of a function that is not made for values beside u
+        at_end = index_of(problem, t, u)
+    if at_end is None or at_end.index == problem.index:
+        return ""
+    return (
+        f"the index is {problem.index} near the start, but {at_end.index} near t={t:.6g}; end the run "
+        f"before the equations change their kind"
+    )
+
+
+@under_way("hidden constraints were found from derivatives by differences", ", or give reduce=False")
+def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
+    """Linear equations of a function with their hidden constraints, from derivatives by differences.
+
+    In a run to a tolerance the indices that methods solve are reduced too, as the errors of unknowns of these
+    are let go; index 2 only of equations whose structure does not tell the hidden constraints that results
+    are corrected by, and not where jumps were read.
+    """
+    from dae_sdc.initial.derivative_arrays import ArrayProblem, CurveArrayProblem
+    from dae_sdc.initial.index import is_linear
+    from dae_sdc.initial.neighbourhood import USUAL_TOLERANCE, Neighbourhood
+
+    problem, near, index = equations.problem, equations.near, equations.problem.index
+    known = equations.model is not None or (is_of_user(problem) and not _decides(problem))
+    form = getattr(problem, "form", None)
+    smooth = form is None or form.jumps is None
+    least = 2 if smooth and not equations.is_proved else HIGHEST_INDEX
+    let_go = rtol is not None and index is not None and index >= least
+    if near is None or index is None or not known or not (equations.needs_reduction or let_go):
+        return equations
+    try:
+        around = Neighbourhood(copy.copy(problem), problem.interval[0], near)
+        linear = is_linear(around)
+        if not linear and not equations.needs_reduction:
+            return equations
+        if not linear:
+            return replace(equations, otherwise=CurveArrayProblem(around, index, rtol or USUAL_TOLERANCE))
+        reduced = ArrayProblem(around, index, rtol or USUAL_TOLERANCE)
+    except DAEError as error:
+        return equations.without_way(f"by derivatives along t: {error}")
+    said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
+    return replace(equations, problem=reduced, original=problem, remark=said)
