@@ -373,10 +373,8 @@ def _factorize_at(address: Any, which: Any) -> Any:
 
 @once
 def solver_functions() -> tuple[Any, Any]:
-    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call.
-
-    A function called by name is optimised again within each caller; calls by address avoid that.
-    """
+    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call."""
+    # A function called by name is optimised again within each caller; calls by address avoid that.
     with lightly_optimized():
         return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
@@ -440,8 +438,5 @@ def _refactorize_at(address: Any, slot: Any) -> Any:
 
 @once
 def sparse_functions() -> tuple[Any, Any]:
-    """The C functions at ``substitute`` and ``refactorize``, compiled in the first call.
-
-    They solve with sparse factors, in place in ``delta``, and make them.
-    """
+    """The C functions that solve with sparse factors, in ``delta``, and make them, compiled when used."""
     return c_function(_substitute, AT), c_function(_refactorize_at, AT)

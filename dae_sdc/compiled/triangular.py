@@ -35,12 +35,10 @@ numba needs a fifth of a second to load what it has compiled before."""
 
 
 class TriangularFactors(NamedTuple):
-    """A factorised matrix A as arrays: diag(scale) A = P L U Q, both factors stored by rows.
+    """A factorised real or complex matrix A: diag(scale) A = P L U Q, both factors stored by rows."""
 
-    Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
-    diagonal of U is stored by its reciprocals, for a division takes longer than all else in a short row. The
-    values are real or complex.
-    """
+    # Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
+    # diagonal of U by its reciprocals, for a division takes longer than all else in a short row.
 
     # lower_data, lower_indices, lower_indptr: L without its diagonal of ones, in CSR form with columns in
     # ascending order; shapes (entries,), (entries,), (n + 1,).
@@ -400,12 +398,7 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
 
 
 def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work: Vector) -> None:
-    """Solve A x = b with the factors of A; allocates nothing.
-
-    It is written in the part of Python that numba compiles: compiled code calls
-    ``register_jitable(solve_triangular)`` or what :func:`compiled_loop` returns. The arithmetic is the same
-    everywhere, to the last digit.
-    """
+    """Solve A x = b with the factors of A; allocates nothing, and is the same compiled, to the last digit."""
     # Shapes: rhs (n,), out (n,), work (n,).
     data, indices, starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     rows, columns, scale, inverse = factors.rows, factors.columns, factors.scale, factors.inverse
@@ -427,10 +420,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
 
 @once
 def compiled_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile one of the loops of this module, or load it from disk where that was done before.
-
-    The first call imports numba.
-    """
+    """Compile one of the loops of this module, or load it from disk; the first call imports numba."""
     compiling = importlib.import_module("dae_sdc.dae.compiling")
     with filtering("ignore", compiling.NumbaWarning):
         made: Callable[..., Any] = compiling.kept(function)

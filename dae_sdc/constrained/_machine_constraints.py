@@ -150,10 +150,8 @@ def _zero(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
 
 
 def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
-    """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact.
-
-    The first term is that of g alone, the others the slope at s = 0 of g_u(t + 2 s, u + s v) v.
-    """
+    """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact."""
+    # The first term is that of g alone, the others the slope at s = 0 of g_u(t + 2 s, u + s v) v.
     if p[-2] != SIGN:
         out[0] = np.nan
         return
@@ -304,10 +302,8 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
 
 @within_compiled
 def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
-    """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``.
-
-    They are exact where the part has a complex form, and by differences of order 6 elsewhere.
-    """
+    """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``."""
+    # They are exact where the part has a complex form, and by differences of order 6 elsewhere.
     n = own.n
     value, rate = doubles(own.varied_u), doubles(own.varied_v)
     found, slope = doubles(own.varied_part), doubles(own.slope)

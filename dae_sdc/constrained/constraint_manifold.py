@@ -103,10 +103,8 @@ def nearest_point(
     jacobian: Callable[[Vector], Vector],
     scale: Callable[[Vector], Vector],
 ) -> Vector | None:
-    """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0.
-
-    Second derivatives of g are left out, so that far away convergence is linear.
-    """
+    """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0."""
+    # Second derivatives of g are left out, so that far away convergence is linear.
     # Shapes: point (n,) -> (n,).
     x, before = point.copy(), np.inf
     for _ in range(PROJECTION_ITERATIONS):
@@ -227,11 +225,7 @@ class ConstraintManifold(CompiledParts):
         raise NotImplementedError
 
     def check_start(self, u: MeshDAE, t: float) -> None:
-        """Refuse a state from which no solution begins; called before every run.
-
-        Constraints, hidden ones too, are checked, their rank, the regularity of A, and once the derivatives
-        that the class gives.
-        """
+        """Refuse a state from which no solution begins, and, once, given derivatives that are wrong."""
         q, v, _ = self.state_parts(np.array(u, dtype=np.float64))
         t = float(t)
         self._check_derivatives(t, q, v)

@@ -291,10 +291,7 @@ class AdaptivityDAE(RepeatingControl):
         )
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
-        """Go on from algebraic unknowns that have jumped where no step can be taken, ``near`` or sooner.
-
-        Returns whether they have, and why they are not found.
-        """
+        """Whether algebraic unknowns have jumped, ``near`` or sooner, and are found there; or why not."""
         if L.time - self._last_jump <= ADAPTIVITY.least_progress * self._span:
             return False, ""
         # The change may lie anywhere in the steps that have failed, and may be one of the state.
@@ -374,11 +371,7 @@ class AdaptivityDAE(RepeatingControl):
         return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
-        """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong.
-
-        The sizes are checked after 64 accepted steps, and each time the steps have become eight times as
-        many, so that little is lost.
-        """
+        """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""
         self._steps += 1
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
@@ -387,10 +380,7 @@ class AdaptivityDAE(RepeatingControl):
         return self._again
 
     def must_repeat_run(self, L: Any, value: Any) -> bool:
-        """Whether a run that has ended must be repeated because it measured an unknown by a wrong size.
-
-        If not, ``remark`` names unknowns that never rose above their tolerance.
-        """
+        """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
         return self._again or self._looks_back(L, value, True)
 
     def conclude(self, L: Any) -> None:

@@ -36,11 +36,10 @@ class ApproachOptions:
 
 
 class Approach:
-    """Whether the accepted steps of a run approach a point with steps in proportion to the time left to it.
+    """Whether steps of a run approach a point in proportion to the time left to it."""
 
-    The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
-    at a pole, or at a root of a solution under a fractional power.
-    """
+    # The sum of such steps converges, so that a run never gets there, unless a step passes the point by
+    # chance: at a pole, or at a root of a solution under a fractional power.
 
     def __init__(self, rtol: float, options: ApproachOptions | None = None) -> None:
         self.rtol, self.options = rtol, options or ApproachOptions()

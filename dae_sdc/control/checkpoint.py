@@ -38,11 +38,10 @@ _RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
 
 
 class Checkpoints:
-    """Writes the state of a run between steps now and then, and begins a run from such a state.
+    """Writes the state of a run between steps now and then, and begins a run from such a state."""
 
-    A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not, so
-    that a run that goes on from one takes the same steps.
-    """
+    # A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not,
+    # so that a run that goes on from one takes the same steps.
 
     def __init__(
         self,

@@ -107,12 +107,11 @@ class _Observe(Hooks):  # type: ignore[misc]
 
 
 class StepDriver(Control):
-    """Lets :class:`LocateEvents` and :class:`AdaptivityDAE` work in pySDC's own controllers.
+    """Lets :class:`LocateEvents` and :class:`AdaptivityDAE` work in pySDC's own controllers."""
 
-    Both add it themselves. Steps are looked at in order when they are done. The first that is to be repeated,
-    or that ends where other equations begin to hold, ends the block: the next block begins there, and steps
-    behind it do not compute any more.
-    """
+    # Steps are looked at in order when they are done. The first that is to be repeated, or that ends where
+    # other equations begin to hold, ends the block: the next begins there, and steps behind it stop
+    # computing.
 
     order = 1000  # after all others
 

@@ -395,11 +395,9 @@ class _Watch:
 
 
 def _farthest(table: list[list[float]], known: Sequence[float], count: int) -> int | None:
-    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one.
-
-    ``known`` has the largest value of each function so far: of one that rests near 0 but for rounding, no
-    sample tells the side.
-    """
+    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
+    # ``known``: largest values so far. Of a function that rests near 0 but for rounding no sample tells the
+    # side.
     inside = np.arange(1, count - 1)
     distances = np.ones(len(inside))
     for values, largest in zip(table, known, strict=True):
@@ -440,10 +438,7 @@ class _Aim:
 
 
 def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
-    """Numbers of the functions that may have a zero in a step, and whether their values there resolve them.
-
-    ``table`` has a row for each function, whose first entries are at the points of the curve.
-    """
+    """Numbers of functions that may have a zero in a step, and whether their rows of values resolve them."""
     if not watches:
         return []
     known = table[:, : len(curve.points)]
@@ -470,10 +465,7 @@ def _refined(
     thetas: Sequence[float],
     values: Sequence[float],
 ) -> tuple[Sequence[float], Sequence[float]]:
-    """Places and values of a function in a step, with more of them, so that they resolve it.
-
-    Raises InputError if it changes too often.
-    """
+    """Places and values of a function that resolve it in a step; InputError if it changes too often."""
 
     def many(places: Vector) -> Vector:
         states = curve.values(tuple(places.tolist()))
@@ -885,11 +877,9 @@ class LocateEvents(RepeatingControl):
 
 
 def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
-    """Number of unknowns whose u' at the ends of steps is as accurate as u.
-
-    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
-    derivatives of unknowns that depend on multipliers.
-    """
+    """Number of unknowns whose u' at the ends of steps is as accurate as u."""
+    # The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
+    # derivatives of unknowns that depend on multipliers.
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
         return 0

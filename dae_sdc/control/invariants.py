@@ -53,11 +53,7 @@ def nearest(
 
 
 class _WatchInvariants(Hooks):  # type: ignore[misc]
-    """Checks the start of a run, and logs the invariants at the ends of its steps.
-
-    Their largest absolute value is logged as ``drift``, and in runs with projection what it was before that
-    as ``drift_before_projection``.
-    """
+    """Checks the start of a run, and logs the largest invariants before and after projections."""
 
     control: Invariants
 

@@ -135,10 +135,8 @@ class RecentSteps:
         self.history.clear()
 
     def remember(self, made: AcceptedStep) -> None:
-        """Add a step to ``history``, whose steps are spaced by the logarithm of their age.
-
-        Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
-        """
+        """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
+        # Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
         history = self.history
         history.append(made)
         if len(history) > OPTIONS.recent_steps:

@@ -53,12 +53,11 @@ class _Leap:
 
 
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
-    """Looks for singular points on every accepted step; ends the run at one, or remembers it.
+    """Looks for singular points on every accepted step; ends the run at one, or remembers it."""
 
-    Determinants are calculated at the ends of steps and in the middle of the straight line between them. One
-    that changes its sign, or that seems to touch zero, is followed along the dense output of the step. It is
-    the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
-    """
+    # Determinants are calculated at the ends of steps and in the middle of the straight line between them.
+    # One that changes its sign, or seems to touch zero, is followed along the dense output of the step. It is
+    # the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
 
     asked: ClassVar[str | None] = None
 
@@ -211,10 +210,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                     return
 
     def _bounce(self, found: Watched, part: WatchedStep, at: int) -> None:
-        """Look for a step on which a determinant was to change its sign, but has taken the opposite value.
-
-        It has opposite values on two branches of solutions that meet where it is zero.
-        """
+        """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
         if last is None or len(self._steps.last) < OPTIONS.least_steps:
             return
@@ -299,11 +295,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             control.second_opinion = self.judge
 
     def judge(self, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
-        """Whether a step that is to be rejected is accepted all the same.
-
-        Before a singular point error estimates of multipliers make steps small that would be good enough for
-        everything else. A run that passes steps over such a point with a step that is not judged by them.
-        """
+        """Whether a step that is to be rejected is accepted all the same, to pass a singular point."""
+        # Before one, error estimates of multipliers make steps small that would be good enough for all else.
         unasked = self.refuses and self.way == "pass"
         if self._steps.watched is None or not self._steps.last or unasked or self.straight:
             return False

@@ -25,11 +25,9 @@ STAGNATION = StagnationOptions()
 
 
 def round_off_limit(index: int | None, dt: float) -> float:
-    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1).
-
-    Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
-    index that is not known counts as 2, and 1e3 eps is the least.
-    """
+    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1)."""
+    # Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
+    # index that is not known counts as 2, and 1e3 eps is the least.
     return STAGNATION.round_off * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
 

@@ -22,11 +22,7 @@ PROBES = (0.0, 0.381, 1.618)
 
 
 class AdaptedProblem(ProblemDAE):
-    """A problem of pySDC's DAE project with its unknowns packed in one vector.
-
-    Its states are those of this package. Every attribute that this package does not have is that of the
-    original, for reading and for setting.
-    """
+    """A problem of pySDC's DAE project with its unknowns in one vector; all else is the original's."""
 
     # Shapes: places and rows (n,).
 
@@ -165,11 +161,9 @@ def adapted(problem: Any) -> Any:
 
 
 def _unknowns_and_equations(original: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Entries of the flattened mesh that a residual reads, and those that it writes.
-
-    A mesh with the parts ``diff`` and ``alg`` has ``nvars`` entries in each of them, of which a problem uses
-    some. An entry is read if NaN in its place, or in that of its derivative, is seen in the residual.
-    """
+    """Entries of the flattened mesh that a residual reads, and those that it writes."""
+    # A mesh with the parts ``diff`` and ``alg`` has ``nvars`` entries in each of them, of which a problem
+    # uses some. An entry is read if NaN in its place, or in that of its derivative, is seen in the residual.
     size = original.dtype_u(original.init).size
     if np.ndim(original.dtype_u(original.init)) == 1:
         every = np.arange(size)

@@ -1,7 +1,4 @@
-"""A digest of a function and of all that its machine code holds: functions it calls, values it names.
-
-Machine code on disk is known by it, so that neither the time of a file nor another function of it matters.
-"""
+"""A digest of a function and of all that its machine code holds, by which code on disk is known."""
 
 from __future__ import annotations
 

@@ -32,11 +32,9 @@ CONSISTENCY = ConsistencyOptions()
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
-    """How much of F(t, u, u') no choice of u' can remove.
-
-    F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
-    sparse dF/du' onto its rows of zeros. Hidden constraints (index 2 and higher) do not show here.
-    """
+    """How much of F(t, u, u') no choice of u' can remove; hidden constraints do not show."""
+    # F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
+    # sparse dF/du' onto its rows of zeros.
     # Shape of the result: violation, scale (n,).
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)

@@ -79,10 +79,7 @@ def is_made_when_asked(cls: type[Any], name: str) -> bool:
 
 
 def check_class(cls: type[Any]) -> None:
-    """Refuse a class of problems with an attribute, a method or a kernel that cannot be used.
-
-    Only what the class itself defines is checked; classes above it have been checked before.
-    """
+    """Refuse a class of problems that itself defines an attribute, method or kernel that cannot be used."""
     own: Any = cls.__dict__
     for name in TEXTS:
         if name in own and not isinstance(own[name], str | property):

@@ -184,11 +184,9 @@ class DiagonalPivotLU:
 
 
 def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None:
-    """LU factors with pivots on the diagonal, in an order that is remembered for the next of its pattern.
-
-    Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
-    for any exchange of rows leaves, and factorise in a quarter to a half of the time.
-    """
+    """LU factors with pivots on the diagonal, in an order that is remembered for the next of its pattern."""
+    # Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
+    # for any exchange of rows leaves, and factorise in a quarter to a half of the time.
     # Shapes: matrix (n, n).
     if matrix.shape[0] < OPTIONS.smallest:
         return None

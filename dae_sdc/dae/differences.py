@@ -38,12 +38,10 @@ def curvature(function: Callable[[float], Any], step: float) -> Any:
 
 
 def most_accurate(found: Vector) -> tuple[Vector, Vector]:
-    """The best of derivatives by differences with growing steps, and its error, for each entry.
-
-    Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far from
-    those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps may be
-    lost in rounding, and give exactly 0; if others give something else, these do not count.
-    """
+    """The best of derivatives by differences with growing steps, and its error, for each entry."""
+    # Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far
+    # from those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps
+    # may be lost in rounding, and give exactly 0; if others give something else, these do not count.
     # Shapes: found (k, ...).
     lost = ~np.logical_or.accumulate(found != 0.0, axis=0)
     changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, found), axis=0)), nan=np.inf)

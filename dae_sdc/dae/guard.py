@@ -24,12 +24,7 @@ OF_TIME = ("u_exact", "du_exact")
 
 
 def read_only(function: S, name: str) -> S:
-    """A function that cannot change the arrays it is called with.
-
-    They are not copied, but read-only until it returns. It raises InputError where it writes to one, where it
-    must return a row of numbers or a matrix and does not, and where it is a solution that is left to be
-    implemented. Other exceptions of its own come through.
-    """
+    """A function whose arrays are read-only until it returns, and whose results are checked by its name."""
     method = name.rpartition(".")[2]
     returns_row = method in ROWS
     bundled = method in OF_TIME and function.__module__.startswith("dae_sdc.")

@@ -35,10 +35,8 @@ class Scheme(NamedTuple):
     without: tuple[int, ...] = ()  # Rows that the polynomials of the other unknowns leave out.
 
     def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
-        """Weights of the rows at K values of theta, in u (order 0) or u' dt (order 1), each of shape (K, R).
-
-        The first are those of the ``first`` unknowns, the second those of the others.
-        """
+        """Weights of the rows in u (order 0) or u' dt (1), for the ``first`` unknowns and for the others."""
+        # Shapes: theta (K,) -> (K, R) and (K, R).
         size = len(self.points) + len(self.slopes)
         rows = [row for row in range(size) if row not in self.without]
         basis = _basis(self.points, self.slopes, tuple(range(size)), order)
@@ -251,11 +249,9 @@ class DenseOutput:
         return scheme, rows
 
     def _without_guess(self, scheme: Scheme, rows: Vector) -> Scheme:
-        """The scheme of the first step, without start values of z that do not fit the values at the nodes.
-
-        From index 2 on an initial z need not satisfy any equation. It fits if the polynomial through the
-        nodes, continued to the start, departs from it by no more than the spread of those values.
-        """
+        """The scheme of the first step, without start values of z that do not fit the values at the nodes."""
+        # From index 2 on an initial z need not satisfy any equation. It fits if the polynomial through the
+        # nodes, continued to the start, departs from it by no more than the spread of those values.
         alone, others = scheme._replace(without=(0,)), rows[:, scheme.first :]
         gap = np.abs(alone.weights(np.zeros(1), 0)[1] @ others - others[0])
         spread = np.ptp(others[1:], axis=0)

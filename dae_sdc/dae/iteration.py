@@ -1,8 +1,7 @@
-"""The modified Newton iteration as one loop, for Python objects and for compiled code alike.
+"""The modified Newton iteration as one loop in the part of Python that numba compiles.
 
-What is written here keeps to the part of Python that numba compiles. The operations it is made of are methods
-of the object ``work``: in Python a :class:`dae_sdc.dae.newton.ModifiedNewton`, where they are described, in
-compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
+Its operations are methods of the object ``work``: in Python a :class:`dae_sdc.dae.newton.ModifiedNewton`,
+where they are described, in compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
 """
 
 from __future__ import annotations

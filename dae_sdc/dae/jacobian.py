@@ -137,10 +137,7 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
-    """The matrix that ``jacobian`` returned, of doubles, dense or CSC as in its first call.
-
-    Raises InputError for anything but a real (n, n) matrix with valid indices.
-    """
+    """The matrix that ``jacobian`` returned, checked, of doubles, dense or CSC as in its first call."""
     try:
         if sparse.issparse(matrix):
             require_indices(matrix, f"{type(problem).__name__}.jacobian")
@@ -253,10 +250,7 @@ _IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
 
 
 def improve_differences(problem: ProblemDAE) -> bool:
-    """Let the Jacobians of a problem be differenced by formulas of a higher order from here on.
-
-    To be called where Newton's method fails, before the step is made shorter: short steps need more digits.
-    """
+    """Let Jacobians be differenced by higher orders from here on: short steps need more digits."""
     if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
         return False
     _IMPROVED.add(problem)
@@ -264,10 +258,7 @@ def improve_differences(problem: ProblemDAE) -> bool:
 
 
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool) -> tuple[Any, Any]:
-    """Differences of F in u' and in u, by groups of columns.
-
-    Where F is linear in u', which two evaluations tell, large increments lose no digits.
-    """
+    """Differences of F in u' and in u, by groups of columns; large increments where F is linear in u'."""
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     improved = accurate or problem in _IMPROVED
     with np.errstate(all="ignore"):

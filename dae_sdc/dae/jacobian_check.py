@@ -117,12 +117,10 @@ def _differs(
 def wrong_entry(
     problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float
 ) -> WrongEntry | None:
-    """An entry of dF/du' or dF/du that is off by more than differences of F explain.
-
-    The matrices are multiplied by a random direction and compared with the derivative of F along it, three
-    evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm it,
-    and halving the set of unknowns finds the column.
-    """
+    """An entry of dF/du' or dF/du that is off by more than differences of F explain."""
+    # The matrices are multiplied by a random direction and compared with the derivative of F along it, three
+    # evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm
+    # it, and halving the set of unknowns finds the column.
     # Shapes: u and du (n,).
     sizes = unknown_sizes(problem, u, du)
     with np.errstate(all="ignore"):
@@ -211,11 +209,7 @@ _COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary
 
 
 class JacobianWatch:
-    """Compares the Jacobian that a problem gives with differences, at two places and where steps fail.
-
-    The two places are the start of a run and the end of its first step; a class is looked at once for the
-    same parameters, and again where steps fail.
-    """
+    """Compares a given Jacobian with differences in the first two steps of a class, and where steps fail."""
 
     def __init__(self, problem: ProblemDAE, may_shrink: bool) -> None:
         self.problem, self._may_shrink = problem, may_shrink

@@ -54,11 +54,9 @@ Chains factorise in 0.72 to 0.97 of the time that SciPy's defaults take, grids i
 
 
 def largest(values: Vector) -> float:
-    """Largest absolute value of a contiguous vector; NaN if one is.
-
-    Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips
-    NaN, their sum does not.
-    """
+    """Largest absolute value of a contiguous vector; NaN if one is."""
+    # Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips
+    # NaN, their sum does not.
     if not values.size:
         return 0.0
     total = dasum(values)
@@ -129,10 +127,7 @@ _regular_patterns: tuple[Pattern, ...] = ()
 
 
 def is_structurally_singular(matrix: Any) -> bool:
-    """Whether a square CSC matrix is singular whatever the values of its entries are.
-
-    Patterns that are not are remembered, because every step may bring matrices of one pattern.
-    """
+    """Whether a square CSC matrix is singular whatever its entries are; regular patterns are remembered."""
     global _regular_patterns
     if any(known.fits(matrix) for known in _regular_patterns):
         return False
@@ -146,11 +141,9 @@ def is_structurally_singular(matrix: Any) -> bool:
 
 
 def superlu(matrix: Any, **settings: Any) -> SuperLU:
-    """LU factors of a square CSC matrix by SuperLU.
-
-    SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
-    the places of their entries make singular are therefore recognised before.
-    """
+    """LU factors of a square CSC matrix by SuperLU."""
+    # SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
+    # the places of their entries make singular are therefore recognised before.
     # Shapes: matrix (n, n).
     if is_structurally_singular(matrix):
         raise SingularMatrixError("the places of the entries make the matrix singular")
@@ -508,10 +501,7 @@ def _arnoldi(
     goal: float,
     steps: int,
 ) -> tuple[list[Vector], list[list[float]], list[float]]:
-    """An orthonormal basis from ``start``, the columns of its Hessenberg matrix, and the best weights.
-
-    The basis vectors are the arrays that the solves return: none is copied.
-    """
+    """An orthonormal basis, of arrays that solves return, its Hessenberg matrix, and best weights."""
     basis = [dscal(1.0 / size, start)]
     hessenberg: list[list[float]] = []
     triangle: list[list[float]] = []

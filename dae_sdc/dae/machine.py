@@ -1,7 +1,4 @@
-"""How kernels are compiled, and called from compiled code and Python.
-
-Importing this imports numba, which takes half a second.
-"""
+"""How kernels are compiled, and called from compiled code and Python. Importing this imports numba."""
 
 from __future__ import annotations
 

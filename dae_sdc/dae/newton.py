@@ -48,10 +48,7 @@ NEWTON = NewtonOptions()
 
 
 class ImplicitSystem(ABC):
-    """A nonlinear system of equations in the form the Newton iteration works on.
-
-    A subclass has the iterate in the arrays ``_u`` and ``_du``, and memory ``_saved`` for both of them.
-    """
+    """A nonlinear system for the Newton iteration; its iterate is ``_u`` and ``_du``, saved in ``_saved``."""
 
     key: Any
     time: float
@@ -99,12 +96,10 @@ class ImplicitSystem(ABC):
 
     @abstractmethod
     def size(self, correction: Vector) -> float:
-        """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
-
-        Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
-        is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
-        have another norm.
-        """
+        """Largest change of u' of the differential unknowns, relative to 1 + max abs(u')."""
+        # Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
+        # is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
+        # have another norm.
 
     @abstractmethod
     def rescale(self) -> None:
@@ -530,11 +525,7 @@ class ModifiedNewton:
 
 
 class NodeSystem(ImplicitSystem):
-    """F(t, r + c U, U) = 0 at one node, for the integrated unknowns U = u' and the others themselves.
-
-    The rows it works on are views of the stage arrays, so that the solution is where it belongs when the
-    solve ends.
-    """
+    """F(t, r + c U, U) = 0 at a node, for integrated U = u' and other z, in views of the stages."""
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
         self.problem = problem

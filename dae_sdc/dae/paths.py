@@ -123,11 +123,8 @@ def _behind_kink(
     length: float,
     sizes: Vector,
 ) -> PathPoint | None:
-    """A point behind a kink, where the equations have other derivatives; None where there is no path.
-
-    The determinant of the derivatives and the direction keeps its sign along a path, also where that turns
-    back.
-    """
+    """A point behind a kink, where the equations have other derivatives; None where there is no path."""
+    # The determinant of the derivatives and the direction keeps its sign, also where the path turns back.
     before, beyond = jacobian(point.values), point.values + length * sizes * point.tangent
     behind = jacobian(beyond)
     null = np.linalg.svd(_with_rows_of_one_size(behind * sizes))[2][-1]

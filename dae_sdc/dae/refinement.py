@@ -43,11 +43,7 @@ def grows(solution: Vector, columns: Vector) -> bool:
 
 
 def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | None:
-    """How many steps of iterative refinement make a solve accurate; None where they do not.
-
-    Accurate means that the backward error in every equation by itself, which does not depend on their units,
-    is not above n eps.
-    """
+    """How many steps of refinement bring the backward error of each equation to n eps, if any do."""
     # Shapes: matrix (n, n).
     n = matrix.shape[0]
     sizes = sparse.csc_matrix((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)

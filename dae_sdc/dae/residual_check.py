@@ -57,11 +57,9 @@ def is_small(
     changed: Callable[[float, Vector], Vector],
     allowed: Vector | None = None,
 ) -> bool:
-    """Whether a residual is no larger than what tolerated changes of the unknowns make of F.
-
-    Each equation counts for itself, in units of the change of F along a random direction. The unknowns are
-    changed by as much as their error may be, or by more where that would be lost in rounding.
-    """
+    """Whether each entry of a residual is no larger than what tolerated changes of unknowns make of F."""
+    # Unknowns are changed along random directions by as much as their error may be, or by more where that
+    # would be lost in rounding.
     # Shapes: left (N,), base (N,), allowed (N,).
     enlarged = max(1.0, SETTINGS.least_step / relative)
     allowed = np.zeros_like(left) if allowed is None else allowed

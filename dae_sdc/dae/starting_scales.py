@@ -41,10 +41,7 @@ Sizes: TypeAlias = tuple[Vector, Vector]
 def begin_scales(
     problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
 ) -> None:
-    """Set the scales of a problem from the state and the equations at the start of a run.
-
-    With absolute tolerances and a given Jacobian the equations are not evaluated.
-    """
+    """Set the scales of a problem at the start of a run; by ``atol`` alone where the Jacobian is given."""
     # Shapes: atol (n,).
     u0 = without_left_overs(problem, u0)
     problem.run_scales.least_rate = SETTINGS.least_changes / span
@@ -116,11 +113,9 @@ def _balance(
 
 
 def _within_reach(problem: ProblemDAE, start: Start, span: float, rtol: float) -> Balance:
-    """The balance at a start, with smaller sizes where the equations are others before they are reached.
-
-    A change of an unknown that its size declares to be noise, or an error within the tolerance, may be a
-    change of the equations by a large factor.
-    """
+    """The balance at a start, with smaller sizes where the equations are others before they are reached."""
+    # A change that a size declares to be noise, or an error within the tolerance, may change the equations
+    # much.
     values, found = start.u0.view(np.ndarray), start.balance
     part = max(SETTINGS.noise_of_start, SETTINGS.floor * rtol)
     moves = part * np.where(found.known, found.own, np.maximum(found.own, found.sizes))
@@ -155,10 +150,7 @@ def _constants(
 
 
 def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
-    """Give unknowns at 0, and derivatives, the largest size over which most equations are linear.
-
-    Sizes are tried from ``most`` downwards; differences of F use them.
-    """
+    """Give unknowns at 0, and derivatives, the largest size over which most equations are linear."""
     scales = problem.run_scales
     base = problem.evaluate(u0, slope, t0).copy()
 

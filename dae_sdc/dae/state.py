@@ -15,10 +15,7 @@ PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn
 
 
 class StateShape(NamedTuple):
-    """What pySDC calls ``init``: everything needed to make a new state.
-
-    The first three entries are those every pySDC datatype reads.
-    """
+    """What pySDC calls ``init``: all that makes a new state; the first three are those its datatypes read."""
 
     shape: int  # Number of unknowns n = n_diff + n_alg.
     comm: None  # Communicator of a distributed state; states of DAEs are not distributed.

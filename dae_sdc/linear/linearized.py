@@ -64,10 +64,7 @@ def inputs_of(inputs: Any) -> Inputs:
 
 
 def with_inputs(model: Model, inputs: Inputs) -> Model:
-    """A model in which each input is an unknown, with an equation that gives it its value.
-
-    A parameter is replaced; an input of equations is what they are equal to, instead of 0.
-    """
+    """A model in which each input, a parameter or a right side, is an unknown with an equation."""
     made = without_equations(model, model.name, model.title)
     made.definitions, made.conditions, made.of_function = (
         model.definitions,

@@ -226,11 +226,9 @@ def by_offsets(
 
 
 def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> tuple[Vector, Vector]:
-    """The free jets by coordinates along the constraints, and the derivatives of these by the free jets.
-
-    Jets of one order that are free for as many orders have an orthonormal basis V of their free changes: V' x
-    and its derivatives are as many coordinates.
-    """
+    """The free jets by coordinates along the constraints, and the derivatives of these by the free jets."""
+    # Jets of one order that are free for as many orders have an orthonormal basis V of their free changes: V'
+    # x and its derivatives are as many coordinates.
     place, free = system.place, {system.jets[at]: column for column, at in enumerate(at_free)}
     chains: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for j, k in free:

@@ -91,10 +91,8 @@ class _Balls:
 
 
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
-    """Balls that contain exactly one solution, near the limit of Newton's method; None if the proof fails.
-
-    With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
-    """
+    """Balls with exactly one solution, near the limit of Newton's method; None without proof."""
+    # With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
     flint, n = balls.flint, balls.n
     x = start
     try:

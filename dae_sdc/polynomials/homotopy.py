@@ -246,11 +246,9 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
 
 
 def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
-    """Groups of the numbers of ends that are the same solution.
-
-    Simple ends near each other are the same only if round-off in the coefficients may have split a multiple
-    solution into them: if the polynomials nearly vanish at their mean.
-    """
+    """Groups of the numbers of ends that are the same solution."""
+    # Simple ends near each other are one only if round-off in the coefficients may have split a multiple
+    # solution into them: if the polynomials nearly vanish at their mean.
     groups: list[Integers] = []
     for group in groups_of(points):
         together = group.size == 1

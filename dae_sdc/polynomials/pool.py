@@ -35,11 +35,9 @@ def run_jobs(
     comm: Any = None,
     arrived: Callable[[int, Result], object] = lambda number, result: None,
 ) -> list[Result]:
-    """Results of a function for many jobs, in the order of the jobs, computed by several processes.
-
-    Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
-    run again in them, with or without ``if __name__ == "__main__"``.
-    """
+    """Results of a function for many jobs, in the order of the jobs, computed by several processes."""
+    # Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
+    # run again in them, with or without ``if __name__ == "__main__"``.
     require_count("workers", workers)
     if comm is not None:
         if workers > 1:

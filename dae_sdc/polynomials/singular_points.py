@@ -74,10 +74,8 @@ class SingularPoints:
 def _with_kernel(
     system: PolynomialSystem, rank: int, random: np.random.Generator
 ) -> tuple[PolynomialSystem, bool]:
-    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0.
-
-    Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is lower by one.
-    """
+    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0."""
+    # Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is one lower.
     k, n = system.equations, system.variables
     left = k == rank
     side, columns = (k, 1) if left else (n, n - rank + 1)

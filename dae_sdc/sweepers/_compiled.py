@@ -41,11 +41,7 @@ SETTINGS = StorageSettings()
 
 
 class CompiledNodes(PythonNodes):
-    """Newton solves at the nodes of one process, and sweeps, in compiled code.
-
-    A solve that fails here is repeated by :class:`PythonNodes`, which damps the iteration and composes the
-    error message.
-    """
+    """Newton solves at the nodes, and sweeps, in compiled code; :class:`PythonNodes` repeats failed ones."""
 
     compiled = True
 
@@ -277,12 +273,10 @@ class DenseNodes(CompiledNodes):
 
 
 class SparseNodes(CompiledNodes):
-    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`.
+    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`."""
 
-    SuperLU chooses the pivots, in Python. From then on compiled code factorises and solves with the same
-    order of rows and columns, until a pivot gets too small. Factors that are rather full stay with SuperLU,
-    which works on blocks.
-    """
+    # SuperLU chooses the pivots; compiled code goes on with them until one gets too small. Factors that are
+    # rather full stay with SuperLU, which works on blocks.
 
     def _make_matrices(self, entries: int) -> None:
         kept = self._capacity

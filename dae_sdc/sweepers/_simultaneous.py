@@ -1,7 +1,4 @@
-"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on memory, compiled. This imports numba.
-
-The addresses of everything are kept in one record, which compiles and is called fastest.
-"""
+"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on a record in memory, compiled. Imports numba."""
 
 from __future__ import annotations
 
@@ -310,10 +307,7 @@ def _correct(a: Any) -> Any:
 
 @within_compiled
 def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
-    """Write the change of F at the last stage, for a change of u along a direction, to ``transformed``.
-
-    False where F is finite for the change of neither sign.
-    """
+    """Write the change of F at the last stage along a direction; False where F is finite on neither side."""
     n, x, last = a.n, a.numbers, 8 * (a.m - 1) * a.n
     u, du, value = doubles(a.u + last), doubles(a.du + last), doubles(a.change + 8 * n)
     weights, direction = doubles(a.weights), doubles(a.directions + 8 * n * which)

@@ -115,22 +115,18 @@ def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
 
 @once
 def functions() -> tuple[Any, Any, Any]:
-    """The C functions ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed.
-
-    The first two factorise matrix k and solve with it, the third multiplies with dF/du'.
-    """
+    """The C functions to factorise matrix k, solve with it, and multiply with dF/du', compiled when used."""
     made: Any = (c_function(function, AT) for function in (_refactorize_at, _substitute_at, _multiply_at))
     return tuple(made)
 
 
 class SparseStages(MachineStages):
-    """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern.
+    """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern."""
 
-    SuperLU chooses the pivots of the real matrix, in a call from compiled code to Python. With these the
-    complex matrices are factorised too, and those of the next steps, in compiled code. Where a pivot gets too
-    small SuperLU chooses that matrix's own. Factors that are rather full stay with SuperLU, which works on
-    blocks, and so does a matrix that needs new pivots all the time.
-    """
+    # SuperLU chooses the pivots of the real matrix. With these the complex matrices are factorised too, and
+    # those of the next steps, in compiled code; one whose pivots get too small gets its own. Factors that are
+    # rather full stay with SuperLU, which works on blocks, and so does a matrix that needs new pivots all the
+    # time.
 
     def _make_matrices(self) -> None:
         problem, memory, count = self.problem, self._memory, len(self.pairs) + 1

@@ -168,11 +168,8 @@ class AccuracyGoal:
         return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
 
     def _residual_is_small(self) -> bool:
-        """Whether the residual is as small as the last changes of u suggest, at the nodes of all processes.
-
-        The allowed residual of each equation is measured now and then; until then a residual below the
-        smallest of them is small without a new measurement.
-        """
+        """Whether the residual is as small as the last changes of u suggest, at all nodes."""
+        # Allowed residuals are measured now and then; until then one below the smallest of them is small.
         iterate, errors = self.iterate, self.errors
         solver, stages, own, dt = iterate.solver, iterate.stages, iterate.nodes.owned, iterate.level.dt
         alone = not iterate.nodes.shared

@@ -55,12 +55,10 @@ def expected_orders(
 
 
 def determines_multiplier(quad_type: str, num_nodes: int, integrates_algebraic: bool) -> bool:
-    """Whether the multiplier of an index-3 DAE converges with dt for collocation on these nodes.
-
-    Where R(infinity) is not 0 (GAUSS, LOBATTO), errors of past steps stay in the multiplier, divided by dt^2.
-    Its order is then at most M - 2 for odd and M - 3 for even M with GAUSS, one less if z is integrated, and
-    M - 3 for odd and M - 2 for even M with LOBATTO.
-    """
+    """Whether the multiplier of an index-3 DAE converges with dt for collocation on these nodes."""
+    # Where R(infinity) is not 0 (GAUSS, LOBATTO), errors of past steps stay in the multiplier, divided by
+    # dt^2. Its order is then at most M - 2 for odd and M - 3 for even M with GAUSS, one less if z is
+    # integrated, and M - 3 for odd and M - 2 for even M with LOBATTO.
     if quad_type == "RADAU-RIGHT":
         return True
     odd = num_nodes % 2
@@ -120,12 +118,8 @@ def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
 
 
 def stiff_limit(coll: CollBase, name: str) -> float:
-    """Contraction of the unknowns fixed by constraints, per sweep, as dt goes to 0.
-
-    It is the spectral radius of I - Q_Delta^{-1} Q, without the row and column of a node at the start of the
-    step; infinite for a singular Q_Delta. A coefficient that changes with the sweep is taken where it has
-    settled.
-    """
+    """Contraction per sweep of unknowns fixed by constraints, dt to 0: the radius of I - Q_Delta^{-1} Q."""
+    # Without the row and column of a node at the start; coefficients that change with the sweep have settled.
     settled = coll.num_nodes + 3
     first = 1 if coll.left_is_node else 0
     delta = qdelta_matrix(coll, name, settled)[first:, first:]
@@ -136,11 +130,9 @@ def stiff_limit(coll: CollBase, name: str) -> float:
 
 
 def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
-    """By how much an error of u at the nodes may grow before sweeps at constraints reduce it, at least 1.
-
-    It is the largest norm of the products of I - Q Q_Delta^{-1} over consecutive sweeps; diagonal Q_Delta
-    make them vanish only after M sweeps.
-    """
+    """By how much an error of u at the nodes may grow before sweeps at constraints reduce it, at least 1."""
+    # The largest norm of products of I - Q Q_Delta^{-1} over sweeps: for diagonal Q_Delta they vanish after
+    # M.
     # Shapes: Q (M, M), deltas (M, M).
     growth = 1.0
     products: list[Vector] = []

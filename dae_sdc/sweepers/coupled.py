@@ -45,11 +45,9 @@ class CoupledStages(ImplicitSystem):
         self.rescale()
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
-        """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
-
-        Small steps find the solution near ``u0``, where Newton's method for all stages together, from no
-        better guess than ``u0``, may find another one. Zero where even that fails.
-        """
+        """A guess for the stage derivatives by implicit Euler from node to node; 0 where that fails."""
+        # Small steps find the solution near ``u0``; Newton's method for all stages together may find another
+        # one.
         problem = self.problem
         system, newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         values = np.empty((len(self.c), problem.n))

@@ -214,12 +214,10 @@ class DirectMethod(NotOfOthers):
 
 
 class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
-    """A sweeper whose only node is the end of the step, for methods without stages.
+    """A sweeper whose only node is the end of the step, for methods without stages."""
 
-    A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one,
-    ``_step()``, which solves the step of the level and sets ``outcome`` in runs to a tolerance, and
-    ``_end_step()``, which puts its end into the level.
-    """
+    # A subclass gives ``_bind(problem)``, called when the problem is another one than before, ``_step()``,
+    # which sets ``outcome`` in runs to a tolerance, and ``_end_step()``, which puts the end into the level.
 
     collocation = False
     uses_jacobian: ClassVar[bool] = True

@@ -229,10 +229,7 @@ class StepIterate:
         stages.integral_known = True
 
     def node_values(self) -> Vector:
-        """u at all nodes, a copy of shape (M, n).
-
-        The integrated unknowns are u_0 + dt sum_j q_mj U_j + tau^u_m, whatever value the nodes keep.
-        """
+        """u at all nodes, with u_0 + dt sum_j q_mj U_j + tau^u_m for integrated unknowns; a copy."""
         self.integrate()
         k, values = self.n_integrated, self.stages.u.copy()
         np.add(self.start_values[:k], self.stages.integral, out=values[:, :k])
@@ -276,11 +273,7 @@ class StepIterate:
     # --- values of others -----------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        """Take over values that others put at the nodes in place of the stage arrays, or wrote into these.
-
-        If only values of u were assigned, U is computed so that it integrates to them; if only values of U,
-        u at the nodes becomes their integral.
-        """
+        """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
         u, f = self.level.u, self.level.f
         if u is self._shown[0] and f is self._shown[1]:
             if u.unchanged and f.unchanged:

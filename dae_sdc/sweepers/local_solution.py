@@ -16,10 +16,7 @@ SUBSTEPS = 2
 
 
 def solution_through(problem: ProblemDAE, u_init: MeshDAE, t_init: float, t: float) -> MeshDAE:
-    """The state at t of the solution through a state, whose branch of the equations is kept.
-
-    What is solved here is not counted as work of the problem.
-    """
+    """The solution at t through a state, on the branch in force; what it takes is not counted as work."""
     if t < t_init:
         raise InputError(f"the solution through a state at t={t_init:g} is not known before it, at t={t:g}")
     counts = {name: counter.niter for name, counter in problem.work_counters.items()}

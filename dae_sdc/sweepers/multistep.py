@@ -152,10 +152,8 @@ class MultistepDAE(DirectSweeper):
         L.u[1], L.f[1] = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
 
     def _past(self) -> tuple[Vector, Vector, float]:
-        """Values and derivatives at equal distances up to the start, oldest first, and the distance.
-
-        If the step does not continue the last one, the start is the only row.
-        """
+        """Values and derivatives at equal distances up to the start, oldest first, and the distance."""
+        # If the step does not continue the last one, the start is the only row.
         L, known = self.level, self.level.u[0].polynomial
         start, rounding = L.u[0].view(np.ndarray), SETTINGS.equal_times * abs(L.time)
         if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
@@ -204,11 +202,8 @@ class MultistepDAE(DirectSweeper):
         return u, guess
 
     def _collocated(self, slopes: Vector) -> tuple[Vector, Vector]:
-        """The next value and its derivative by collocation; fills in an unknown derivative at the start.
-
-        The error of s stages is of order s + 1 in stiff components, s in the velocities and s - 1 in the
-        multipliers of index 3.
-        """
+        """The next value and its derivative by collocation; fills in an unknown derivative at the start."""
+        # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in multipliers.
         L, k = self.level, self.method.order
         tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
         stages = CoupledStages(L.prob, tableau.A, tableau.c)

@@ -130,11 +130,8 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
 
 
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
-    """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``.
-
-    The other ranks raise an error of the package as its type, because callers handle these, and any other
-    exception as RemoteError.
-    """
+    """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``."""
+    # The others raise an error of the package as its type, which callers handle, and all else as RemoteError.
     if comm.Get_rank() == rank and failure is not None:
         known, place = isinstance(failure, DAEError), load_mpi().COMM_WORLD.Get_rank()
         text = str(failure) if known else f"{type(failure).__name__} on rank {place}: {failure}"

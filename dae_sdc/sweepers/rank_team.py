@@ -48,12 +48,11 @@ def contiguous(costs: Sequence[float], size: int) -> list[int]:
 
 
 class RankTeam(Team):
-    """Ranks of MPI, each of which has the factors of some matrices.
+    """Ranks of MPI, each of which has the factors of some matrices."""
 
-    Where factors are, and whether the evaluations of F are shared too, is decided by measured times when
-    matrices are factorised, on all ranks alike. Results are exchanged by one Allgatherv a piece of work; a
-    part that could not be done gives NaN in its rows, which all ranks see.
-    """
+    # Where factors are, and whether the evaluations of F are shared too, is decided by measured times when
+    # matrices are factorised, on all ranks alike. A part that could not be done gives NaN in its rows, which
+    # all ranks see after the one Allgatherv of a piece of work.
 
     who, separate = "rank", True
 

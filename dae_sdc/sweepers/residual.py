@@ -18,11 +18,9 @@ RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
 
 class StepResidual:
-    """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, and its norms.
+    """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, z as it is there, and its norms."""
 
-    Unknowns that are not integrated enter F with their values at the nodes. Where nodes keep other values of
-    the integrated unknowns than u_0 + dt sum_j q_mj U_j, the norms include the difference.
-    """
+    # Where nodes keep other values than u_0 + dt sum_j q_mj U_j, the norms include the difference.
 
     # Shapes: norms (M,).
 

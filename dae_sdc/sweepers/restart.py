@@ -275,10 +275,7 @@ def jump_behind(
     h: float,
     least: float = CONSISTENCY.largest_violation,
 ) -> tuple[bool, str]:
-    """Move the algebraic part of u, in place, to where it has jumped just behind t, if it has.
-
-    The polynomial of the state has the derivative there then.
-    """
+    """Move the algebraic part of u, and u', to where they have jumped just behind t, if they have."""
     if problem.index not in (0, 1):
         return False, ""
     behind = t + _distance(t, h)

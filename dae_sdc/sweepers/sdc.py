@@ -206,12 +206,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self.level.status.updated = True
 
     def fail(self, error: Exception) -> None:
-        """Raise an error, or keep it where ``defers`` is set.
-
-        If a step on a rank of its own stopped in the middle of a block, the other ranks would wait for it
-        forever. It goes on without computing, and the error is raised when the block has ended. In steps of a
-        given accuracy a SolveError becomes part of the outcome of the step instead.
-        """
+        """Raise an error, keep it where ``defers`` is set, or let it end a step to a tolerance."""
+        # A step on a rank of its own that stopped in the middle of a block would leave the other ranks
+        # waiting forever: it goes on without computing, and the error is raised when the block has ended.
         accuracy = self._accuracy
         if accuracy is not None and isinstance(error, SolveError):
             accuracy.reason = str(error)
@@ -233,10 +230,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L.status.updated = True
 
     def compute_residual(self, stage: str = "") -> None:
-        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
-
-        Its norm is that of the level's ``residual_type``. Unknowns not integrated enter F with node values.
-        """
+        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)), by the level's ``residual_type``."""
         L, accuracy = self.level, self._accuracy
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual

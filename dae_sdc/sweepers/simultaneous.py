@@ -159,10 +159,8 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
-    """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`.
-
-    Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
-    """
+    """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`."""
+    # Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     status = corrections(w, t0, h)
     if status == SOLVED and not w.residual_is_small(t0, h):
         w.numbers.eta = 1.0
@@ -209,11 +207,9 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
 
 
 def linearize_near(w: Any, t0: Any, h: Any) -> Any:
-    """Evaluate the Jacobian in the middle of the step or, if that has grown too much, at its start.
-
-    An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages seem
-    negligible. The start of the step is then nearer to the solution. False if the Jacobian is not finite.
-    """
+    """Evaluate the Jacobian in the middle of the step or, if that has grown too much, at its start."""
+    # An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages
+    # seem negligible. The start of the step is then nearer to the solution.
     x = w.numbers
     known = x.linearized > 0.0
     if known:
@@ -226,11 +222,7 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
 
 
 def advance(w: Any, t0: Any, h: Any) -> Any:
-    """Solve the stages of one step; returns a result as :func:`iterate`.
-
-    The Jacobian of an earlier step is used where Newton's method converged fast with it. If it fails, the
-    Jacobian is evaluated again.
-    """
+    """Solve the stages of a step, with the last Jacobian where that converges; see :func:`iterate`."""
     x = w.numbers
     if x.linearized > 0.0 and (x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION):
         if x.factored == h or w.factorize(h):
@@ -279,11 +271,9 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
 
 
 def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
-    """Weighted norm of the error of a solved step that F shows between its nodes; infinite where F is.
-
-    Errors of algebraic unknowns do not count, which may jump within the step where the equations do: they are
-    multiplied by dF/du'.
-    """
+    """Weighted norm of the error of a solved step that F shows between its nodes; infinite where F is."""
+    # Errors of algebraic unknowns, which may jump within the step where the equations do, are left out by
+    # dF/du'.
     w.start_defect(0.0)
     for k in range(places):
         # A sum of different multiples, in which a pulse at one place outweighs what is small at the others.
@@ -478,11 +468,9 @@ class Simultaneous:
         return bool(renew(self, t0, h))
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:
-        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding.
-
-        Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode which
-        no longer conducts, corrections with that one are small however large the error is.
-        """
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
+        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
+        # which no longer conducts, corrections with that one are small however large the error is.
         u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
         counted = self.checked * self.weights
         try:
@@ -632,10 +620,7 @@ class Simultaneous:
         return is_small(above_noise(left, problem), last, relative, changed)
 
     def end_error(self, t0: float, h: float) -> float:
-        """See :class:`StepNumbers`.
-
-        The kept Jacobian fits where it explains the change of F by which the residual was judged.
-        """
+        """0 where the kept Jacobian explains the change of F that judged the residual, else infinite."""
         if not self.checked.any():
             return 0.0
         step, self.error[:] = self._changed

@@ -33,13 +33,10 @@ SETTINGS = StartSettings()
 def starting_derivative(
     problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, accuracy: int, correct: bool = False
 ) -> Vector:
-    """u'(t0) of the solution through u0.
-
-    It is taken from the polynomial of the last step where the state carries one, then from ``du_exact`` of
-    the problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the
-    step is solved, its polynomial of u' evaluated at t0 and corrected to satisfy F if asked. This also gives
-    the derivative of algebraic unknowns, which F(t0, u0, u') = 0 alone does not determine.
-    """
+    """u'(t0) of the solution through u0, and that of z, which F(t0, u0, u') = 0 leaves open."""
+    # From the polynomial of the last step where the state carries one, then from ``du_exact`` of the problem
+    # if that belongs to this state; otherwise a Radau IIA collocation over the step is solved, and its
+    # polynomial of u' at t0 corrected to satisfy F if asked.
     # Shape of the result: (n,).
     if u0.polynomial is not None:
         end: Vector = u0.polynomial.derivative_at_end()
@@ -63,10 +60,8 @@ def starting_derivative(
 
 
 def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) -> Vector:
-    """The derivative with the least change that minimises F(t0, u0, u').
-
-    F at a node at the start is part of the residual, and no sweep changes the derivative there.
-    """
+    """The derivative with the least change that minimises F(t0, u0, u')."""
+    # F at a node at the start is part of the residual, and no sweep changes the derivative there.
     for _ in range(SETTINGS.corrections):
         slope = attach(derivative, problem.n_diff)
         residual = problem.evaluate(u0, slope, t0).copy()

@@ -99,11 +99,9 @@ def rounding_noise(
 def only_rounding(
     problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
 ) -> bool:
-    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance.
-
-    The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows like
-    1 / dt or faster. That of other unknowns has to stay far below the tolerance.
-    """
+    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
+    # The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows
+    # like 1 / dt or faster. That of other unknowns has to stay far below the tolerance.
     # Shapes: change (M, n), weights (n,), which (n,).
     change = np.abs(change)
     if not which.any() or not np.isfinite(change).all():
@@ -163,11 +161,8 @@ class StepError:
         self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
     def round_off(self, least_node: float) -> float:
-        """Weighted size of a change by round-off, where ``least_node`` is the first node in [0, 1].
-
-        Each hidden differentiation of a constraint divides round-off by that node and by the step size; the
-        weights account for the step size.
-        """
+        """Weighted size of a change by round-off, where ``least_node`` is the first node in [0, 1]."""
+        # Each hidden differentiation of a constraint divides round-off by that node and by dt, as weights do.
         change = SETTINGS.round_off_change * self.problem.round_off
         return change * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
@@ -211,13 +206,11 @@ class StepError:
         return sqrt(square / len(scaled)) if square < np.inf else np.inf
 
     def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
-        """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown.
-
-        In a first step, and in one that would be rejected again, the error is filtered a second time:
-        otherwise stiff components, and the defect that the last step left in constraints, would reject the
-        step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of the
-        estimate, because k filters remove the error of an unknown of index k altogether.
-        """
+        """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown."""
+        # In a first step, and in one that would be rejected again, the error is filtered a second time:
+        # otherwise stiff components, and the defect that the last step left in constraints, would reject the
+        # step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of
+        # the estimate, because k filters remove the error of an unknown of index k altogether.
         if not largest(error) < np.inf:
             return np.inf, 0
         solves = self.problem.work_counters["solve"]

@@ -279,11 +279,9 @@ class StepSweeps:
         L.status.residual = value
 
     def _unswept(self, value: float) -> float:
-        """The residual of an extrapolated guess: just above ``restol`` unless it is at round-off.
-
-        Steps that only continue the polynomial of the last one would all have an error of the size of
-        ``restol``, where a sweep leaves much less.
-        """
+        """The residual of an extrapolated guess: just above ``restol`` unless it is at round-off."""
+        # Steps that only continue the last polynomial would all have errors of ``restol``; a sweep leaves
+        # less.
         iterate = self.iterate
         last = iterate.num_nodes - 1
         terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in iterate.nodes.owned else 0.0)
@@ -291,11 +289,9 @@ class StepSweeps:
         return value if solved else float(np.nextafter(iterate.level.params.restol, np.inf))
 
     def norms(self) -> list[float]:
-        """Norms of the residual at all nodes.
-
-        Where processes share the nodes, and the step has had fewer sweeps than the last one, another sweep
-        will be needed: it is done here, and the norms are sent with its values. Else they are sent alone.
-        """
+        """Norms of the residual at all nodes."""
+        # Processes that share the nodes send them with the values of another sweep, done ahead where one will
+        # be needed: after fewer sweeps than the last step had.
         iterate, nodes = self.iterate, self.iterate.nodes
         if not nodes.shared:
             return self.residual.owned_norms()

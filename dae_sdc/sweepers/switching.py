@@ -37,13 +37,11 @@ PIECES = PieceSettings()
 
 
 class SwitchedSteps:
-    """The ends of steps in which switches of a problem change their signs, where nothing else locates them.
+    """The ends of steps in which switches change their signs, where nothing else locates them."""
 
-    A sweep and a Runge-Kutta method solve a step with the branch of the equations at its start. If the signs
-    of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the step is solved in
-    pieces: up to the first zero with the branch at the start, from a state that is consistent with the other
-    branch to the next zero, and so on to the end. What is iterated is left as it is.
-    """
+    # If the signs of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the
+    # step is solved in pieces: up to the first zero with the branch at the start, from a state that is
+    # consistent with the other branch to the next zero, and so on. What is iterated is left as it is.
 
     def __init__(self, problem: ProblemDAE, nodes: int) -> None:
         self._problem = problem

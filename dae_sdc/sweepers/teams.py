@@ -196,12 +196,10 @@ def _dismiss(inboxes: Sequence[SimpleQueue[_Job | None]]) -> None:
 
 
 class Threads(Team):
-    """Threads of this process, which wait for work until this object is collected.
+    """Threads of this process, which wait for work until this object is collected."""
 
-    Parts are shared out by the times they took before. Each is computed as it would be by one thread, so that
-    values are those of a serial run to the last bit. Compiled code and the factorisations and solves of
-    SuperLU run at the same time; functions in Python do not.
-    """
+    # Each part is computed as it would be by one thread, so that values are those of a serial run to the last
+    # bit. Compiled code and SuperLU run at the same time; functions in Python do not.
 
     # Shapes: seconds (size,).
 

@@ -163,11 +163,7 @@ class StagesTogether:
 
 
 class FewerNodes:
-    """Steps of Radau IIA that take fewer nodes where Newton's method fails with all of them.
-
-    Where it has failed several times, the step is solved with two nodes less, again and again down to two.
-    After some steps with fewer nodes the full number is tried again.
-    """
+    """Steps of Radau IIA that take fewer nodes, down to two, where Newton's method often fails."""
 
     def __init__(self, problem: ProblemDAE, tolerance: Tolerance, full: StagesTogether, wanted: bool) -> None:
         self._problem, self._tolerance, self._wanted = problem, tolerance, wanted
