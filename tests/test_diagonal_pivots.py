@@ -98,7 +98,7 @@ def test_useless_pivots_are_seen_and_not_tried_for_ever(monkeypatch: pytest.Monk
     rhs = np.cos(np.arange(576))
     for _ in range(4):
         assert backward_error(swapping, SparseLU(swapping).solve(rhs), rhs) < 576 * EPS
-    assert len(tried) == diagonal_pivots.OPTIONS.most_failures
+    assert len(tried) == diagonal_pivots.MOST_PIVOT_FAILURES
 
 
 def test_a_zero_that_comes_to_the_diagonal_gets_a_partner() -> None:

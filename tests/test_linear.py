@@ -6,7 +6,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,16 @@ from dae_sdc.dae import linear, refinement
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import (
     KLU,
-    LINEAR,
+    LARGEST_DENSE_BYTES,
+    LARGEST_DIAGNOSED,
+    LEAST_REUSED_ORDER,
     SOLVERS,
     DenseLU,
     SparseLU,
     factorize,
     krylov,
 )
-from dae_sdc.dae.refinement import EPS, REFINEMENT
+from dae_sdc.dae.refinement import EPS
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
@@ -183,7 +184,7 @@ def test_an_unknown_solver_is_refused_with_the_names_there_are() -> None:
 
 
 def test_a_matrix_too_large_to_be_made_dense_is_refused_before_it_is_made() -> None:
-    largest_allowed = int((LINEAR.dense_bytes / 8) ** 0.5)
+    largest_allowed = int((LARGEST_DENSE_BYTES / 8) ** 0.5)
     with pytest.raises(InputError, match=rf"n={largest_allowed + 1}.* GiB.*'superlu'") as error:
         factorize(sparse.eye_array(largest_allowed + 1, format="csc"), "dense")
     assert "\n" not in str(error.value)
@@ -327,7 +328,7 @@ def test_superlu_is_called_at_one_place() -> None:
 
 @pytest.mark.parametrize("solver", SPARSE)
 def test_the_row_and_column_that_no_pivot_is_left_for_are_named_at_any_size(solver: str) -> None:
-    n = 3 * LINEAR.diagnosis_size
+    n = 3 * LARGEST_DIAGNOSED
     matrix = sparse.lil_matrix(line(n))
     matrix[n // 2, :], matrix[:, 7] = 0.0, 0.0
     with pytest.raises(SingularMatrixError) as error:
@@ -335,7 +336,7 @@ def test_the_row_and_column_that_no_pivot_is_left_for_are_named_at_any_size(solv
     assert str(error.value) == f"{n // 2},7"
 
 
-@pytest.mark.parametrize("n", [300, LINEAR.diagnosis_size + 1])
+@pytest.mark.parametrize("n", [300, LARGEST_DIAGNOSED + 1])
 @pytest.mark.parametrize("solver", EACH)
 def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) -> None:
     """Its last pivot is round-off and nowhere an exact zero."""
@@ -344,7 +345,7 @@ def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) ->
     matrix = sparse.csc_matrix(steps.T @ sparse.diags_array(weights) @ steps)
     with pytest.raises(SingularMatrixError) as error:
         factorize(matrix, solver)
-    assert (str(error.value) == "") == (n > LINEAR.diagnosis_size), "naming takes hours where n is large"
+    assert (str(error.value) == "") == (n > LARGEST_DIAGNOSED), "naming takes hours where n is large"
     repaired = matrix.copy()
     repaired[0, 0] += 1.0
     factorize(repaired, solver)
@@ -374,7 +375,7 @@ def test_the_next_matrix_of_a_pattern_is_solved_with_the_ordering_of_the_first(
     make, size = (line, 600) if case == "line" else (flow, 15)
     first = make(size, c=0.05)
     rhs = np.cos(np.arange(first.shape[0]))
-    assert first.shape[0] >= LINEAR.reuse_size
+    assert first.shape[0] >= LEAST_REUSED_ORDER
     factors = factorize(first, solver)
     before = factors.solve(rhs)
     for c, t in ((0.3, 0.7), (0.01, 0.9)):
@@ -513,7 +514,7 @@ def test_digits_that_klu_loses_come_back() -> None:
 def test_superlu_takes_the_place_of_factors_that_refinement_does_not_mend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refinement, "REFINEMENT", replace(REFINEMENT, refinements=0))
+    monkeypatch.setattr(refinement, "MOST_REFINEMENTS", 0)
     matrix = flow(30)
     rhs = np.cos(np.arange(matrix.shape[0]))
     factors: Any = factorize(matrix, "klu")

@@ -26,7 +26,7 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     triangular_factors,
 )
-from dae_sdc.dae.linear import LINEAR, SparseLU
+from dae_sdc.dae.linear import LEAST_REUSED_ORDER, SparseLU
 from dae_sdc.dae.refinement import EPS
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
@@ -91,7 +91,7 @@ CASES: dict[str, Any] = {
 
 def prepared(matrix: Any) -> tuple[TriangularFactors, RowPattern, Array]:
     factorization = SparseLU(matrix)
-    if matrix.shape[0] >= LINEAR.reuse_size:
+    if matrix.shape[0] >= LEAST_REUSED_ORDER:
         # With the order of the columns taken over, as it is from the second matrix on.
         factorization = SparseLU(matrix, factorization)
     factors = triangular_factors(factorization, matrix)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from dae_sdc.constrained.compiled_parts import CompiledParts
-from dae_sdc.dae.consistency import CONSISTENCY
+from dae_sdc.dae.consistency import LARGEST_VIOLATION
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import real_numbers
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
@@ -177,7 +177,7 @@ class ConstraintManifold(CompiledParts):
         """Raise InconsistentStateError for values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-        tolerance = CONSISTENCY.largest_violation
+        tolerance = LARGEST_VIOLATION
         if relative[worst] <= tolerance:
             return
         raise InconsistentStateError(

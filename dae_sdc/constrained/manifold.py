@@ -38,20 +38,11 @@ TREATMENTS = ("chart", "ambient", "rattle")
 SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
 """Ends of a step by their places in :data:`REASONS`; two are singular."""
 
-
-@dataclass(frozen=True)
-class ManifoldOptions:
-    """Settings of steps on manifolds."""
-
-    # Cosine of the angle between a chart and the tangent space below which the chart is given up.
-    chart_cosine: float = 0.95
-    steps_watched: int = 3  # Steps in which the determinant of the equations is followed.
-    # Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching
-    # zero.
-    least_dip: float = 1.9
-
-
-MANIFOLD = ManifoldOptions()
+# Cosine of the angle between a chart and the tangent space below which the chart is given up.
+CHART_COSINE = 0.95
+STEPS_WATCHED = 3  # Steps in which the determinant of the equations is followed.
+# Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching zero.
+LEAST_DIP = 1.9
 
 REASONS = (
     "",
@@ -168,7 +159,7 @@ class ManifoldMethod(MethodRecord):
     velocities: bool = False
     alpha: float = 0.0
     beta: float = 0.0
-    turned: float = MANIFOLD.chart_cosine
+    turned: float = CHART_COSINE
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -288,7 +279,7 @@ class ManifoldDAE(DirectSweeper):
         self._resumed = False
         self.passed: list[tuple[float, float]] = []
         self.dipped = False
-        self._sizes: deque[tuple[float, float]] = deque(maxlen=MANIFOLD.steps_watched)
+        self._sizes: deque[tuple[float, float]] = deque(maxlen=STEPS_WATCHED)
         self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
 
     @classmethod
@@ -471,7 +462,7 @@ class ManifoldDAE(DirectSweeper):
         least = np.inf
         for before, within in reversed(self._sizes):
             least = min(least, within)
-            if least < min(before, end) - MANIFOLD.least_dip:
+            if least < min(before, end) - LEAST_DIP:
                 return True
         return False
 

@@ -48,32 +48,26 @@ class StepSizeOptions:
     least_error: float = 1e-2  # Least error that the PI controller takes for that of the last step.
 
 
-@dataclass(frozen=True)
-class AdaptivityOptions:
-    """Settings of :class:`AdaptivityDAE`."""
-
-    # Distance from a time to be met, in steps, by which the last step may be stretched.
-    time_slack: float = 1e-10
-    first_look: int = 64  # Accepted steps after which the scales of a run are checked for the first time.
-    looks_apart: int = 8  # Factor between the numbers of steps at two checks.
-    most_named: int = 3  # Largest number of unknowns that a message names.
-    # Shortest first step in units of the rounding of the time, so that it may still be rejected.
-    first_step_roundings: float = 100.0
-    # Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
-    shortest_step: float = 1e-28
-    most_rejections: int = 60  # Rejections in a row after which a run is given up.
-    restart_step: float = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
-    # Distance, in units of a step that failed, within which the equations have changed.
-    failed_steps: float = 10.0
-    # Violation of an equation by the state, relative to its terms, that is a jump of the equations and not
-    # what remains of a solution that ends or folds back.
-    least_jump: float = 1e-4
-    largest_move: float = 1e-6  # Largest relative change of the state before such a jump is looked for.
-    least_progress: float = 1e-9  # Part of the interval between two such jumps that counts as progress.
-
+# Distance from a time to be met, in steps, by which the last step may be stretched.
+TIME_SLACK = 1e-10
+FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
+LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
+MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
+# Shortest first step in units of the rounding of the time, so that it may still be rejected.
+FIRST_STEP_ROUNDINGS = 100.0
+# Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
+SHORTEST_STEP = 1e-28
+MOST_REJECTIONS = 60  # Rejections in a row after which a run is given up.
+JUMP_RESTART_STEP = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
+# Distance, in units of a step that failed, within which the equations have changed.
+FAILED_STEPS = 10.0
+# Violation of an equation by the state, relative to its terms, that is a jump of the equations and not what
+# remains of a solution that ends or folds back.
+LEAST_JUMP = 1e-4
+LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
+LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
 
 STEP_SIZES = StepSizeOptions()
-ADAPTIVITY = AdaptivityOptions()
 
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, up to which they count as equal."""
@@ -87,7 +81,7 @@ SAVED = tuple(
 
 def time_slack(dt: float, time: float) -> float:
     """Distance up to which the end of a step of size ``dt`` and another time count as equal."""
-    return ADAPTIVITY.time_slack * dt + TIME_ROUNDING * abs(time)
+    return TIME_SLACK * dt + TIME_ROUNDING * abs(time)
 
 
 class StepSize:
@@ -269,7 +263,7 @@ class AdaptivityDAE(RepeatingControl):
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
         size = self._wanted if S.status.restart else L.dt
-        if size > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
+        if size > least and self.sizes.rejections <= MOST_REJECTIONS:
             return
         has_jumped, failure = self._jump(L, 0.0)
         if has_jumped:
@@ -292,21 +286,21 @@ class AdaptivityDAE(RepeatingControl):
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
         """Whether algebraic unknowns have jumped, ``near`` or sooner, and are found there; or why not."""
-        if L.time - self._last_jump <= ADAPTIVITY.least_progress * self._span:
+        if L.time - self._last_jump <= LEAST_PROGRESS_OF_JUMPS * self._span:
             return False, ""
         # The change may lie anywhere in the steps that have failed, and may be one of the state.
-        reach = max(near, ADAPTIVITY.failed_steps * L.dt)
-        ahead = max(reach, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(L.time))
+        reach = max(near, FAILED_STEPS * L.dt)
+        ahead = max(reach, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(L.time))
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
             k = L.prob.n_diff
             move = ahead * before.derivative_at_end()[:k]
             sizes = np.maximum(np.abs(u[:k]), L.prob.run_scales.unknowns[:k])
-            if (np.abs(move) > ADAPTIVITY.largest_move * sizes).any():  # towards a pole, or along a fold
+            if (np.abs(move) > LARGEST_MOVE * sizes).any():  # towards a pole, or along a fold
                 return False, ""
             u[:k] += move
-        h = ADAPTIVITY.restart_step * (self._target - L.time)
-        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, ADAPTIVITY.least_jump)
+        h = JUMP_RESTART_STEP * (self._target - L.time)
+        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, LEAST_JUMP)
         if has_jumped:
             L.u[0] = u
             self.jumps, self._last_jump = self.jumps + 1, float(L.time)
@@ -344,14 +338,14 @@ class AdaptivityDAE(RepeatingControl):
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
         self._given, self._restarts = None, False
-        self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
+        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
         span = self._span = self.params.t_end - t0
         self.jumps, self._last_jump, self._missed = 0, -np.inf, False
         # An absolute tolerance of the user may ask for any step.
-        self._shortest = ADAPTIVITY.shortest_step * span if tolerance.atol is None else 0.0
+        self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
@@ -368,14 +362,14 @@ class AdaptivityDAE(RepeatingControl):
         """The size that the sweeper wants to begin with, but not below the rounding of the time."""
         left = self._target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
-        return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
+        return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(time))))
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""
         self._steps += 1
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
-        self._look_at *= ADAPTIVITY.looks_apart
+        self._look_at *= LOOKS_APART
         self._again = self._looks_back(L, value, False)
         return self._again
 
@@ -404,7 +398,7 @@ class AdaptivityDAE(RepeatingControl):
         scales: Scales = L.prob.run_scales
         again, lost = scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
-        shown, more = "', '".join(counted[: ADAPTIVITY.most_named]), len(counted) - ADAPTIVITY.most_named
+        shown, more = "', '".join(counted[:MOST_NAMED_UNKNOWNS]), len(counted) - MOST_NAMED_UNKNOWNS
         self.remark = ""
         if counted:
             self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
@@ -477,7 +471,7 @@ class AdaptivityDAE(RepeatingControl):
             if not restarts:
                 L.uend.polynomial = None
                 # Where it fails, so do the next steps, and tell.
-                jump_behind(L.prob, L.uend, now, ADAPTIVITY.restart_step * (self._target - now))
+                jump_behind(L.prob, L.uend, now, JUMP_RESTART_STEP * (self._target - now))
             self.sizes.forget()
             self._wanted = min(self._wanted, self._first_step(L, L.uend, now))
         L.params.dt = self._clipped(now)
@@ -486,9 +480,7 @@ class AdaptivityDAE(RepeatingControl):
         """The step wanted, or the one that leads to the next time to be met in one or two steps."""
         wanted, left = min(self._wanted, self.params.dt_max), self._target - time
         # The second of two equal steps is as good as the first; halves of halves would never get there.
-        self._meets_target = wanted >= left * (1.0 - ADAPTIVITY.time_slack) or (
-            self._halved and wanted > 0.5 * left
-        )
+        self._meets_target = wanted >= left * (1.0 - TIME_SLACK) or (self._halved and wanted > 0.5 * left)
         self._halved = not self._meets_target and wanted > 0.5 * left
         if self._meets_target and self._missed:
             # A function of time may have changed its value at the very time that is to be met.

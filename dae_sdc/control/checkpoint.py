@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
@@ -18,17 +17,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
-
-@dataclass(frozen=True)
-class CheckpointOptions:
-    """Settings of :class:`Checkpoints` where the user gives none."""
-
-    every: int = 10  # Accepted steps between two checkpoints.
-    largest_share: float = 0.1  # Part of the time of a run that writing may take.
-    first_after: float = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
-
-
-CHECKPOINTS = CheckpointOptions()
+CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
+LARGEST_SHARE_OF_TIME = 0.1  # Part of the time of a run that writing may take.
+FIRST_CHECKPOINT_AFTER = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
 
 SIMPLE = (bool, int, float, str, np.bool_, np.number)
 """Types of single values that can be written exactly."""
@@ -50,10 +41,10 @@ class Checkpoints:
         start: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
-        self.every, self.always = every or CHECKPOINTS.every, every is not None
+        self.every, self.always = every or CHECKPOINT_EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
-        self._due = perf_counter() + CHECKPOINTS.first_after
+        self._due = perf_counter() + FIRST_CHECKPOINT_AFTER
 
     @property
     def _root(self) -> bool:
@@ -118,7 +109,7 @@ class Checkpoints:
         if self._root:
             self.write(state)
         ended = perf_counter()
-        self._due = ended + (ended - began) / CHECKPOINTS.largest_share
+        self._due = ended + (ended - began) / LARGEST_SHARE_OF_TIME
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.adaptivity import ADAPTIVITY, time_slack
+from dae_sdc.control.adaptivity import TIME_SLACK, time_slack
 from dae_sdc.control.controls import Control
 
 LEAST_REMAINDER = 1e-3
@@ -49,7 +49,7 @@ class FixedSteps(Control):
         """The size of a step from now that ends at the next stop, if that comes first."""
         if not self.params.meets:
             return dt
-        slack = ADAPTIVITY.time_slack * self.params.dt
+        slack = TIME_SLACK * self.params.dt
         return min((stop - now for stop in self.params.stops if slack < stop - now < dt - slack), default=dt)
 
     @property
@@ -71,7 +71,7 @@ class FixedSteps(Control):
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        return any(abs(time - stop) <= ADAPTIVITY.time_slack * self.params.dt for stop in self.params.stops)
+        return any(abs(time - stop) <= TIME_SLACK * self.params.dt for stop in self.params.stops)
 
     def restart(self) -> None:
         """Does nothing: the size of the next step does not depend on the last."""

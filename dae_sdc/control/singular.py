@@ -11,7 +11,7 @@ import numpy as np
 from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq
 
-from dae_sdc.constrained.manifold import MANIFOLD
+from dae_sdc.constrained.manifold import STEPS_WATCHED
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import accurate_slopes
 from dae_sdc.control.recent_steps import (
@@ -245,10 +245,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._steps.last.append(made)
         sweep = made.level.sweep
         if sweep.dipped:
-            steps = [
-                WatchedStep(one, found, self.straight)
-                for one in [*self._steps.last][-MANIFOLD.steps_watched :]
-            ]
+            steps = [WatchedStep(one, found, self.straight) for one in [*self._steps.last][-STEPS_WATCHED:]]
             for point in self._touches(found, steps, 0):
                 self._report(point)
         passed = sweep.passed

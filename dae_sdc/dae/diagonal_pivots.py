@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,13 @@ from dae_sdc.dae.refinement import refinements_needed
 
 Places = npt.NDArray[np.int32]
 
-
-@dataclass(frozen=True)
-class DiagonalPivotOptions:
-    """When pivots on the diagonal are tried."""
-
-    # Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
-    smallest: int = 500
-    least_symmetry: float = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
-    remembered: int = 8  # Number of patterns whose order is remembered.
-    # Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
-    most_failures: int = 2
-
-
-OPTIONS = DiagonalPivotOptions()
+# When pivots on the diagonal are tried. Smallest matrix for which they are tried: smaller ones are ordered
+# for longer than that saves.
+SMALLEST_WITH_DIAGONAL_PIVOTS = 500
+LEAST_SYMMETRY = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
+REMEMBERED_ORDERS = 8  # Number of patterns whose order is remembered.
+# Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
+MOST_PIVOT_FAILURES = 2
 
 SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
 """Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero."""
@@ -90,7 +82,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
     n = matrix.shape[0]
     entries = sparse.csc_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
     both = sparse.csc_matrix(entries + entries.T)
-    if (both.data == 2.0).sum() < OPTIONS.least_symmetry * matrix.nnz:
+    if (both.data == 2.0).sum() < LEAST_SYMMETRY * matrix.nnz:
         return None
     without, others = np.flatnonzero(empty), np.flatnonzero(~empty)
     node = np.cumsum(~empty) - 1
@@ -127,7 +119,7 @@ def _order_for(matrix: Any) -> _Order:
         if known.fits(matrix):
             return known
     found = _Order(matrix)
-    _known = (found, *_known[: OPTIONS.remembered - 1])
+    _known = (found, *_known[: REMEMBERED_ORDERS - 1])
     return found
 
 
@@ -188,10 +180,10 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
     # Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
     # for any exchange of rows leaves, and factorise in a quarter to a half of the time.
     # Shapes: matrix (n, n).
-    if matrix.shape[0] < OPTIONS.smallest:
+    if matrix.shape[0] < SMALLEST_WITH_DIAGONAL_PIVOTS:
         return None
     pattern = _order_for(matrix)
-    if pattern.order is None or pattern.failures >= OPTIONS.most_failures:
+    if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
         return None
     try:
         found = DiagonalPivotLU(matrix, pattern, settings)

@@ -216,28 +216,20 @@ def groups_of_columns(problem: ProblemDAE) -> list[Any]:
     return _colouring(problem).groups
 
 
-@dataclass(frozen=True)
-class DifferenceSettings:
-    """Increments of differences relative to the sizes of the unknowns, and formulas.
-
-    An error of dF/du' counts as itself, while dF/du is multiplied by the step size: where dF/du' is singular,
-    as in every DAE, short steps need all its digits.
-    """
-
-    # forward, central, sixth: increments of formulas of order 1, 2 and 6.
-    forward: float = ROOT_EPS
-    central: float = 2.0**-17
-    sixth: float = 2.0**-9
-    # Departure of F from a linear function of u', relative to its terms, that counts as round-off.
-    linear: float = 2.0**-46
-    # suspected, jump: difference of the changes of F over the two halves of an increment, relative to their
-    # sum, above which a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum, 0
-    # at a kink.
-    suspected: float = 0.3
-    jump: float = 0.75
-
-
-SETTINGS = DifferenceSettings()
+# Increments of differences relative to the sizes of the unknowns, and formulas. An error of dF/du' counts as
+# itself, while dF/du is multiplied by the step size: where dF/du' is singular, as in every DAE, short steps
+# need all its digits. FORWARD_INCREMENT, CENTRAL_INCREMENT, SIXTH_ORDER_INCREMENT: increments of formulas of
+# order 1, 2 and 6.
+FORWARD_INCREMENT = ROOT_EPS
+CENTRAL_INCREMENT = 2.0**-17
+SIXTH_ORDER_INCREMENT = 2.0**-9
+# Departure of F from a linear function of u', relative to its terms, that counts as round-off.
+LINEAR_DEPARTURE = 2.0**-46
+# SUSPECTED_JUMP, CERTAIN_JUMP: difference of the changes of F over the two halves of an increment, relative
+# to their sum, above which a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum,
+# 0 at a kink.
+SUSPECTED_JUMP = 0.3
+CERTAIN_JUMP = 0.75
 
 _FORMULAS = {
     1: ((1.0, 1.0),),
@@ -286,7 +278,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurat
 
 def _increment(problem: ProblemDAE, order: int) -> float:
     """Relative increment of a formula, at which its own error is about that by round-off or noise."""
-    exact = {1: SETTINGS.forward, 2: SETTINGS.central, 6: SETTINGS.sixth}[order]
+    exact = {1: FORWARD_INCREMENT, 2: CENTRAL_INCREMENT, 6: SIXTH_ORDER_INCREMENT}[order]
     return max(exact, float(problem.round_off ** (1.0 / (order + 1.0))) if problem.noise is not None else 0.0)
 
 
@@ -301,7 +293,7 @@ def _is_linear_in_slope(
         for k in (1.0, 2.0)
     )
     scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
-    allowed = SETTINGS.linear * scale
+    allowed = LINEAR_DEPARTURE * scale
     if problem.noise is not None:
         allowed += 4.0 * NOISE_LIMIT * problem.noise.absolute
     return bool((np.abs(twice - 2.0 * once + base) <= allowed).all())
@@ -337,7 +329,7 @@ def _difference(
 
     across = np.zeros(n, dtype=bool)
     if order > 1 and problem.noise is None:
-        across = _jumps(*_secants(change, slice(None)), SETTINGS.suspected)
+        across = _jumps(*_secants(change, slice(None)), SUSPECTED_JUMP)
     for k, group in enumerate(groups):
         for distance, weight in _FORMULAS[order]:
             check()
@@ -373,7 +365,7 @@ def _beside_jumps(change: Callable[[Any, float], Vector], group: Any, reach: flo
     nearer, farther = _secants(change, group)
     secants = 2.0 / reach * np.concatenate([nearer, farther])
     least = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
-    return np.where(_jumps(nearer, farther, SETTINGS.jump), least, smooth)
+    return np.where(_jumps(nearer, farther, CERTAIN_JUMP), least, smooth)
 
 
 def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:

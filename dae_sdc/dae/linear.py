@@ -6,7 +6,6 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -29,23 +28,15 @@ Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_arr
 SOLVERS = ("auto", "dense", "superlu", "klu")
 """Linear solvers that :func:`factorize` takes by name."""
 
-
-@dataclass(frozen=True)
-class LinearOptions:
-    """Settings of linear solvers."""
-
-    dense_bytes: int = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
-    # Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
-    diagnosis_size: int = 2000
-    # Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
-    reuse_size: int = 500
-    # remembered_patterns, remembered_entries: how many patterns of sparse matrices are remembered to be
-    # regular, each of at most so many entries.
-    remembered_patterns: int = 8
-    remembered_entries: int = 2**20
-
-
-LINEAR = LinearOptions()
+LARGEST_DENSE_BYTES = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
+# Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
+LARGEST_DIAGNOSED = 2000
+# Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
+LEAST_REUSED_ORDER = 500
+# REMEMBERED_PATTERNS, REMEMBERED_ENTRIES: how many patterns of sparse matrices are remembered to be regular,
+# each of at most so many entries.
+REMEMBERED_PATTERNS = 8
+REMEMBERED_ENTRIES = 2**20
 
 SUPERNODES = {"relax": 1, "panel_size": 4}
 """Supernodes of SuperLU without padding, in narrow panels.
@@ -135,8 +126,8 @@ def is_structurally_singular(matrix: Any) -> bool:
         return False
     if (maximum_matching(matrix) < 0).any():
         return True
-    if matrix.nnz <= LINEAR.remembered_entries:
-        _regular_patterns = (Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
+    if matrix.nnz <= REMEMBERED_ENTRIES:
+        _regular_patterns = (Pattern(matrix), *_regular_patterns[: REMEMBERED_PATTERNS - 1])
     return False
 
 
@@ -237,7 +228,7 @@ class SparseLU:
                     raise SingularMatrixError("singular to round-off")
         except SingularMatrixError:
             raise _singular(matrix, self._scale) from None
-        if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
+        if ordering is None and matrix.shape[0] >= LEAST_REUSED_ORDER:
             ordering = _Ordering(matrix, self._lu.perm_c)
         self._ordering = ordering
 
@@ -393,10 +384,10 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
 
 def _dense(matrix: Any) -> npt.NDArray[np.float64]:
     n = matrix.shape[0]
-    if 8 * n * n > LINEAR.dense_bytes:
+    if 8 * n * n > LARGEST_DENSE_BYTES:
         raise InputError(
             f"solver 'dense' cannot take a sparse matrix with n={n}: as an array it needs "
-            f"{8 * n * n / 2**30:.3g} GiB, more than {LINEAR.dense_bytes / 2**30:.3g} GiB; take 'superlu'"
+            f"{8 * n * n / 2**30:.3g} GiB, more than {LARGEST_DENSE_BYTES / 2**30:.3g} GiB; take 'superlu'"
         )
     # dgetrf works by columns and would copy rows.
     array: npt.NDArray[np.float64] = matrix.toarray(order="F")
@@ -404,7 +395,7 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
 
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
-    if matrix.shape[0] > LINEAR.diagnosis_size:  # too large to be made dense, besides
+    if matrix.shape[0] > LARGEST_DIAGNOSED:  # too large to be made dense, besides
         return SingularMatrixError(_name_unmatched(matrix))
     array = matrix.toarray()
     if scale is not None and np.isfinite(scale).all():
@@ -421,7 +412,7 @@ def _name_unmatched(matrix: Any) -> str:
 
 
 def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:
-    if len(matrix) > LINEAR.diagnosis_size:
+    if len(matrix) > LARGEST_DIAGNOSED:
         return ""
     scale = np.abs(matrix).max(axis=0)
     scale[scale == 0.0] = 1.0

@@ -28,23 +28,15 @@ from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
-
-@dataclass(frozen=True)
-class NewtonOptions:
-    """Settings of :class:`ModifiedNewton` besides those of :mod:`dae_sdc.dae.iteration`."""
-
-    # Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
-    gmres_tolerance: float = 1e-2
-    gmres_products: int = 30  # Products with the matrix after which GMRES gives up.
-    # Correction, in units of the relative noise of F, below which no iteration gets reliably.
-    noise_correction: float = 10.0
-    # Decrease of the next correction, relative to the damping factor, for which a step is taken.
-    damping_decrease: float = 0.25
-    least_damping: float = 1e-3  # Damping factor below which the damped iteration ends.
-    most_matrices: int = 64  # Most matrices that are kept; all are dropped where another one is needed.
-
-
-NEWTON = NewtonOptions()
+# Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
+GMRES_TOLERANCE = 1e-2
+GMRES_PRODUCTS = 30  # Products with the matrix after which GMRES gives up.
+# Correction, in units of the relative noise of F, below which no iteration gets reliably.
+NOISE_CORRECTION = 10.0
+# Decrease of the next correction, relative to the damping factor, for which a step is taken.
+DAMPING_DECREASE = 0.25
+LEAST_DAMPING = 1e-3  # Damping factor below which the damped iteration ends.
+MOST_KEPT_MATRICES = 64  # Most matrices that are kept; all are dropped where another one is needed.
 
 
 class ImplicitSystem(ABC):
@@ -202,7 +194,7 @@ class ModifiedNewton:
     def _goal(self) -> float:
         wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
         noise = self.problem.noise
-        return wanted if noise is None else max(wanted, NEWTON.noise_correction * noise.relative)
+        return wanted if noise is None else max(wanted, NOISE_CORRECTION * noise.relative)
 
     @property
     def last_linearization(self) -> Any:
@@ -341,7 +333,7 @@ class ModifiedNewton:
             key = None
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= NEWTON.most_matrices:
+            if len(self._kept) >= MOST_KEPT_MATRICES:
                 self._kept.clear()
             kept = self._kept[key] = KeptMatrix()
         elif kept.factors is not None:
@@ -375,7 +367,7 @@ class ModifiedNewton:
             step = system.difference_step(v)
             return (system.changed(v, -step) - residual) / step
 
-        found = krylov(product, residual, factors, NEWTON.gmres_tolerance, NEWTON.gmres_products)
+        found = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
         self.problem.work_counters["solve"].niter += found.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return found.x
@@ -450,13 +442,13 @@ class ModifiedNewton:
                 system.move(delta, fraction)
                 residual = system.residual()
                 next_size = system.size(self._solved(residual))
-                if next_size <= (1.0 - NEWTON.damping_decrease * fraction) * size:
+                if next_size <= (1.0 - DAMPING_DECREASE * fraction) * size:
                     break
                 if next_size < ROUND_OFF_CORRECTION and self.at_round_off():
                     return self._is_small(system)
                 system.move(delta, -fraction)
                 fraction *= 0.5
-                if fraction < NEWTON.least_damping:
+                if fraction < LEAST_DAMPING:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
                 return self._is_small(system)

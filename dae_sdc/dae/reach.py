@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,20 +12,13 @@ from dae_sdc.dae.scales import Balance, Terms
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
-
-@dataclass(frozen=True)
-class ReachOptions:
-    """How reaches are looked for."""
-
-    # Part of the terms of an equation by which they may differ between two states and count as the same.
-    largest_change: float = 0.5
-    # Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0,
-    # as the sign of x does, and say nothing of sizes.
-    smallest: float = 2.0**-120
-    halvings: int = 7  # How often the interval of logarithms is halved in which a reach lies.
-
-
-REACH = ReachOptions()
+# How reaches are looked for. Part of the terms of an equation by which they may differ between two states and
+# count as the same.
+LARGEST_COEFFICIENT_CHANGE = 0.5
+# Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0, as the
+# sign of x does, and say nothing of sizes.
+SMALLEST_PART_OF_MOVE = 2.0**-120
+REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
 
 
 class Start(NamedTuple):
@@ -56,12 +48,12 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
     groups = [group[moves[group] > 0.0] for group in groups_of_columns(problem)]
     for group in _bending(change, [group for group in groups if len(group)], moves):
         high = moves[group]
-        low = np.where(values[group] > 0.0, values[group], REACH.smallest * high)
-        bent = change.of(group, high) > REACH.largest_change
-        bent &= (values[group] > 0.0) | (change.of(group, low) <= REACH.largest_change)
-        for _ in range(REACH.halvings):
+        low = np.where(values[group] > 0.0, values[group], SMALLEST_PART_OF_MOVE * high)
+        bent = change.of(group, high) > LARGEST_COEFFICIENT_CHANGE
+        bent &= (values[group] > 0.0) | (change.of(group, low) <= LARGEST_COEFFICIENT_CHANGE)
+        for _ in range(REACH_HALVINGS):
             middle = np.sqrt(low) * np.sqrt(high)
-            much = change.of(group, middle) > REACH.largest_change
+            much = change.of(group, middle) > LARGEST_COEFFICIENT_CHANGE
             low, high = np.where(much, low, middle), np.where(much, middle, high)
         found[group[bent]] = low[bent]
     return found
@@ -97,7 +89,7 @@ class _Change:
 
     def anywhere(self, group: Any, moves: Vector) -> bool:
         """Whether moves of all unknowns of a group together change an equation much."""
-        return bool((self._of_equations(group, moves) > REACH.largest_change).any())
+        return bool((self._of_equations(group, moves) > LARGEST_COEFFICIENT_CHANGE).any())
 
     def of(self, group: Any, moves: Vector) -> Vector:
         """Largest relative change of an equation by each unknown of a group that shares no equation."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,11 @@ from dae_sdc.dae.state import Vector
 
 EPS = float(np.finfo(float).eps)
 
-
-@dataclass(frozen=True)
-class RefinementOptions:
-    """When factors are taken."""
-
-    # Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
-    doubtful_growth: float = 1e-4
-    # Largest number of steps of iterative refinement with factors whose pivots were not the largest.
-    refinements: int = 2
-
-
-REFINEMENT = RefinementOptions()
+# When factors are taken. Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are
+# checked.
+DOUBTFUL_GROWTH = 1e-4
+# Largest number of steps of iterative refinement with factors whose pivots were not the largest.
+MOST_REFINEMENTS = 2
 
 
 @functools.lru_cache(maxsize=4)
@@ -39,7 +31,7 @@ def grows(solution: Vector, columns: Vector) -> bool:
     # Shapes: solution (n,), columns (n,).
     with np.errstate(over="ignore", invalid="ignore"):
         growth = np.abs(solution * columns).max()
-    return not growth * len(columns) * EPS < REFINEMENT.doubtful_growth * columns.max()
+    return not growth * len(columns) * EPS < DOUBTFUL_GROWTH * columns.max()
 
 
 def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | None:
@@ -55,7 +47,7 @@ def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | N
     solution = substitute(rhs)
     if grows(solution, columns):
         return None
-    for steps in range(REFINEMENT.refinements + 1):
+    for steps in range(MOST_REFINEMENTS + 1):
         residual = rhs - matrix @ solution
         bound = sizes @ np.abs(solution) + np.abs(rhs)
         if (np.abs(residual) <= n * EPS * bound).all():

@@ -176,26 +176,18 @@ _ARRAYS = (
 KEPT = _NUMBERS + _ARRAYS
 """Attributes of :class:`Scales` that change in a run."""
 
-
-@dataclass(frozen=True)
-class BalanceOptions:
-    """Settings of :func:`balanced_sizes` and :func:`balanced`."""
-
-    # weight_of_sizes, weight_of_time: weights in the least squares of two preferences, for sizes that
-    # nothing determines to be near 1, and for time to be near a part of the interval.
-    weight_of_sizes: float = 1e-12
-    weight_of_time: float = 1e-5
-    smallest_term: float = 2.0**-30  # Part of the largest term of an equation below which another is ignored.
-    dense_order: int = 400  # Order up to which the normal equations are solved as a dense matrix.
-    grid: float = 2.0**20  # Number of steps in a factor of two to which estimates are rounded.
-    # Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
-    fastest: float = 2.0**-40
-    # Times that the least squares are solved, each without the terms that were too small in the last.
-    least_squares_rounds: int = 3
-    balancing_rounds: int = 30  # Times that rows and columns of a matrix are balanced.
-
-
-BALANCE = BalanceOptions()
+# WEIGHT_OF_SIZES, WEIGHT_OF_TIME: weights in the least squares of two preferences, for sizes that nothing
+# determines to be near 1, and for time to be near a part of the interval.
+WEIGHT_OF_SIZES = 1e-12
+WEIGHT_OF_TIME = 1e-5
+SMALLEST_TERM = 2.0**-30  # Part of the largest term of an equation below which another is ignored.
+LARGEST_DENSE_ORDER = 400  # Order up to which the normal equations are solved as a dense matrix.
+GRID_OF_SIZES = 2.0**20  # Number of steps in a factor of two to which estimates are rounded.
+# Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
+FASTEST_EQUATION = 2.0**-40
+# Times that the least squares are solved, each without the terms that were too small in the last.
+LEAST_SQUARES_ROUNDS = 3
+BALANCING_ROUNDS = 30  # Times that rows and columns of a matrix are balanced.
 
 
 def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
@@ -257,7 +249,7 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     # Shapes: matrix (n, m).
     entries = np.abs(matrix)
     factors = [np.ones(size) for size in entries.shape]
-    for _ in range(BALANCE.balancing_rounds):
+    for _ in range(BALANCING_ROUNDS):
         changed = False
         for axis, factor in enumerate(factors):
             largest = entries.max(axis=1 - axis, initial=0.0)
@@ -280,7 +272,7 @@ def power_of_two(sizes: Vector) -> Vector:
 def rounded(logarithm: Any) -> Any:
     """2 to the power of ``logarithm``, rounded to a fine grid that has all powers of two."""
     with np.errstate(over="ignore"):
-        return np.exp2(np.round(BALANCE.grid * logarithm) / BALANCE.grid)
+        return np.exp2(np.round(GRID_OF_SIZES * logarithm) / GRID_OF_SIZES)
 
 
 def zeros(u0: Vector) -> Any:
@@ -333,10 +325,10 @@ def _least_squares(
     factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
     of_time = np.where(terms.derivatives, -1.0, 0.0)
     weight = np.where(_fast(terms, n, sizes, known), 0.0, 1.0)
-    for _ in range(BALANCE.least_squares_rounds):
+    for _ in range(LEAST_SQUARES_ROUNDS):
         # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
         right, border = np.zeros((2, size))
-        data, at, other_at = [np.full(size, BALANCE.weight_of_sizes)], [np.arange(size)], [np.arange(size)]
+        data, at, other_at = [np.full(size, WEIGHT_OF_SIZES)], [np.arange(size)], [np.arange(size)]
         for one, a in zip(places, factors, strict=True):
             right -= np.bincount(one, weight * a * logs, size)
             border += np.bincount(one, weight * a * of_time, size)
@@ -346,21 +338,21 @@ def _least_squares(
                 other_at.append(other)
         entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
         sides = np.array([right, border]).T
-        if size <= BALANCE.dense_order:
+        if size <= LARGEST_DENSE_ORDER:
             normal = np.zeros((size, size))
             np.add.at(normal, entries[1], entries[0])
             whole, with_time = np.linalg.solve(normal, sides).T
         else:
             normal = sparse.csc_array(entries, shape=(size, size))
             whole, with_time = superlu(normal).solve(sides).T
-        own_time = BALANCE.weight_of_time + weight @ of_time**2
-        right_of_time = BALANCE.weight_of_time * prior - (weight * of_time) @ logs
+        own_time = WEIGHT_OF_TIME + weight @ of_time**2
+        right_of_time = WEIGHT_OF_TIME * prior - (weight * of_time) @ logs
         theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))
         x = whole - theta * with_time
         term = logs + x[places[0]] + factors[1] * x[places[1]] + theta * of_time
         largest = np.full(n, -np.inf)
         np.maximum.at(largest, terms.rows, term)
-        smaller = (term < largest[terms.rows] + np.log2(BALANCE.smallest_term)) & (weight > 0.0)
+        smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
         if not smaller.any():
             break
         weight[smaller] = 0.0
@@ -380,7 +372,7 @@ def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
     some = (parts > 0.0).all(axis=0) & ~unsure
     times = np.divide(parts[1], parts[0], out=np.full(n, np.inf), where=some)
     slowest = times[some].max(initial=0.0)
-    return terms.derivatives & (times < BALANCE.fastest * slowest)[terms.rows]
+    return terms.derivatives & (times < FASTEST_EQUATION * slowest)[terms.rows]
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,23 +15,16 @@ from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes, zeros
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
-
-@dataclass(frozen=True)
-class StartingScaleOptions:
-    """How the sizes of unknowns at the start of a run are found from its equations."""
-
-    # Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
-    look_times: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
-    round_off: float = 2.0**-40  # Part of the terms of an equation below which their sum is 0.
-    doubtful: float = 2.0**-20  # Part of what F is later, below which the errors of its terms are asked for.
-    largest_trial: float = 2.0**40  # First size that is tried for an unknown at 0, for differences of F.
-    # trial_ratio, trials: ratio of a size that is tried to the one before, and how many are tried.
-    trial_ratio: float = 2.0**-10
-    trials: int = 12
-    largest_bend: float = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
-
-
-START = StartingScaleOptions()
+# How the sizes of unknowns at the start of a run are found from its equations. Times, in units of the
+# interval, at which F is evaluated for constants that are 0 at the start.
+LOOK_TIMES: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
+STARTING_ROUND_OFF = 2.0**-40  # Part of the terms of an equation below which their sum is 0.
+DOUBTFUL_CONSTANT = 2.0**-20  # Part of what F is later, below which the errors of its terms are asked for.
+LARGEST_TRIAL = 2.0**40  # First size that is tried for an unknown at 0, for differences of F.
+# TRIAL_RATIO, SIZE_TRIALS: ratio of a size that is tried to the one before, and how many are tried.
+TRIAL_RATIO = 2.0**-10
+SIZE_TRIALS = 12
+LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
 Sizes: TypeAlias = tuple[Vector, Vector]
 """Of the unknowns and of their derivatives, shape (n,) each."""
@@ -59,7 +51,7 @@ def begin_scales(
         if _are_tried(problem) and not known.known.all():
             problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
             # Far from there F may be linear with another slope.
-            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
+            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, LARGEST_TRIAL)
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Central differences do not see squares at 0, which are no terms there.
             with suppress(SolveError):  # their points are far away, where F need not be defined
@@ -87,7 +79,7 @@ def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
     if _are_tried(problem):
-        most = np.full(problem.n, START.largest_trial)
+        most = np.full(problem.n, LARGEST_TRIAL)
         _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
 
 
@@ -132,16 +124,16 @@ def _constants(
     problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
 ) -> Vector:
     """abs(F) at the start with u' = 0; where that is 0 or rounding, at a later time."""
-    least = START.round_off * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
+    least = STARTING_ROUND_OFF * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
     found = np.abs(problem.evaluate(u0, slope, t0))
     found[found <= least] = 0.0
     own: Any = getattr(problem, "residual_errors", None)
-    for place in START.look_times:
+    for place in LOOK_TIMES:
         # The start need not be a state that F is defined for at other times, nor one near a solution.
         value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
         # Terms of time alone may cancel at the start and leave their rounding.
-        rounding = found <= START.round_off * value
-        if own is not None and (~rounding & (found <= START.doubtful * value)).any():
+        rounding = found <= STARTING_ROUND_OFF * value
+        if own is not None and (~rounding & (found <= DOUBTFUL_CONSTANT * value)).any():
             rounding |= found <= own(u0, slope, t0)
         np.copyto(found, value, where=rounding & (value > least) & (value < np.inf))
         if found.all():
@@ -169,20 +161,20 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
             if not len(small):
                 continue
             best, first, trial = 0, 0.0, largest_sizes[small]
-            for _ in range(START.trials):
+            for _ in range(SIZE_TRIALS):
                 steps = ROOT_EPS * trial
                 once, twice = change(values, small, steps), change(values, small, 2.0 * steps)
                 changed = twice != 0.0
                 first = first or largest(twice)
                 with np.errstate(invalid="ignore", over="ignore"):
-                    straight = np.abs(twice - 2.0 * once) <= START.largest_bend * np.abs(twice)
+                    straight = np.abs(twice - 2.0 * once) <= LARGEST_BEND * np.abs(twice)
                 # Equations from which the unknown cancels have nothing but rounding.
                 count = int((changed & straight).sum()) if largest(twice) < np.inf else 0
                 if count > best or (best == 0 and count == changed.sum()):
                     best, found[small] = count, trial
                 if count == changed.sum():
                     break
-                trial = START.trial_ratio * trial
+                trial = TRIAL_RATIO * trial
             if best == 0 and changed.any():
                 # Noise is as large for the smallest step; else F is nowhere linear, as x^2 at 0.
                 noisy = largest(twice) > ROOT_EPS * first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from ctypes import addressof
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,16 +27,9 @@ from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
-
-@dataclass(frozen=True)
-class StorageSettings:
-    """How many factored matrices are kept at a time; there is always room for one of each node."""
-
-    most_matrices: int = 64  # Largest number of matrices.
-    most_entries: int = 2_000_000  # Largest number of entries of all matrices together.
-
-
-SETTINGS = StorageSettings()
+# How many factored matrices are kept at a time; there is always room for one of each node.
+MOST_COMPILED_MATRICES = 64  # Largest number of matrices.
+MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
 
 
 class CompiledNodes(PythonNodes):
@@ -53,7 +45,7 @@ class CompiledNodes(PythonNodes):
         self._kernels = kernels  # they live as long as their addresses are used
         n, pattern = problem.n, problem.sparsity
         entries = n * n if pattern is None else int(pattern.nnz)
-        self._capacity = kept = max(num_nodes, min(SETTINGS.most_matrices, SETTINGS.most_entries // entries))
+        self._capacity = kept = max(num_nodes, min(MOST_COMPILED_MATRICES, MOST_MATRIX_ENTRIES // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         # One row for each matrix; the arrays of Jacobians have one more, for the guide point of the sweep.

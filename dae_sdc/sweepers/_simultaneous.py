@@ -45,14 +45,6 @@ from dae_sdc.sweepers.tolerance import Weights
 LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
-FACTOR, LEAST_STEP, NOISE, ROUNDING = (
-    residual_check.SETTINGS.factor,
-    residual_check.SETTINGS.least_step,
-    residual_check.SETTINGS.noise,
-    residual_check.SETTINGS.rounding,
-)
-COUNT = residual_check.DIRECTIONS
-
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 KEPT_RATE = scales.SETTINGS.kept_rate
 
@@ -352,14 +344,16 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
-    enlarged = max(1.0, LEAST_STEP / relative)
-    for which in range(COUNT):
+    enlarged = max(1.0, residual_check.LEAST_RELATIVE_STEP / relative)
+    for which in range(residual_check.DIRECTIONS):
         if not changed_residual(a, time, h, enlarged, which):
             return True
-        if within(a, FACTOR / enlarged):
+        if within(a, residual_check.RESIDUAL_FACTOR / enlarged):
             return True
-    for which in range(COUNT):
-        if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
+    for which in range(residual_check.DIRECTIONS):
+        if changed_residual(a, time, h, residual_check.RESIDUAL_ROUNDING / relative, which) and within(
+            a, residual_check.RESIDUAL_NOISE
+        ):
             return True
     return False
 
@@ -727,7 +721,6 @@ with lightly_optimized():
     )
 """Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
 their derivatives by those of the step before, or write the weights of errors."""
-
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,18 +32,11 @@ from dae_sdc.sharing import once
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
 from dae_sdc.sweepers.teams import FACTORIZE
 
-
-@dataclass(frozen=True)
-class PivotSettings:
-    """When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots."""
-
-    # Number of factorisations with one pivot order from which on its reuse saves time.
-    paying_factorizations: int = 4
-    # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
-    most_short_lived: int = 4
-
-
-SETTINGS = PivotSettings()
+# When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots. Number of
+# factorisations with one pivot order from which on its reuse saves time.
+PAYING_FACTORIZATIONS = 4
+# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
+MOST_SHORT_LIVED = 4
 
 REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
 """Arrays that the next step may depend on, besides the factors."""
@@ -222,14 +214,14 @@ class SparseStages(MachineStages):
                 return 1
         elif known:
             lasted = self._arrays["lasted"]
-            self._vain[k] = self._vain[k] + 1 if lasted[k] < SETTINGS.paying_factorizations else 0
+            self._vain[k] = self._vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
             lasted[k] = 0
         matrix = self._matrix(k)
         if not np.isfinite(matrix.data).all():
             return 0
         try:
             lu = sparse_factors(matrix)
-            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= SETTINGS.most_short_lived:
+            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
                 self._arrays["triangles"][k] = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,24 +16,17 @@ from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
-
-@dataclass(frozen=True)
-class IterateSettings:
-    """How exactly the equations of a node are solved in a sweep, and when an iterate guides another."""
-
-    residual_share: float = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
-    # Smallest residual that a node's solve is asked for on behalf of ``restol``.
-    residual_floor: float = 1e-13
-    # A node's solve may stop at this fraction of its first correction in sweeps that belong to the
-    # prediction, because only the last of them is observed. Not used where constraints determine integrated
-    # unknowns: the error of a solve returns there divided by dt.
-    prediction_forcing: float = 0.01
-    # Number of sweeps from a cold start after which another step of the same block may extrapolate the
-    # polynomial of this one.
-    settling_sweeps: int = 3
-
-
-SETTINGS = IterateSettings()
+# How exactly the equations of a node are solved in a sweep, and when an iterate guides another.
+RESIDUAL_SHARE = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
+# Smallest residual that a node's solve is asked for on behalf of ``restol``.
+RESIDUAL_FLOOR = 1e-13
+# A node's solve may stop at this fraction of its first correction in sweeps that belong to the prediction,
+# because only the last of them is observed. Not used where constraints determine integrated unknowns: the
+# error of a solve returns there divided by dt.
+PREDICTION_FORCING = 0.01
+# Number of sweeps from a cold start after which another step of the same block may extrapolate the polynomial
+# of this one.
+SETTLING_SWEEPS = 3
 
 
 class Surroundings(Protocol):
@@ -204,9 +196,9 @@ class StepIterate:
         L, P, matrices = self.level, self.problem, self.matrices
         if self.accuracy is None:
             restol = L.params.restol
-            floor = SETTINGS.residual_floor
-            tolerance = max(SETTINGS.residual_share * restol, floor) if restol > 0.0 else np.inf
-            forcing = SETTINGS.prediction_forcing if self.in_prediction else 0.0
+            floor = RESIDUAL_FLOOR
+            tolerance = max(RESIDUAL_SHARE * restol, floor) if restol > 0.0 else np.inf
+            forcing = PREDICTION_FORCING if self.in_prediction else 0.0
             limits = (P.newton_tol, tolerance, P.newton_maxiter, forcing)
         else:
             limits = (self.accuracy[0], np.inf, P.newton_maxiter, self.accuracy[1])
@@ -245,7 +237,7 @@ class StepIterate:
             end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (collocation.weights @ stages.integrated)
             end[k:] = interpolation_matrix(nodes, (1.0,))[0] @ stages.u[:, k:]
-        settled = self.extrapolated or self.sweeps >= SETTINGS.settling_sweeps
+        settled = self.extrapolated or self.sweeps >= SETTLING_SWEEPS
         # Another step may read these values after this one has gone on to change its own.
         apart = self.surroundings.together or collocation.left_is_node
         end.polynomial = stages.polynomial.left_behind(settled, apart)

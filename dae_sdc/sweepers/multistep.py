@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -30,17 +29,10 @@ CORRECTORS = ("newton", "fixed-point")
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
 """Names of the methods that take the first k - 1 steps, before a k-step formula has its past."""
 
-
-@dataclass(frozen=True)
-class MultistepSettings:
-    """When a step counts as the continuation of the last one."""
-
-    equal_steps: float = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
-    # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
-    equal_times: float = 16.0 * float(np.finfo(float).eps)
-
-
-SETTINGS = MultistepSettings()
+# When a step counts as the continuation of the last one.
+EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
+# Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
+EQUAL_TIMES = 16.0 * float(np.finfo(float).eps)
 
 
 class MultistepDAE(DirectSweeper):
@@ -155,9 +147,9 @@ class MultistepDAE(DirectSweeper):
         """Values and derivatives at equal distances up to the start, oldest first, and the distance."""
         # If the step does not continue the last one, the start is the only row.
         L, known = self.level, self.level.u[0].polynomial
-        start, rounding = L.u[0].view(np.ndarray), SETTINGS.equal_times * abs(L.time)
+        start, rounding = L.u[0].view(np.ndarray), EQUAL_TIMES * abs(L.time)
         if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
-            slack = SETTINGS.equal_steps * L.dt + rounding
+            slack = EQUAL_STEPS * L.dt + rounding
             late, longer = abs(known.time + known.dt - L.time), abs(known.dt - L.dt)
             follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
             # A formula that reaches across a jump of F, or a kink, has no order.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
-from dae_sdc.dae.consistency import CONSISTENCY, violation
+from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
@@ -25,22 +24,14 @@ from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
 
-
-@dataclass(frozen=True)
-class RestartSettings:
-    """Settings of :func:`consistent_restart`."""
-
-    # Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
-    nodes: int = 5
-    # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
-    tolerance: float = 1e-13
-    rank: float = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
-    # Distance, in steps, behind the time of a change at which the equations are taken: functions of time
-    # may have either value at the time itself.
-    behind: float = 1e-12
-
-
-RESTART = RestartSettings()
+# Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
+RESTART_NODES = 5
+# Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
+RESTART_TOLERANCE = 1e-13
+RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
+# Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
+# either value at the time itself.
+DISTANCE_BEHIND = 1e-12
 
 
 class AlgebraicPart(ImplicitSystem):
@@ -57,7 +48,7 @@ class AlgebraicPart(ImplicitSystem):
         self.u, self.du = u, du
         self._u, self._du = u.view(np.ndarray), du.view(np.ndarray)
         self._saved = np.empty((2, problem.n))
-        self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART.tolerance)
+        self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART_TOLERANCE)
         self._find_kernel(linearize(problem, u, du, t).mass)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
@@ -76,7 +67,7 @@ class AlgebraicPart(ImplicitSystem):
         rows, columns = balanced(dense)
         triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
         pivots = np.abs(np.diagonal(triangle))
-        rank = int((pivots > RESTART.rank * pivots.max(initial=0.0)).sum())
+        rank = int((pivots > RESTART_RANK * pivots.max(initial=0.0)).sum())
         self._slopes, self._free = order[:rank], order[rank:]
         if rank and np.abs(triangle[:rank, rank:]).any():
             coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
@@ -240,7 +231,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
         if u.polynomial is not None:
             slope[:] = u.polynomial.derivative_at_end()
         low = not restart_failure(problem, state, slope, t, h)
-    tableau = radau_iia(RESTART.nodes)
+    tableau = radau_iia(RESTART_NODES)
     stages = CoupledStages(problem, tableau.A, tableau.c)
     try:
         stages.start(state, stages.march(state, t, h), t, h)
@@ -273,7 +264,7 @@ def jump_behind(
     u: MeshDAE,
     t: float,
     h: float,
-    least: float = CONSISTENCY.largest_violation,
+    least: float = LARGEST_VIOLATION,
 ) -> tuple[bool, str]:
     """Move the algebraic part of u, and u', to where they have jumped just behind t, if they have."""
     if problem.index not in (0, 1):
@@ -294,4 +285,4 @@ def jump_behind(
 
 def _distance(t: float, h: float) -> float:
     """Distance behind a time at which functions of time have the value that holds from there on."""
-    return max(8.0 * EPS * abs(t), RESTART.behind * h)
+    return max(8.0 * EPS * abs(t), DISTANCE_BEHIND * h)

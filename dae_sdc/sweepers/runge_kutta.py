@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,16 +35,8 @@ from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-
-@dataclass(frozen=True)
-class RungeKuttaSettings:
-    """Settings of Runge-Kutta steps of a given accuracy."""
-
-    # Contraction of Newton's method above which it, and not the error alone, limits the step size.
-    crawling_contraction: float = 0.3
-
-
-SETTINGS = RungeKuttaSettings()
+# Contraction of Newton's method above which it, and not the error alone, limits the step size.
+CRAWLING_CONTRACTION = 0.3
 
 
 def estimates_error(tableau: Tableau) -> bool:
@@ -242,7 +233,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """The outcome of the finished step, with its error estimate."""
         assert self.outcome is not None
         if self.outcome.solved:
-            self._watch.succeeded(self.outcome.rate > SETTINGS.crawling_contraction)
+            self._watch.succeeded(self.outcome.rate > CRAWLING_CONTRACTION)
         else:
             u0 = self.level.u[0]
             slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
@@ -16,18 +14,10 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.tableaux import radau_iia
 
-
-@dataclass(frozen=True)
-class StartSettings:
-    """Settings of the derivative u' at the start of a step."""
-
-    corrections: int = 3  # Newton steps in u' at the start of a step; one is enough where F is linear in u'.
-    # Largest distance of ``u_exact`` from the state, relative to its size, at which ``du_exact`` is its
-    # derivative.
-    state_tolerance: float = 1e-9
-
-
-SETTINGS = StartSettings()
+START_CORRECTIONS = 3  # Newton steps in u' at the start of a step; one is enough where F is linear in u'.
+# Largest distance of ``u_exact`` from the state, relative to its size, at which ``du_exact`` is its
+# derivative.
+STATE_TOLERANCE = 1e-9
 
 
 def starting_derivative(
@@ -48,7 +38,7 @@ def starting_derivative(
     else:
         # An unknown that is 0 at this time is measured by its size in the run.
         sizes = np.maximum(np.abs(value), problem.run_scales.unknowns)
-        if (np.abs(value - u0) <= SETTINGS.state_tolerance * sizes).all():
+        if (np.abs(value - u0) <= STATE_TOLERANCE * sizes).all():
             known: Vector = given.view(np.ndarray)
             return known
     tableau = radau_iia(accuracy + 3)
@@ -62,7 +52,7 @@ def starting_derivative(
 def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) -> Vector:
     """The derivative with the least change that minimises F(t0, u0, u')."""
     # F at a node at the start is part of the residual, and no sweep changes the derivative there.
-    for _ in range(SETTINGS.corrections):
+    for _ in range(START_CORRECTIONS):
         slope = attach(derivative, problem.n_diff)
         residual = problem.evaluate(u0, slope, t0).copy()
         mass = linearize(problem, u0, slope, t0).mass

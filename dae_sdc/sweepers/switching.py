@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,21 +18,13 @@ from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
 
-
-@dataclass(frozen=True)
-class PieceSettings:
-    """Settings of the pieces of a step in which switches change their signs."""
-
-    least_nodes: int = 3  # Least number of nodes of the Radau IIA method that solves a piece.
-    # Largest number of corrections of the end of a piece towards the zero at which it is to end.
-    corrections: int = 5
-    # Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
-    slope_distance: float = 1e-3
-    most_pieces: int = 100  # Pieces of one step after which a run is given up.
-    restart_step: float = 0.01  # Size, in steps, of the step by which a state behind a switch is found.
-
-
-PIECES = PieceSettings()
+LEAST_PIECE_NODES = 3  # Least number of nodes of the Radau IIA method that solves a piece.
+# Largest number of corrections of the end of a piece towards the zero at which it is to end.
+PIECE_CORRECTIONS = 5
+# Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
+SLOPE_DISTANCE = 1e-3
+MOST_PIECES = 100  # Pieces of one step after which a run is given up.
+RESTART_STEP = 0.01  # Size, in steps, of the step by which a state behind a switch is found.
 
 
 class SwitchedSteps:
@@ -45,7 +36,7 @@ class SwitchedSteps:
 
     def __init__(self, problem: ProblemDAE, nodes: int) -> None:
         self._problem = problem
-        self._tableau = radau_iia(max(nodes, PIECES.least_nodes))
+        self._tableau = radau_iia(max(nodes, LEAST_PIECE_NODES))
         self._places = (0.0, *self._tableau.c.tolist())
         self._sides: tuple[int, ...] = ()
         self._known: tuple[Vector, MeshDAE | None] = np.empty(0), None
@@ -119,7 +110,7 @@ class SwitchedSteps:
 
     def _in_pieces(self, u0: MeshDAE, t0: float, dt: float) -> MeshDAE:
         P, t, t_end, sides, u = self._problem, t0, t0 + dt, self._sides, u0
-        for _ in range(PIECES.most_pieces):
+        for _ in range(MOST_PIECES):
             P.hold_sides(sides)
             P.start_step(u, t)
             stop = min(self._timed(t, t_end), default=t_end)
@@ -127,7 +118,7 @@ class SwitchedSteps:
             found = self._first_zero(u, stages, sides)
             if found is None and stop < t_end:
                 u, t = attach(stages.u[-1].copy(), P.n_diff), stop
-                u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+                u = consistent_restart(P, u, t, RESTART_STEP * dt)
                 continue
             if found is None:
                 end = attach(stages.u[-1].copy(), P.n_diff)
@@ -137,13 +128,13 @@ class SwitchedSteps:
             u, t = self._up_to(u, t, theta * (stop - t), which, sides)
             sides = tuple(-side if i == which else side for i, side in enumerate(sides))
             P.hold_sides(sides)
-            u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+            u = consistent_restart(P, u, t, RESTART_STEP * dt)
             if t_end - t <= 4.0 * EPS * max(abs(t0), abs(t_end)):
                 u.sides = sides
                 return u
         raise SolveError(
             f"a switch of {type(P).__name__} changes its sign again and again at t={t:.10g}, more than "
-            f"{PIECES.most_pieces} times in a step: the solution slides along the switch, or switches ever "
+            f"{MOST_PIECES} times in a step: the solution slides along the switch, or switches ever "
             f"faster; smooth the switch, give it a hysteresis, or keep the branch of a step by the parameter "
             f"locate_switches=False of the sweeper"
         )
@@ -197,17 +188,17 @@ class SwitchedSteps:
         """State and time at a zero of a switch, near which a piece of size h ends."""
         P, best = self._problem, np.inf
         state, time = u, t
-        for _ in range(PIECES.corrections):
+        for _ in range(PIECE_CORRECTIONS):
             if h <= 4.0 * EPS * max(abs(t), abs(t + h)):
                 break
             stages = self._solved(u, t, h)
-            near, end = 1.0 - PIECES.slope_distance, attach(stages.u[-1].copy(), P.n_diff)
+            near, end = 1.0 - SLOPE_DISTANCE, attach(stages.u[-1].copy(), P.n_diff)
             value = self._signed(end, t + h, sides)[which]
             if not abs(value) < best:
                 break
             best, state, time = abs(value), end, t + h
             earlier = self._along(near, u, stages, sides, which)
-            change = value * PIECES.slope_distance * h / (earlier - value) if earlier != value else 0.0
+            change = value * SLOPE_DISTANCE * h / (earlier - value) if earlier != value else 0.0
             if abs(change) <= 4.0 * EPS * abs(t + h):
                 break
             h += change
