@@ -9,9 +9,8 @@ import pytest
 import scipy.sparse as sparse
 
 from dae_sdc.dae import diagonal_pivots
-from dae_sdc.dae.diagonal_pivots import with_diagonal_pivots
+from dae_sdc.dae.diagonal_pivots import EPS, with_diagonal_pivots
 from dae_sdc.dae.linear import SparseLU, superlu
-from dae_sdc.dae.refinement import EPS
 from dae_sdc.problems.flow import NavierStokes
 
 

@@ -22,11 +22,10 @@ from dae_sdc.dae.differences import (
     slope,
     takes_complex,
 )
-from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import compile_kernel, machine
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.dae.values import real_numbers, undefined
+from dae_sdc.dae.values import guard_methods, real_numbers, undefined
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import filtering
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.guard import guarded
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.noise import Noise
-from dae_sdc.dae.values import is_integer, is_number, is_sequence, shortened
+from dae_sdc.dae.values import guarded, is_integer, is_number, is_sequence, shortened
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import unknown
 

@@ -19,7 +19,6 @@ from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, JacobianError, SolveError
 
-# When a given Jacobian counts as wrong.
 COMPARISON_STEP = 1e-5  # Change of the unknowns in a central difference, relative to their sizes.
 # Relative difference between a product with the Jacobian and a difference that needs no explanation.
 COMPARISON_SLACK = 1e-4

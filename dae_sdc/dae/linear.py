@@ -15,10 +15,15 @@ from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.linalg import SuperLU, splu
 
-from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
-from dae_sdc.dae.matching import maximum_matching
-from dae_sdc.dae.pattern import Pattern
-from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
+from dae_sdc.dae.diagonal_pivots import (
+    EPS,
+    DiagonalPivotLU,
+    grows,
+    probe,
+    refinements_needed,
+    with_diagonal_pivots,
+)
+from dae_sdc.dae.pattern import Pattern, maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown

@@ -28,12 +28,11 @@ from dae_sdc.dae.declaration import (
     is_made_when_asked,
     when_asked,
 )
-from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.dae.values import is_integer, is_sequence, real_numbers, shortened, undefined
+from dae_sdc.dae.values import guard_methods, is_integer, is_sequence, real_numbers, shortened, undefined
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.registry import Registry
 

@@ -27,8 +27,8 @@ from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
-# How many factored matrices are kept at a time; there is always room for one of each node.
-MOST_COMPILED_MATRICES = 64  # Largest number of matrices.
+# There is always room for one factored matrix of each node.
+MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
 MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
 
 

@@ -32,9 +32,7 @@ from dae_sdc.sharing import once
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
 from dae_sdc.sweepers.teams import FACTORIZE
 
-# When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots. Number of
-# factorisations with one pivot order from which on its reuse saves time.
-PAYING_FACTORIZATIONS = 4
+PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
 

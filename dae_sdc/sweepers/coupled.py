@@ -16,6 +16,7 @@ from dae_sdc.dae.polynomial import reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
+from dae_sdc.sweepers.tableaux import Tableau
 
 
 class CoupledStages(ImplicitSystem):
@@ -187,3 +188,13 @@ class CoupledStages(ImplicitSystem):
     def unknown(self, i: int) -> str:
         """See :class:`ImplicitSystem`."""
         return f"{self.problem.names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
+
+
+def stages_without_guess(
+    problem: ProblemDAE, tableau: Tableau, u0: MeshDAE, t0: float, dt: float
+) -> CoupledStages:
+    """The solved stages of a step from a state of which no step before it tells anything."""
+    stages = CoupledStages(problem, tableau.A, tableau.c)
+    stages.start(u0, stages.march(u0, t0, dt), t0, dt)
+    stages.solve()
+    return stages

@@ -10,13 +10,12 @@ import numpy as np
 from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers.matrices import SweepMatrices
+from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, Written, differing, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
-# How exactly the equations of a node are solved in a sweep, and when an iterate guides another.
 RESIDUAL_SHARE = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
 # Smallest residual that a node's solve is asked for on behalf of ``restol``.
 RESIDUAL_FLOOR = 1e-13

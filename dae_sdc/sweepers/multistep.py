@@ -16,7 +16,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.fixed_point import FixedPoint
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
@@ -29,7 +29,6 @@ CORRECTORS = ("newton", "fixed-point")
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
 """Names of the methods that take the first k - 1 steps, before a k-step formula has its past."""
 
-# When a step counts as the continuation of the last one.
 EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
 # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
 EQUAL_TIMES = 16.0 * float(np.finfo(float).eps)
@@ -198,9 +197,7 @@ class MultistepDAE(DirectSweeper):
         # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in multipliers.
         L, k = self.level, self.method.order
         tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
-        stages = CoupledStages(L.prob, tableau.A, tableau.c)
-        stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
-        stages.solve()
+        stages = stages_without_guess(L.prob, tableau, L.u[0], L.time, L.dt)
         if np.isnan(slopes[-1]).any():
             slopes[-1] = interpolation_matrix(tableau.nodes, (0.0,))[0] @ stages.du
         return stages.u[-1].copy(), stages.du[-1].copy()

@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
@@ -232,10 +232,8 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
             slope[:] = u.polynomial.derivative_at_end()
         low = not restart_failure(problem, state, slope, t, h)
     tableau = radau_iia(RESTART_NODES)
-    stages = CoupledStages(problem, tableau.A, tableau.c)
     try:
-        stages.start(state, stages.march(state, t, h), t, h)
-        stages.solve()
+        stages = stages_without_guess(problem, tableau, state, t, h)
     except SolveError:
         return state
     nodes = tableau.nodes

@@ -17,12 +17,11 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers import local_solution as local_solution
 from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.backends import BACKENDS as BACKENDS, node_solver
 from dae_sdc.sweepers.collocation import (
     QMAT,
+    SweepMatrices,
     check_qdelta,
     check_quadrature,
     qdelta_generator,
@@ -31,11 +30,10 @@ from dae_sdc.sweepers.collocation import (
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.level_values import LevelValues
-from dae_sdc.sweepers.matrices import SweepMatrices
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
-from dae_sdc.sweepers.solvers import PythonNodes
+from dae_sdc.sweepers.solvers import BACKENDS as BACKENDS, PythonNodes, node_solver
 from dae_sdc.sweepers.step_sweeps import StepSweeps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 

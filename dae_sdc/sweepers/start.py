@@ -1,4 +1,4 @@
-"""A consistent derivative u'(t0) for methods that have a node or stage at the start of a step."""
+"""Solutions through a state: their derivative at the start of a step, and their values one step on."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
+from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import InputError
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
 
 START_CORRECTIONS = 3  # Newton steps in u' at the start of a step; one is enough where F is linear in u'.
@@ -42,9 +43,7 @@ def starting_derivative(
             known: Vector = given.view(np.ndarray)
             return known
     tableau = radau_iia(accuracy + 3)
-    stages = CoupledStages(problem, tableau.A, tableau.c)
-    stages.start(u0, stages.march(u0, t0, dt), t0, dt)
-    stages.solve()
+    stages = stages_without_guess(problem, tableau, u0, t0, dt)
     derivative: Vector = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
     return _corrected(problem, u0, derivative, t0) if correct else derivative
 
@@ -65,3 +64,36 @@ def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) 
             break
         derivative = better.view(np.ndarray)
     return derivative
+
+
+NODES = (7, 3)
+"""Nodes of the Radau IIA method, whose order is twice that, less one; fewer where stages are not found."""
+
+SUBSTEPS = 2
+"""Steps of it in which a time is reached."""
+
+
+def solution_through(problem: ProblemDAE, u_init: MeshDAE, t_init: float, t: float) -> MeshDAE:
+    """The solution at t through a state, on the branch in force; what it takes is not counted as work."""
+    if t < t_init:
+        raise InputError(f"the solution through a state at t={t_init:g} is not known before it, at t={t:g}")
+    u, h = MeshDAE(u_init), (t - t_init) / SUBSTEPS
+    with uncounted(problem):
+        for number in range(SUBSTEPS if h > 0.0 else 0):
+            u[:] = _end_of_substep(problem, u, t_init + number * h, h)
+    u.polynomial = None
+    return u
+
+
+def _end_of_substep(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> Vector:
+    """The end of a step of size h."""
+    most, least = map(radau_iia, NODES)
+    try:
+        stages = stages_without_guess(problem, most, u, t, h)
+    except SolveError:
+        stages = stages_without_guess(problem, least, u, t, h)
+    last: Vector = stages.u[-1]
+    return last
+
+
+ProblemDAE.solution_through = solution_through

@@ -12,7 +12,7 @@ from dae_sdc.dae.polynomial import EndDerivative, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import CoupledStages, stages_without_guess
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.tableaux import radau_iia
 
@@ -114,7 +114,7 @@ class SwitchedSteps:
             P.hold_sides(sides)
             P.start_step(u, t)
             stop = min(self._timed(t, t_end), default=t_end)
-            stages = self._solved(u, t, stop - t)
+            stages = stages_without_guess(P, self._tableau, u, t, stop - t)
             found = self._first_zero(u, stages, sides)
             if found is None and stop < t_end:
                 u, t = attach(stages.u[-1].copy(), P.n_diff), stop
@@ -138,12 +138,6 @@ class SwitchedSteps:
             f"faster; smooth the switch, give it a hysteresis, or keep the branch of a step by the parameter "
             f"locate_switches=False of the sweeper"
         )
-
-    def _solved(self, u: MeshDAE, t: float, h: float) -> CoupledStages:
-        stages = CoupledStages(self._problem, self._tableau.A, self._tableau.c)
-        stages.start(u, stages.march(u, t, h), t, h)
-        stages.solve()
-        return stages
 
     def _state(self, u: MeshDAE, stages: CoupledStages, theta: float) -> MeshDAE:
         """u at a place in units of a piece."""
@@ -191,7 +185,7 @@ class SwitchedSteps:
         for _ in range(PIECE_CORRECTIONS):
             if h <= 4.0 * EPS * max(abs(t), abs(t + h)):
                 break
-            stages = self._solved(u, t, h)
+            stages = stages_without_guess(P, self._tableau, u, t, h)
             near, end = 1.0 - SLOPE_DISTANCE, attach(stages.u[-1].copy(), P.n_diff)
             value = self._signed(end, t + h, sides)[which]
             if not abs(value) < best:
