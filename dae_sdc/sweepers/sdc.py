@@ -29,7 +29,6 @@ from dae_sdc.sweepers.collocation import (
 )
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import StepIterate
-from dae_sdc.sweepers.level_values import LevelValues
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
@@ -355,27 +354,58 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     # --- transfer between levels ----------------------------------------------------------------------------
 
-    @property
-    def _level_values(self) -> LevelValues:
-        step = self.step
-        return LevelValues(step.iterate, step.predictor, step.residual)
+    def _received(self) -> StepSweeps:
+        """The step, with what others have put at its nodes and at its start."""
+        self.step.iterate.adopt()
+        self.step.predictor.receive()
+        return self.step
 
     def node_values(self) -> tuple[Vector, Vector]:
-        """u and U at all nodes, copies of shape (M, n), see :meth:`LevelValues.values`."""
-        return self._level_values.values()
+        """u and U at all nodes, copies of shape (M, n), see :meth:`StepIterate.node_values`."""
+        iterate = self._received().iterate
+        return iterate.node_values(), iterate.stages.du.copy()
 
     def node_residuals(self) -> Vector:
-        """F - tau at all nodes, shape (M, n), see :meth:`LevelValues.residuals`."""
-        return self._level_values.residuals()
+        """F - tau at :meth:`node_values`, shape (M, n); all processes that share nodes have to call this."""
+        return self._received().residual.rows()
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
-        """Take the value at the start, and u and U at the nodes, see :meth:`LevelValues.place`."""
-        self.level.u[0] = u0
-        self._level_values.place(u0, values, derivatives)
+        """Replace this level's iterate by the values that a transfer between levels brings."""
+        # Shapes: values and derivatives (M, n).
+        L, iterate = self.level, self.iterate
+        L.u[0] = u0
+        if not iterate.shows_level():
+            L.prob.start_step(u0, L.time)
+            iterate.allocate()
+            iterate.scale()
+            L.f[0] = L.prob.eval_f(u0, L.time)
+        iterate.begin_at(u0)
+        stages = iterate.stages
+        stages.u[:], stages.du[:] = values, derivatives
+        stages.du[:, iterate.n_integrated :] = 0.0
+        stages.integral_known = iterate.norms_known = False
+        iterate.settle()
+        L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:
-        """Take the right-hand sides that a finer level asks for, see :meth:`LevelValues.correct`."""
-        self._level_values.correct(values, residuals)
+        r"""Give the equations of this level the right-hand sides that a finer level asks for.
+
+        Both equations of a node get one,
+
+        .. math::
+            u_m - u_0 - \Delta t \sum_j q_{mj} U_j = \tau^u_m, \qquad F(t_m, u_m, U_m) = \tau^F_m,
+
+        such that the iterate in place has the residuals 0 and ``residuals`` at ``values``.
+        """
+        # Shapes: values (M, n), residuals (M, n).
+        L, iterate = self.level, self.iterate
+        k, stages = iterate.n_integrated, iterate.stages
+        iterate.integral_tau, stages.integral_known = None, False
+        iterate.integrate()
+        iterate.integral_tau = values[:, :k] - iterate.start_values[:k] - stages.integral
+        stages.integral_known = iterate.residuals_known = False
+        tau = L.prob.evaluate_nodes(values, stages.du, iterate.times) - residuals
+        L.tau[:] = [attach(row, L.prob.n_diff) for row in tau]
 
 
 def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
