@@ -187,8 +187,7 @@ class ConstraintManifold(CompiledParts):
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """1 + the size of the terms of the constraints."""
-        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
-        return size
+        return 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
 
     def _projected(self, t: float, q: Vector) -> Vector:
         """The nearest functions u that fulfil the constraints."""

@@ -76,8 +76,7 @@ class ExplicitPair:
 
 def _inner_points(degree: int) -> Vector:
     """Extrema of the Chebyshev polynomial of a degree, within (0, 1)."""
-    inner: Vector = 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
-    return inner
+    return 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
 
 
 def _dormand_prince() -> ExplicitPair:

@@ -252,8 +252,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         if name == "restrict_residual" and not any(hasattr(space, n) for n in (name, f"{name}_nodes")):
             name = "restrict"
         if hasattr(space, f"{name}_nodes"):
-            together: Vector = np.asarray(getattr(space, f"{name}_nodes")(rows))
-            return together
+            return np.asarray(getattr(space, f"{name}_nodes")(rows))
         one = getattr(space, name)
         return np.array([one(attach(row, problem.n_diff)) for row in rows])
 
@@ -295,8 +294,7 @@ def two_level_error(
     smoother = np.eye(len(Q)) - np.linalg.solve(delta[first:, first:], Q)
     coarse_delta = qdelta_matrix(coarse, coarse_qdelta)[first:, first:]
     correction = P @ np.linalg.solve(coarse_delta, restriction[first:, first:] @ Q)
-    product: Vector = smoother @ (np.eye(len(Q)) - correction)
-    return product
+    return smoother @ (np.eye(len(Q)) - correction)
 
 
 @lru_cache(maxsize=32)

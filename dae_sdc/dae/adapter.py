@@ -81,8 +81,7 @@ class AdaptedProblem(ProblemDAE):
         place, slope = self._meshes
         place.view(np.ndarray).reshape(-1)[self.places] = u
         slope.view(np.ndarray).reshape(-1)[self.places] = du
-        values: Vector = np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self.rows]
-        return values
+        return np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self.rows]
 
     def u_exact(self, t: float) -> npt.ArrayLike:
         """The solution at time ``t`` that the original gives, shape (n,)."""
@@ -95,8 +94,7 @@ class AdaptedProblem(ProblemDAE):
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
         """What pySDC's ``SwitchEstimator`` asks for, from the original where it answers."""
         own = getattr(self.original, "get_switching_info", super().get_switching_info)
-        found: tuple[bool, int, list[float]] = own(u, t)
-        return found
+        return own(u, t)
 
     def count_switches(self) -> None:
         """Count an event in the original where it counts them."""

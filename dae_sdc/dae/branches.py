@@ -52,8 +52,7 @@ class Branches:
     @property
     def held_sides(self) -> tuple[int, ...] | None:
         """The signs that :meth:`hold_sides` has set, or None."""
-        held: tuple[int, ...] | None = self.__dict__.get("_held")
-        return held
+        return self.__dict__.get("_held")
 
     @property
     def located(self) -> bool:

@@ -140,8 +140,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
         node[without] = partners
     merge = sparse.csc_matrix((np.ones(n), (node, np.arange(n))), shape=(len(others), n))
     place = _minimum_degree(sparse.csc_matrix(merge @ both @ merge.T))
-    order: npt.NDArray[np.intp] = np.lexsort((empty, place[node]))
-    return order
+    return np.lexsort((empty, place[node]))
 
 
 def _minimum_degree(graph: Any) -> Places:

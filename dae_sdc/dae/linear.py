@@ -356,8 +356,7 @@ def _canonical(matrix: Any) -> Any:
 
 def _scaled(rhs: Vector, scale: Vector) -> Vector:
     """``rhs``, shape (n,) or (n, k), with its rows multiplied; in the order of memory it has."""
-    product: Vector = (rhs.T * scale).T
-    return product
+    return (rhs.T * scale).T
 
 
 def _column_maxima(matrix: Any) -> Vector:

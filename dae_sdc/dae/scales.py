@@ -265,8 +265,7 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
 
 def power_of_two(sizes: Vector) -> Vector:
     """The powers of two next to sizes, 1 for sizes of 0."""
-    powers: Vector = np.exp2(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))))
-    return powers
+    return np.exp2(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))))
 
 
 def rounded(logarithm: Any) -> Any:
@@ -391,5 +390,4 @@ def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
     counts = others > 0.0
     with np.errstate(over="ignore"):
         np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
-    own: Vector = np.where(np.isfinite(found[:n]), found[:n], 0.0)
-    return own
+    return np.where(np.isfinite(found[:n]), found[:n], 0.0)

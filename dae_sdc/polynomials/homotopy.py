@@ -50,8 +50,7 @@ def relative_ranks(
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
     """Least-squares solutions of minimum norm, shape (p, n), of p systems of linear equations."""
-    found: Complexes = (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
-    return found
+    return (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
 
 
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
@@ -203,8 +202,7 @@ class Roots:
     @property
     def real(self) -> Vector:
         """The real solutions, shape (q, n)."""
-        found: Vector = self.solutions[self.is_real].real
-        return found
+        return self.solutions[self.is_real].real
 
     def __str__(self) -> str:
         regular = int((~self.singular).sum())

@@ -23,8 +23,7 @@ SMALLEST_MAGNITUDE = 0.01
 
 def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
     """Sizes of the coordinates of points of norm 1, at least :data:`SMALLEST_MAGNITUDE`."""
-    found: npt.NDArray[np.float64] = np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
-    return found
+    return np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
 
 
 def _rational(value: complex) -> Any:

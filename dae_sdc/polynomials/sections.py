@@ -102,8 +102,7 @@ class Section(Cut):
 
     def affine(self, points: Complexes) -> Complexes:
         """Values of the variables of the user at homogeneous points, shape (p, n)."""
-        found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
-        return found
+        return points[:, 1 : self.variables + 1] / points[:, :1]
 
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
@@ -131,14 +130,12 @@ class Section(Cut):
         finite = ends.known & ~ends.far
         gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
         hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
-        found: Booleans = np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
-        return found
+        return np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
 
 
 def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     """Whether all polynomials vanish at points of norm 1, shape (p,)."""
-    found: Booleans = sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
-    return found
+    return sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
 
 
 IDLE_LOOPS = 8

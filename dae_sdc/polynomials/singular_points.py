@@ -57,8 +57,7 @@ class SingularPoints:
     @property
     def real(self) -> Vector:
         """The real points, shape (q, n)."""
-        found: Vector = self.points[self.is_real].real
-        return found
+        return self.points[self.is_real].real
 
     def __str__(self) -> str:
         lines = [

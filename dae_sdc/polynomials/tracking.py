@@ -75,8 +75,7 @@ class Ends(NamedTuple):
     def far(self) -> Booleans:
         """Which ends are at infinity, or too far away to continue from them."""
         near = np.abs(self.points[:, 0]) > np.where(self.regular, ENDS.far, 10.0 * ENDS.far)
-        found: Booleans = self.infinite | (self.known & ~near)
-        return found
+        return self.infinite | (self.known & ~near)
 
 
 def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:

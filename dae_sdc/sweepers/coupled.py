@@ -67,8 +67,7 @@ class CoupledStages(ImplicitSystem):
                 values[i] = value
         except SolveError:
             return np.zeros_like(values)
-        guess: Vector = np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
-        return guess
+        return np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
 
     def forget(self) -> None:
         """Drop the kept matrices."""

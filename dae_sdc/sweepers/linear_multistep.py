@@ -153,8 +153,7 @@ class MultistepMethod(MethodRecord):
 
     def roots(self, z: complex) -> NDArray[np.complex128]:
         """All roots of the characteristic polynomial at z = lambda dt; at z = 0 they show zero-stability."""
-        found: NDArray[np.complex128] = np.roots(self.alpha - z * self.beta).astype(np.complex128)
-        return found
+        return np.roots(self.alpha - z * self.beta).astype(np.complex128)
 
     def _check_coefficients(self) -> None:
         alpha, beta = self.alpha, self.beta

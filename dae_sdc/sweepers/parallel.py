@@ -280,5 +280,4 @@ def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDe
     """The serial sweeper whose node-parallel form this class is; the class itself if it is serial."""
     if not issubclass(sweeper, SweeperDAEMPI):
         return sweeper
-    serial: type[SpectralDeferredCorrectionDAE] = sweeper.__bases__[-1]
-    return serial
+    return sweeper.__bases__[-1]

@@ -35,8 +35,7 @@ class StepResidual:
         iterate = self.iterate
         own = iterate.nodes.owned
         if iterate.norms_known:
-            known: list[float] = self.norms.tolist()
-            return known
+            return self.norms.tolist()
         iterate.integrate()
         iterate.prepare(iterate.stages)
         if iterate.surroundings.coupled:

@@ -655,8 +655,7 @@ class Simultaneous:
 
     def _row_sizes(self, factor: float) -> Vector:
         mass, stiffness = (_largest_of_rows(matrix) for matrix in (self._mass, self._stiffness))
-        sizes: Vector = np.maximum(mass, factor * stiffness)
-        return sizes
+        return np.maximum(mass, factor * stiffness)
 
     def keep_row_sizes(self, factor: float) -> None:
         """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
@@ -737,8 +736,7 @@ class Simultaneous:
 def _largest_of_rows(matrix: Any) -> Vector:
     """The largest size of an entry of each row."""
     largest = abs(matrix).max(axis=1)
-    found: Vector = largest.toarray().ravel() if sparse.issparse(largest) else np.asarray(largest)
-    return found
+    return largest.toarray().ravel() if sparse.issparse(largest) else np.asarray(largest)
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:

@@ -49,8 +49,7 @@ TINY_COST = 1e-9
 
 def cores() -> int:
     """Number of cores that this process may use."""
-    found: int = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return found
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Trial:
