@@ -42,8 +42,11 @@ MOST_KEPT_MATRICES = 64  # Most matrices that are kept; all are dropped where an
 class ImplicitSystem(ABC):
     """A nonlinear system for the Newton iteration; its iterate is ``_u`` and ``_du``, saved in ``_saved``."""
 
+    problem: ProblemDAE
     key: Any
     time: float
+    u: Any
+    du: Any
     _u: Vector
     _du: Vector
     _saved: Vector
@@ -57,9 +60,9 @@ class ImplicitSystem(ABC):
     def residual(self) -> Vector:
         """F at the current iterate, shape (N,)."""
 
-    @abstractmethod
     def linearize(self) -> Any:
         """The Jacobian at the current iterate, in the form :meth:`matrix` takes."""
+        return linearize(self.problem, self.u, self.du, self.time)
 
     @abstractmethod
     def matrix(self, linearization: Any) -> Matrix:
@@ -105,21 +108,23 @@ class ImplicitSystem(ABC):
         """Return to the remembered iterate."""
         self._u[:], self._du[:] = self._saved
 
-    @abstractmethod
     def magnitude(self, linearization: Any) -> Vector:
         """Sum of the absolute terms of each equation, the scale of its round-off; shape (N,)."""
+        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
+        terms: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
+        return terms
 
-    @abstractmethod
     def remark(self) -> str:
         """End of the message of a failed solve: what is wrong with a given Jacobian, or nothing."""
+        return jacobian_note(self.problem, self._u, self._du, self.time)
 
-    @abstractmethod
     def equation(self, i: int) -> str:
         """Name of equation i."""
+        return self.problem.equation_names[i]
 
-    @abstractmethod
     def unknown(self, i: int) -> str:
         """Name of unknown i."""
+        return self.problem.names[i]
 
 
 @dataclass
@@ -561,10 +566,6 @@ class NodeSystem(ImplicitSystem):
         value = self.problem.evaluate(self.u, self.du, self.time)
         return value if self.tau is None else value - self.tau
 
-    def linearize(self) -> Linearization:
-        """See :class:`ImplicitSystem`."""
-        return linearize(self.problem, self.u, self.du, self.time)
-
     def matrix(self, linearization: Linearization) -> Matrix:
         """See :class:`ImplicitSystem`."""
         if self.split < self.problem.n and linearization.depends_on_derivative(self.split):
@@ -582,10 +583,6 @@ class NodeSystem(ImplicitSystem):
         if self.split < self.problem.n:
             found[self.split :] = tolerance / self._algebraic_weight
         return found
-
-    def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
-        return jacobian_note(self.problem, self._u, self._du, self.time)
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
@@ -620,17 +617,3 @@ class NodeSystem(ImplicitSystem):
         if split < self.problem.n:
             weight = self._own / (1.0 + largest(self._u[split:]))
             self._algebraic_weight = min(self._algebraic_weight, weight)
-
-    def magnitude(self, linearization: Linearization) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
-        value: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
-        return value
-
-    def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.equation_names[i]
-
-    def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.names[i]

@@ -10,7 +10,6 @@ from scipy.linalg import qr, solve_triangular
 
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
-from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import PATH, newton_homotopy
@@ -82,10 +81,6 @@ class AlgebraicPart(ImplicitSystem):
         """See :class:`ImplicitSystem`."""
         return self.problem.evaluate(self.u, self.du, self.time)
 
-    def linearize(self) -> Linearization:
-        """See :class:`ImplicitSystem`."""
-        return linearize(self.problem, self.u, self.du, self.time)
-
     def matrix(self, linearization: Linearization) -> Matrix:
         """See :class:`ImplicitSystem`."""
         mass: Any = linearization.mass
@@ -138,24 +133,6 @@ class AlgebraicPart(ImplicitSystem):
     def rescale(self) -> None:
         """See :class:`ImplicitSystem`."""
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
-
-    def magnitude(self, linearization: Linearization) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
-        terms: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
-        return terms
-
-    def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
-        return jacobian_note(self.problem, self._u, self._du, self.time)
-
-    def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.equation_names[i]
-
-    def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.names[i]
 
     def solve(self) -> None:
         """Solve by Newton's method, damped where need be, and then by a homotopy from the state as it is.
