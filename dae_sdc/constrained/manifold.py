@@ -201,13 +201,6 @@ MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
 """All methods on manifolds by name."""
 
 
-def _padded(table: Vector, width: int) -> Vector:
-    """A table of weights with zeros up to a width."""
-    padded: Vector = np.zeros((len(table), width))
-    padded[:, : table.shape[1]] = table
-    return padded
-
-
 class _Layout:
     """Where the parts of a state stand in its row, by the type of the equations."""
 
@@ -347,7 +340,7 @@ class ManifoldDAE(DirectSweeper):
         }
         arrays: dict[str, Any] = {
             **{name: np.array(table) for name, table in times.items()},
-            **{name: _padded(table, slopes) for name, table in weights.items()},
+            **{name: np.pad(W, ((0, 0), (0, slopes - W.shape[1]))) for name, W in weights.items()},
             **{name: np.zeros(shape) for name, shape in shapes.items()},
             **{name: np.zeros(n + m, dtype=np.int64) for name in ("chart_pivots", "saddle_pivots")},
             "weights": np.ones(2 * n),

@@ -72,7 +72,9 @@ class Checkpoints:
     def _restored(self, controller: Any, start: Mapping[str, Any]) -> tuple[float, MeshDAE]:
         level = controller.MS[0].levels[0]
         problem = self._problem
-        _restore_attributes(problem, self._fresh, start["problem"]["attributes"])
+        for name, value in {**self._fresh, **start["problem"]["attributes"]}.items():
+            if not same(getattr(problem, name, None), value):
+                setattr(problem, name, _as_type_of(self._fresh.get(name), value))
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
         problem.run_scales.set_state(start["scales"])
@@ -265,13 +267,6 @@ def same(a: Any, b: Any) -> bool:
         a, b = np.asarray(a), np.asarray(b)
         return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
     return bool(a == b) or (a != a and b != b)
-
-
-def _restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Set the attributes of a problem to those of a fresh one, and to those that a run had changed."""
-    for name, value in {**fresh, **changed}.items():
-        if not same(getattr(problem, name, None), value):
-            setattr(problem, name, _as_type_of(fresh.get(name), value))
 
 
 def _as_type_of(model: Any, value: Any) -> Any:

@@ -297,7 +297,7 @@ class StepDriver(Control):
         if self.events is not None:
             self._hold_sides()
             if self.events.finished:
-                vars(controller)["step_is_active"] = _never
+                vars(controller)["step_is_active"] = lambda *_: False
         if self.adaptivity is not None:
             self._keep_end(S, now, Tend)
             return
@@ -368,11 +368,6 @@ class StepDriver(Control):
 def _stop_computing(S: Any) -> None:
     """Let the sweeper of a step that will be repeated do nothing until then."""
     S.levels[0].sweep.failure = UnneededStep(f"the step from t={S.time:.6g} is not needed")
-
-
-def _never(*args: Any) -> bool:
-    """That no step is active any more."""
-    return False
 
 
 def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None:

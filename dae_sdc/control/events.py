@@ -284,7 +284,9 @@ class _Watch:
             return [], (self.side, self.tolerance, self.noise)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
-        steepest = _steepest(thetas, values)
+        # The largest slope between samples that are not next to one another.
+        gaps, changes = np.diff(thetas), np.abs(np.diff(values))
+        steepest = float((changes[gaps > 1e-6] / gaps[gaps > 1e-6]).max(initial=0.0))
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
@@ -411,13 +413,6 @@ def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) ->
         else:
             b = middle
     return b if at_a else a
-
-
-def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
-    """The largest slope between samples that are not next to one another."""
-    gaps, changes = np.diff(thetas), np.abs(np.diff(values))
-    far = gaps > 1e-6
-    return float((changes[far] / gaps[far]).max(initial=0.0))
 
 
 @dataclass
@@ -810,19 +805,15 @@ class LocateEvents(RepeatingControl):
             stopped = False
             # Algebraic unknowns may have jumped across another switch.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
-        self._keep_timed(P, t, u)
+        timed = getattr(P, "timed_values", ())
+        for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
+            if new != old:
+                watch.keep(t, u, 1 if new > old else -1)
+        self._timed_values = timed
         values = [_checked(event)(u, t) for event in self.params.events]
         self._take_jumps(0, self.events, values, t, u)
         self._steps.restart()
         return u
-
-    def _keep_timed(self, P: Any, t: float, u: MeshDAE) -> None:
-        """Record the switches of time alone that have changed."""
-        values = getattr(P, "timed_values", ())
-        for watch, old, new in zip(self.timed, self._timed_values, values, strict=True):
-            if new != old:
-                watch.keep(t, u, 1 if new > old else -1)
-        self._timed_values = values
 
     def _take_jumps(
         self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector

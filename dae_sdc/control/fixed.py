@@ -9,9 +9,7 @@ import numpy as np
 
 from dae_sdc.control.adaptivity import TIME_SLACK, time_slack
 from dae_sdc.control.controls import Control
-
-LEAST_REMAINDER = 1e-3
-"""Least part of a step that gets a step of its own on the way back to the grid."""
+from dae_sdc.control.driver import LEAST_REMAINDER
 
 
 class FixedSteps(Control):

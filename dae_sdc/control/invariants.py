@@ -191,11 +191,7 @@ class Invariants(Control):
             self.projections += 1
             L.uend = moved(problem, end, found.x, t)
             # Later calls for the end of the step give the moved one.
-            vars(L.sweep)["compute_end_point"] = partial(_hand_on, L, L.uend)
-
-
-def _hand_on(L: Any, end: MeshDAE) -> None:
-    L.uend = end
+            vars(L.sweep)["compute_end_point"] = partial(setattr, L, "uend", L.uend)
 
 
 def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDAE:

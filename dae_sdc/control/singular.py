@@ -33,7 +33,6 @@ from dae_sdc.control.singular_determinants import (
     require_way,
     watched,
 )
-from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.structure.determinants import DETERMINANTS
 
@@ -106,7 +105,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if found is None or isinstance(found, _SaddleDeterminant) or found.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, found)
-        probe = Place(start.t, start.u + _aside(start.u), start.du)
+        # A small change in no special direction.
+        aside = OPTIONS.probe_distance * (1.0 + np.abs(start.u))
+        aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
+        probe = Place(start.t, start.u + aside, start.du)
         small = np.abs(found.values(start)) <= OPTIONS.zero_at_start * np.abs(found.values(probe))
         for at in np.flatnonzero(small).tolist():
             deficiency = found.deficiency(at, start, [probe], OPTIONS.zero_at_start)
@@ -336,9 +338,3 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             control.set_next_step(leap.back)
             self._leap = None
         return False
-
-
-def _aside(u: Vector) -> Vector:
-    """A small change of a state in no special direction."""
-    directions = 0.75 + 0.25 * np.cos(1.0 + np.arange(u.size) ** 2)
-    return np.asarray(OPTIONS.probe_distance * (1.0 + np.abs(u)) * directions)

@@ -54,15 +54,11 @@ def _basis(points: tuple[float, ...], slopes: tuple[float, ...], rows: tuple[int
     """Chebyshev coefficients of the polynomials that are 1 in one of the rows and 0 in the others."""
     count = len(rows)
     at_points = chebvander(2.0 * np.array(points) - 1.0, count - 1)
-    by_theta = _derivative(count)
+    # Matrix from Chebyshev coefficients on theta in [0, 1] to those of the derivative.
+    by_theta = np.asarray(2.0 * chebder(np.eye(count)), dtype=np.float64)
     at_slopes = chebvander(2.0 * np.array(slopes) - 1.0, max(count - 2, 0)) @ by_theta
     coefficients: Vector = np.linalg.inv(np.vstack([at_points, at_slopes])[list(rows)])
     return by_theta @ coefficients if order else coefficients
-
-
-def _derivative(count: int) -> Vector:
-    """Matrix from ``count`` Chebyshev coefficients on theta in [0, 1] to those of the derivative."""
-    return np.asarray(2.0 * chebder(np.eye(count)), dtype=np.float64)
 
 
 HERMITE = Scheme((0.0, 1.0), (0.0, 1.0))

@@ -346,7 +346,12 @@ def _difference(
         changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:
         return np.ascontiguousarray((changes / steps[:, None]).T)
-    return _scatter(colouring, changes, steps)
+    pattern, group_of = colouring.pattern, np.empty(n, dtype=np.intp)
+    for k, group in enumerate(groups):
+        group_of[group] = k
+    column = np.repeat(np.arange(n), np.diff(pattern.indptr))
+    data = changes[group_of[column], pattern.indices] / steps[column]
+    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _secants(change: Callable[[Any, float], Vector], group: Any) -> tuple[Vector, Vector]:
@@ -366,14 +371,3 @@ def _beside_jumps(change: Callable[[Any, float], Vector], group: Any, reach: flo
     secants = 2.0 / reach * np.concatenate([nearer, farther])
     least = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
     return np.where(_jumps(nearer, farther, CERTAIN_JUMP), least, smooth)
-
-
-def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:
-    """The matrix of the pattern from the changes of F by each group, shape (groups, n)."""
-    pattern = colouring.pattern
-    group_of = np.empty(len(steps), dtype=np.intp)
-    for k, group in enumerate(colouring.groups):
-        group_of[group] = k
-    column = np.repeat(np.arange(len(steps)), np.diff(pattern.indptr))
-    data = changes[group_of[column], pattern.indices] / steps[column]
-    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)

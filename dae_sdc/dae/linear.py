@@ -399,20 +399,15 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
 
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
+    """The error, with row and column of what the matrix leaves open in its text, if that is known."""
     if matrix.shape[0] > LARGEST_DIAGNOSED:  # too large to be made dense, besides
-        return SingularMatrixError(_name_unmatched(matrix))
+        columns = maximum_matching(matrix)
+        rows, left = np.flatnonzero(columns < 0), np.setdiff1d(np.arange(matrix.shape[0]), columns)
+        return SingularMatrixError(f"{rows[0]},{left[0]}" if rows.size else "")
     array = matrix.toarray()
     if scale is not None and np.isfinite(scale).all():
         array *= scale[:, None]
     return SingularMatrixError(_name_null_space(array))
-
-
-def _name_unmatched(matrix: Any) -> str:
-    """A row and a column that are left where rows are matched with columns; empty if none is."""
-    columns = maximum_matching(matrix)
-    rows = np.flatnonzero(columns < 0)
-    left = np.setdiff1d(np.arange(matrix.shape[0]), columns)
-    return f"{rows[0]},{left[0]}" if rows.size else ""
 
 
 def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:

@@ -263,11 +263,6 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     return factors[0], factors[1]
 
 
-def power_of_two(sizes: Vector) -> Vector:
-    """The powers of two next to sizes, 1 for sizes of 0."""
-    return np.exp2(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))))
-
-
 def rounded(logarithm: Any) -> Any:
     """2 to the power of ``logarithm``, rounded to a fine grid that has all powers of two."""
     with np.errstate(over="ignore"):

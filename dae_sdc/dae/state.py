@@ -121,9 +121,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
 
     def _part(self, start: int | None, stop: int | None) -> MeshDAE:
         if self.n_diff is None:
-            raise AttributeError(
-                f"an array of shape {self.shape} cut from a state has no differential and algebraic part"
-            )
+            raise AttributeError  # Python then asks __getattr__, which tells why
         return attach(self.view(np.ndarray)[start:stop], None)
 
     @property

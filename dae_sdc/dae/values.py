@@ -128,7 +128,11 @@ def read_only(function: S, name: str) -> S:
                 array.setflags(write=True)
         if returns_row and not _is_row(value):
             raise InputError(f"{name} must return a number for each, as a list or array; got {shown(value)}")
-        if method == "invariants_jacobian" and not _is_matrix(value, np.size(arguments[-2])):
+        if method == "invariants_jacobian" and not (
+            getattr(value, "ndim", 0) == 2
+            and value.shape[1] == np.size(arguments[-2])
+            and value.dtype.kind in "biuf"
+        ):
             raise InputError(
                 f"{name} must return a matrix with a column for each unknown, an array or a sparse matrix; "
                 f"got {shown(value)}"
@@ -137,11 +141,6 @@ def read_only(function: S, name: str) -> S:
 
     vars(call)["unguarded"] = True
     return cast(S, call)
-
-
-def _is_matrix(value: Any, columns: int) -> bool:
-    shape: Any = getattr(value, "shape", ())
-    return len(shape) == 2 and bool(shape[1] == columns and value.dtype.kind in "biuf")
 
 
 def _is_row(value: Any) -> bool:

@@ -200,7 +200,8 @@ class Linearizer(ABC):
                 A = sparse.block_diag([A, [[1.0]]])
                 B = sparse.vstack([B, sparse.csc_matrix((1, B.shape[1]))])
                 found = found.with_rate(at)
-                names.append(name_of(*_differentiated(names[at])))
+                base, order = name_and_order(names[at])
+                names.append(name_of(base, order + 1))
                 units.append(unit_of(names[-1], names[:-1], units))
                 u, du, at = np.append(u, du[at]), np.append(du, 0.0), n
             rows.append(at)
@@ -214,11 +215,6 @@ class Linearizer(ABC):
             *(u, du, index, found, (remark,) if remark else ()),
         )
         return LinearSystem(*own)
-
-
-def _differentiated(name: str) -> tuple[str, int]:
-    base, order = name_and_order(name)
-    return base, order + 1
 
 
 class LinearModel(Linearizer):

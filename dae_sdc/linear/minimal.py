@@ -91,9 +91,7 @@ class Minimal:
             # z = w + B_k v^(k-1) takes the highest derivative out.
             through = _added(through, [own @ stack[k]], k - 1)
             stack[k - 1] = stack[k - 1] + A @ stack[k]
-        while len(through) > 1 and not through[-1].any():
-            through.pop()
-        return A, stack[0], own, tuple(through)
+        return A, stack[0], own, _trimmed(through)
 
 
 def _padded(stack: list[Vector], length: int, shape: Any) -> list[Vector]:
@@ -144,10 +142,8 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEFLATION.dependent) -> 
         stack = _added([kept.T @ part for part in stack], [kept.T @ A @ one for one in shift], 0)
         stack = _added(stack, [-kept.T @ E @ one for one in shift], 1)
         S, E, A, steps = S @ free, kept.T @ E @ free, kept.T @ A @ free, steps + 1
-    while len(stack) > 1 and not stack[-1].any():
-        stack.pop()
     unscaled = cols[:, None]
-    return Minimal((), E, A, tuple(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
+    return Minimal((), E, A, _trimmed(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
 
 
 def in_coordinates(found: Minimal, names: Sequence[str], preferred: Sequence[str] = ()) -> Minimal:
@@ -252,6 +248,7 @@ def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> t
 
 
 def _trimmed(stack: list[Vector]) -> Stacks:
+    """A stack without the highest derivatives of inputs that do not count."""
     while len(stack) > 1 and not stack[-1].any():
         stack.pop()
     return tuple(stack)

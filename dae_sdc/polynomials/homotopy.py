@@ -341,7 +341,7 @@ def solve_polynomials(
     scaled, scales = system.scaled()
     best: Ends | None = None
     for _ in range(ROOTS.gammas):
-        gamma = complex(np.exp(2j * np.pi * random.random()))
+        gamma = phase(random)
         square = combined(scaled, n, random) if system.equations > n else scaled
         degrees = square.degrees
         if (degrees == 0).any():

@@ -33,13 +33,6 @@ def _rational(value: complex) -> Any:
     return sympy.Rational(value.real) + sympy.I * sympy.Rational(value.imag)
 
 
-def _is_double(number: Any, nearest: complex) -> bool:
-    """Whether a number of SymPy equals the double nearest to it."""
-    if not all(part.is_Rational for part in number.as_real_imag()):
-        return False
-    return bool(number == _rational(nearest))
-
-
 class PolynomialSystem:
     r"""Polynomials in the same variables.
 
@@ -144,7 +137,8 @@ class PolynomialSystem:
                 for powers, value in sympy.Poly(expression, *variables).terms():
                     nearest = complex(value)
                     terms.append((row, powers, nearest))
-                    if not _is_double(value, nearest):
+                    rational = all(part.is_Rational for part in value.as_real_imag())
+                    if not (rational and value == _rational(nearest)):
                         exact[row, powers] = value
             except InputError:
                 raise

@@ -11,7 +11,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.polynomials.homotopy import ROOTS, added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
-from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
+from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,8 @@ def singular_points(
         failed += lost
         for size, point in found:
             here = int(relative_ranks(scaled.homogenized(), homogeneous_points(point))[0])
-            around = _rank_around(curved, point * scales)
+            through = (part.rank for part in curved if part.contains(point * scales)[0])
+            around = max(through, default=None)
             if around is None or here >= around:
                 continue
             if size > 0:
@@ -205,9 +206,3 @@ def singular_points(
         sets=tuple(sorted(set(sets), reverse=True)),
         failed=failed,
     )
-
-
-def _rank_around(components: list[Component], point: Complexes) -> int | None:
-    """Largest generic rank of the components through a point; None if it lies on no component."""
-    ranks = [part.rank for part in components if part.contains(point)[0]]
-    return max(ranks, default=None)

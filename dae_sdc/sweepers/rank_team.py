@@ -86,7 +86,11 @@ class RankTeam(Team):
             done = all([bool(do(part)) for part in range(count)])
         elif kind == FILTER:
             assert rows is not None
-            done = self._by_one(do, rows)
+            # The solve with the first matrix, by the rank that has its factors.
+            owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
+            failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
+            self.comm.Bcast(rows, root=owner)
+            done = self._complete(rows, failure)
         else:
             assert rows is not None
             done = self._by_rows(kind, do, count, rows, ends)
@@ -152,13 +156,6 @@ class RankTeam(Team):
         # Sharing F saves all but a part of its time, and costs another exchange of as many rows as a solve.
         self._shares_evaluations = found[count + 1] * (1.0 - 1.0 / self.size) > -2.0 * found[count + 2]
         return True
-
-    def _by_one(self, do: Callable[[int], int], rows: Vector) -> bool:
-        """The solve with the first matrix, by the rank that has its factors."""
-        owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
-        failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
-        self.comm.Bcast(rows, root=owner)
-        return self._complete(rows, failure)
 
     def _by_rows(self, kind: int, do: Callable[[int], int], count: int, rows: Vector, ends: Any) -> bool:
         shared = kind != EVALUATE or self._shares_evaluations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -32,12 +33,35 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
-from dae_sdc.sweepers.solvers import BACKENDS as BACKENDS, PythonNodes, node_solver
+from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import StepSweeps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
+BACKENDS = ("compiled", "numpy")
+"""Names of the kinds of code that can solve at the nodes."""
+
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
 """Every sweeper by its name."""
+
+
+def node_solver(
+    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
+) -> PythonNodes:
+    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
+    kernels = None if backend == "numpy" else problem.kernels
+    solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
+    if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
+        module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
+        made: PythonNodes = module.compiled_nodes(problem, n_integrated, owned, diagonal, num_nodes)
+        return made
+    if backend == "compiled":
+        given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
+        raise InputError(
+            f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
+            f"the linear solvers {', '.join(solvers)}; {type(problem).__name__} has {given} "
+            f"kernels and linear_solver='{problem.linear_solver}'"
+        )
+    return PythonNodes(problem, n_integrated, owned, diagonal)
 
 
 def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> None:

@@ -543,12 +543,9 @@ class Simultaneous:
             return self._evaluate(slice(None))
         counter = self.problem.work_counters["rhs"]
         before, m = counter.niter, len(self.c)
-        done = self._share(CALL, self._evaluate_stage, m, self.value, range(m + 1))
+        done = self._share(CALL, lambda i: self._evaluate(slice(i, i + 1)), m, self.value, range(m + 1))
         counter.niter = before + m  # with those of other ranks
         return done
-
-    def _evaluate_stage(self, i: int) -> bool:
-        return self._evaluate(slice(i, i + 1))
 
     def _evaluate(self, at: slice) -> bool:
         try:
@@ -654,8 +651,12 @@ class Simultaneous:
         return True
 
     def _row_sizes(self, factor: float) -> Vector:
-        mass, stiffness = (_largest_of_rows(matrix) for matrix in (self._mass, self._stiffness))
-        return np.maximum(mass, factor * stiffness)
+        mass, stiffness = (
+            row.toarray().ravel() if sparse.issparse(row) else np.asarray(row)
+            for row in (abs(matrix).max(axis=1) for matrix in (self._mass, self._stiffness))
+        )
+        sizes: Vector = np.maximum(mass, factor * stiffness)
+        return sizes
 
     def keep_row_sizes(self, factor: float) -> None:
         """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
@@ -731,12 +732,6 @@ class Simultaneous:
     def _filter(self, _: int) -> bool:
         self.error[:] = self._factors[0](self.error)
         return True
-
-
-def _largest_of_rows(matrix: Any) -> Vector:
-    """The largest size of an entry of each row."""
-    largest = abs(matrix).max(axis=1)
-    return largest.toarray().ravel() if sparse.issparse(largest) else np.asarray(largest)
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:

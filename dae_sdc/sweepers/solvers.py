@@ -1,8 +1,7 @@
-"""Newton's method at the nodes of a sweep, in Python, or in compiled code where that is possible."""
+"""Newton's method at the nodes of a sweep, in Python."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import InputError
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
@@ -231,27 +229,3 @@ class PythonNodes:
             time = float(self.place.times[self.arrays.first])
             self._linearization = linearize(self.problem, u, du, time)
         return self._linearization
-
-
-BACKENDS = ("compiled", "numpy")
-"""Names of the kinds of code that can solve at the nodes."""
-
-
-def node_solver(
-    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
-) -> PythonNodes:
-    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
-    kernels = None if backend == "numpy" else problem.kernels
-    solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
-    if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
-        module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
-        made: PythonNodes = module.compiled_nodes(problem, n_integrated, owned, diagonal, num_nodes)
-        return made
-    if backend == "compiled":
-        given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
-        raise InputError(
-            f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
-            f"the linear solvers {', '.join(solvers)}; {type(problem).__name__} has {given} "
-            f"kernels and linear_solver='{problem.linear_solver}'"
-        )
-    return PythonNodes(problem, n_integrated, owned, diagonal)

@@ -78,22 +78,16 @@ def solution_through(problem: ProblemDAE, u_init: MeshDAE, t_init: float, t: flo
     if t < t_init:
         raise InputError(f"the solution through a state at t={t_init:g} is not known before it, at t={t:g}")
     u, h = MeshDAE(u_init), (t - t_init) / SUBSTEPS
+    most, least = map(radau_iia, NODES)
     with uncounted(problem):
         for number in range(SUBSTEPS if h > 0.0 else 0):
-            u[:] = _end_of_substep(problem, u, t_init + number * h, h)
+            try:
+                stages = stages_without_guess(problem, most, u, t_init + number * h, h)
+            except SolveError:
+                stages = stages_without_guess(problem, least, u, t_init + number * h, h)
+            u[:] = stages.u[-1]
     u.polynomial = None
     return u
-
-
-def _end_of_substep(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> Vector:
-    """The end of a step of size h."""
-    most, least = map(radau_iia, NODES)
-    try:
-        stages = stages_without_guess(problem, most, u, t, h)
-    except SolveError:
-        stages = stages_without_guess(problem, least, u, t, h)
-    last: Vector = stages.u[-1]
-    return last
 
 
 ProblemDAE.solution_through = solution_through

@@ -275,18 +275,13 @@ class StepSweeps:
         if value == np.inf and iterate.sweeps:
             residual.explain_not_finite()
         if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
-            value = self._unswept(value)
+            # Steps that only continue the last polynomial would all have errors of ``restol``, where a sweep
+            # leaves much less: the residual is just above that, unless it is at round-off.
+            last, own = iterate.num_nodes - 1, iterate.nodes.owned
+            terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in own else 0.0)
+            if not value <= RESIDUAL_ROUND_OFF * terms:
+                value = float(np.nextafter(L.params.restol, np.inf))
         L.status.residual = value
-
-    def _unswept(self, value: float) -> float:
-        """The residual of an extrapolated guess: just above ``restol`` unless it is at round-off."""
-        # Steps that only continue the last polynomial would all have errors of ``restol``; a sweep leaves
-        # less.
-        iterate = self.iterate
-        last = iterate.num_nodes - 1
-        terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in iterate.nodes.owned else 0.0)
-        solved = value <= RESIDUAL_ROUND_OFF * terms
-        return value if solved else float(np.nextafter(iterate.level.params.restol, np.inf))
 
     def norms(self) -> list[float]:
         """Norms of the residual at all nodes."""

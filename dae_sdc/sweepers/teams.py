@@ -211,19 +211,16 @@ class Threads(Team):
         self._costs: dict[int, list[float]] = {}
         self._inboxes: list[SimpleQueue[_Job | None]] = []
 
-    def _hire(self) -> None:
-        self._inboxes = [SimpleQueue() for _ in range(self.size - 1)]
-        for number, inbox in enumerate(self._inboxes, 1):
-            told = inbox, self.seconds, number
-            threading.Thread(target=_serve, args=told, name="dae_sdc stages", daemon=True).start()
-        weakref.finalize(self, _dismiss, self._inboxes)
-
     def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
         """See :class:`Team`; the exception of the first part that has one is raised when all have ended."""
         if count == 1 or not self.trial.shared:
             return self._alone(kind, do, count)
         if not self._inboxes:
-            self._hire()
+            self._inboxes = [SimpleQueue() for _ in range(self.size - 1)]
+            for number, inbox in enumerate(self._inboxes, 1):
+                work = inbox, self.seconds, number
+                threading.Thread(target=_serve, args=work, name="dae_sdc stages", daemon=True).start()
+            weakref.finalize(self, _dismiss, self._inboxes)
         began = perf_counter()
         job = _Job(do, self._costs.get(kind, [0.0] * count), min(self.size, count))
         for inbox in self._inboxes[: count - 1]:

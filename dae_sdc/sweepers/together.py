@@ -179,7 +179,9 @@ class FewerNodes:
         else:
             outcome = self._step(method, u0, t0, h, repeated)
         nodes, tried = method.tableau.stages, []
-        while not outcome.solved and self._fails and nodes > LEAST_NODES:
+        fails = self._wanted and self._since < MOST_STEPS_WITH_FEWER_NODES
+        fails = fails and self._failures >= FAILURES_OF_ALL_NODES
+        while not outcome.solved and fails and nodes > LEAST_NODES:
             nodes = max(LEAST_NODES, nodes - 2)
             outcome = self._step(self._method(nodes), u0, t0, h, repeated)
             self._left = STEPS_WITH_FEWER_NODES
@@ -192,11 +194,6 @@ class FewerNodes:
             self._since += 1
             self.count += 1
         return outcome
-
-    @property
-    def _fails(self) -> bool:
-        may_take = self._wanted and self._since < MOST_STEPS_WITH_FEWER_NODES
-        return may_take and self._failures >= FAILURES_OF_ALL_NODES
 
     def _step(self, method: StagesTogether, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         if self.used is not method:
