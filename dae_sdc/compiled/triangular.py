@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import Factorization, SparseLU
+from dae_sdc.dae.linear import SparseLU
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.sharing import filtering, once
@@ -88,31 +88,15 @@ _FINITE = float(np.finfo(float).max)
 _NORMAL = float(np.finfo(float).tiny)
 
 
-def triangular_factors(factorization: Factorization, matrix: Any = None) -> TriangularFactors:
-    """The factors of a sparse matrix as arrays.
-
-    SuperLU copies its factors for that, and keeps the copies: drop ``factorization`` where memory counts.
-
-    SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores zeros.
-    They need not be zero in the next matrix of the pattern: for :func:`refactorize` give the matrix, from
-    whose pattern and the order of the pivots all entries follow that can be filled.
+def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
 
     References
     ----------
     T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     """
-    # Shapes: matrix (n, n).
-    if not isinstance(factorization, SparseLU):
-        raise InputError(
-            f"triangular factors are those of solver 'superlu'; got {type(factorization).__name__}"
-        )
-    lower, upper, row_rank, column_rank, scale = factorization.parts()
-    factors = _by_rows(lower, upper, row_rank, column_rank, scale)
-    return factors if matrix is None else _filled(factors, _rows_of(factors, matrix))
-
-
-def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them."""
+    # SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores
+    # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
     parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
     factors = _by_rows(*parts)
@@ -156,24 +140,6 @@ def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, In
     kept[places] = False
     starts = matrix.indptr - np.arange(len(matrix.indptr), dtype=matrix.indptr.dtype)
     return matrix.data[kept], matrix.indices[kept].astype(np.int32), starts.astype(np.int32)
-
-
-def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
-    """Where the entries of a matrix go in its factors."""
-    # Shapes: matrix (n, n).
-    pattern = _rows_of(factors, matrix)
-    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
-    same = np.array_equal(lower_starts, factors.lower_indptr) and np.array_equal(
-        upper_starts, factors.upper_indptr
-    )
-    if not (
-        same and np.array_equal(lower, factors.lower_indices) and np.array_equal(upper, factors.upper_indices)
-    ):
-        raise InputError(
-            "the factors do not have the places that elimination of the matrix fills; "
-            "make them with triangular_factors(factorization, matrix)"
-        )
-    return pattern
 
 
 def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:

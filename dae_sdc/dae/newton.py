@@ -191,7 +191,7 @@ class ModifiedNewton:
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
-    _used: Any = None
+    last_linearization: Any = None  # The Jacobian used last.
     _age: int = 0
     _history: list[float] = field(default_factory=list)
 
@@ -200,11 +200,6 @@ class ModifiedNewton:
         wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
         noise = self.problem.noise
         return wanted if noise is None else max(wanted, NOISE_CORRECTION * noise.relative)
-
-    @property
-    def last_linearization(self) -> Any:
-        """The Jacobian used last."""
-        return self._used
 
     @property
     def matrix_in_use(self) -> KeptMatrix:
@@ -240,7 +235,7 @@ class ModifiedNewton:
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is complete: only where all Jacobians and factors are dense."""
         known = [one for one in self._kept.values() if one.factors is not None]
-        points = [one.linearization for one in known] + [self._linearization, self._used]
+        points = [one.linearization for one in known] + [self._linearization, self.last_linearization]
         first = [point[0] if isinstance(point, list) else point for point in points]
         dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
         return dense and all(isinstance(one.factors, DenseLU) for one in known)
@@ -265,7 +260,7 @@ class ModifiedNewton:
         for key, one in self._kept.items():
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
             kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
-        newest, used = place(self._linearization), place(self._used)
+        newest, used = place(self._linearization), place(self.last_linearization)
         return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
 
     def set_state(self, memory: Mapping[str, Any]) -> None:
@@ -281,7 +276,7 @@ class ModifiedNewton:
             )
             for key, numbers, place, factors in memory["kept"]
         }
-        self._linearization, self._used = points[memory["newest"]], points[memory["used"]]
+        self._linearization, self.last_linearization = points[memory["newest"]], points[memory["used"]]
         self._age = memory["age"]
 
     def solve(self, system: ImplicitSystem) -> None:
@@ -342,7 +337,7 @@ class ModifiedNewton:
                 self._kept.clear()
             kept = self._kept[key] = KeptMatrix()
         elif kept.factors is not None:
-            self._used = kept.linearization
+            self.last_linearization = kept.linearization
         self._matrix = kept
 
     def _direct(self) -> str:
@@ -425,7 +420,7 @@ class ModifiedNewton:
             kept.factors = factorize(matrix, self._direct(), like=kept.factors)
         except SingularMatrixError as error:
             raise SingularMatrixError(self._explain_singular(system, str(error))) from None
-        kept.linearization = self._used = self._linearization
+        kept.linearization = self.last_linearization = self._linearization
         return True
 
     def renew(self, which: int) -> bool:
@@ -507,8 +502,8 @@ class ModifiedNewton:
         residual = system.residual()
         self._check_finite(system, residual)
         scaled = np.abs(residual)
-        if self._used is not None:
-            scaled /= np.maximum(system.magnitude(self._used), 1e-300)
+        if self.last_linearization is not None:
+            scaled /= np.maximum(system.magnitude(self.last_linearization), 1e-300)
         worst = system.equation(int(np.nanargmax(scaled)))
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(

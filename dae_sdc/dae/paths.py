@@ -40,6 +40,15 @@ PATH = PathOptions()
 
 
 @dataclass(frozen=True, eq=False)
+class PathEquations:
+    """n equations in n + 1 values, their derivatives, and the sizes of the values, shape (n + 1,)."""
+
+    residual: Callable[[Vector], Vector]
+    jacobian: Callable[[Vector], Vector]
+    sizes: Vector
+
+
+@dataclass(frozen=True, eq=False)
 class PathPoint:
     """A point of a path."""
 
@@ -48,12 +57,7 @@ class PathPoint:
 
 
 def follow(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    start: Vector,
-    sizes: Vector,
-    within: tuple[float, float],
-    forward: float = 1.0,
+    equations: PathEquations, start: Vector, within: tuple[float, float], forward: float = 1.0
 ) -> Iterator[PathPoint]:
     """The points of a path from a solution on, until the last value leaves its range or the path is lost.
 
@@ -61,9 +65,9 @@ def follow(
     ----------
     E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
     """
-    # Shapes: start (n + 1,), sizes (n + 1,).
+    # Shapes: start (n + 1,).
     direction = np.append(np.zeros(len(start) - 1), forward)
-    point = PathPoint(start, tangent_at(jacobian(start), sizes, direction))
+    point = PathPoint(start, tangent_at(equations, start, direction))
     yield point
     length = PATH.first_step
     for _ in range(PATH.most_points):
@@ -71,9 +75,9 @@ def follow(
         while found is None and length >= PATH.smallest_step:
             check()
             try:
-                found, easy = _next(residual, jacobian, point, length, sizes, within)
+                found, easy = _next(equations, point, length, within)
                 if found is None and length <= PATH.kink_step:
-                    found = _behind_kink(residual, jacobian, point, length, sizes)
+                    found = _behind_kink(equations, point, length)
             except (DAEError, np.linalg.LinAlgError):
                 found, easy = None, False
             if found is None:
@@ -88,14 +92,10 @@ def follow(
 
 
 def _next(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    point: PathPoint,
-    length: float,
-    sizes: Vector,
-    within: tuple[float, float],
+    equations: PathEquations, point: PathPoint, length: float, within: tuple[float, float]
 ) -> tuple[PathPoint | None, bool]:
     """The point after a step, and whether it was found easily; None where the step is too long."""
+    sizes = equations.sizes
     guess = point.values + length * sizes * point.tangent
     normal = point.tangent
     outside = [end for end in within if (guess[-1] - end) * (point.values[-1] - end) < 0.0]
@@ -105,35 +105,29 @@ def _next(
         guess = point.values + part * length * sizes * point.tangent
         guess[-1] = outside[0]
         normal = np.append(np.zeros(len(guess) - 1), 1.0)
-    values, count = corrected(residual, jacobian, guess, normal, sizes)
+    values, count = corrected(equations, guess, normal)
     if values is None:
         return None, False
     if outside:
         values[-1] = outside[0]
-    tangent = tangent_at(jacobian(values), sizes, point.tangent)
+    tangent = tangent_at(equations, values, point.tangent)
     if tangent @ point.tangent < PATH.sharpest_turn:
         return None, False
     return PathPoint(values, tangent), count <= PATH.easy_iterations
 
 
-def _behind_kink(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    point: PathPoint,
-    length: float,
-    sizes: Vector,
-) -> PathPoint | None:
+def _behind_kink(equations: PathEquations, point: PathPoint, length: float) -> PathPoint | None:
     """A point behind a kink, where the equations have other derivatives; None where there is no path."""
     # The determinant of the derivatives and the direction keeps its sign, also where the path turns back.
-    before, beyond = jacobian(point.values), point.values + length * sizes * point.tangent
-    behind = jacobian(beyond)
+    sizes, beyond = equations.sizes, point.values + length * equations.sizes * point.tangent
+    before, behind = equations.jacobian(point.values), equations.jacobian(beyond)
     null = np.linalg.svd(_with_rows_of_one_size(behind * sizes))[2][-1]
     signs = [
         np.linalg.slogdet(np.vstack([_with_rows_of_one_size(matrix * sizes), direction]))[0]
         for matrix, direction in ((before, point.tangent), (behind, null))
     ]
     tangent: Vector = null * signs[0] * signs[1]
-    values, _ = corrected(residual, jacobian, beyond + length * sizes * tangent, tangent, sizes)
+    values, _ = corrected(equations, beyond + length * sizes * tangent, tangent)
     if values is None or not signs[0] * signs[1]:
         return None
     is_near = np.linalg.norm((values - beyond) / sizes) <= PATH.kink_reach * length
@@ -147,20 +141,14 @@ def _with_rows_of_one_size(matrix: Vector) -> Vector:
     return scaled
 
 
-def corrected(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    guess: Vector,
-    normal: Vector,
-    sizes: Vector,
-) -> tuple[Vector | None, int]:
+def corrected(equations: PathEquations, guess: Vector, normal: Vector) -> tuple[Vector | None, int]:
     """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
-    values, before = guess.copy(), np.inf
+    values, before, sizes = guess.copy(), np.inf, equations.sizes
     for count in range(1, PATH.most_iterations + 1):
-        left = residual(values)
+        left = equations.residual(values)
         if not np.isfinite(left).all():
             return None, count
-        matrix = np.vstack([jacobian(values) * sizes, normal])
+        matrix = np.vstack([equations.jacobian(values) * sizes, normal])
         rows = np.abs(matrix).max(axis=1)
         if not (rows > 0.0).all() or not np.isfinite(rows).all():
             return None, count
@@ -177,9 +165,9 @@ def corrected(
     return None, PATH.most_iterations
 
 
-def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
-    """The direction of the path, along a given one."""
-    bordered = np.vstack([matrix * sizes, direction])
+def tangent_at(equations: PathEquations, values: Vector, direction: Vector) -> Vector:
+    """The direction of the path at a point, along a given one."""
+    bordered = np.vstack([equations.jacobian(values) * equations.sizes, direction])
     rows = np.abs(bordered).max(axis=1)
     if not (rows > 0.0).all():
         raise ConvergenceError("an equation does not depend on any value; the path has no direction")
@@ -205,7 +193,8 @@ def newton_homotopy(
         return np.asarray(np.column_stack([jacobian(point[:-1]), start]) / rows[:, None])
 
     last = x, 0.0
-    for point in follow(deformed, derivatives, np.append(x, 0.0), np.append(sizes, 1.0), (-0.5, 1.0)):
+    equations = PathEquations(deformed, derivatives, np.append(sizes, 1.0))
+    for point in follow(equations, np.append(x, 0.0), (-0.5, 1.0)):
         last = point.values[:-1], float(point.values[-1])
     if last[1] < 1.0:
         raise ConvergenceError(f"the path of the homotopy was lost at {last[1]:.3g} of its way")

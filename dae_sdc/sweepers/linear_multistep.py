@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import factorial
@@ -91,11 +91,6 @@ class MultistepMethod(MethodRecord):
         self._check_order()
         self._check_stability()
         self._check_orders()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Through the constructor, as arrays forget in a pickle that they are read-only.
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self), tuple((values | {"orders": dict(self.orders)}).values())
 
     @property
     def stages(self) -> int:

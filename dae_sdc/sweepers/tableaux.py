@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
@@ -109,13 +109,6 @@ class Tableau(MethodRecord):
         self._check_names()
         self._check_coefficients()
         self._check_orders()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Through the constructor, as arrays forget in a pickle that they are read-only.
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return type(self), tuple(
-            dict(value) if isinstance(value, MappingProxyType) else value for value in values.values()
-        )
 
     @property
     def stages(self) -> int:
