@@ -32,8 +32,7 @@ from dae_sdc.dae.machine import (
 from dae_sdc.dae.memory import fields
 from dae_sdc.sharing import once
 
-RARE = {"_dbg_optnone": True}
-"""Options of functions that run seldom: they are not optimised."""
+RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.
 
 
 class NodesMemory(ctypes.Structure):
@@ -82,8 +81,8 @@ class NodesMemory(ctypes.Structure):
 _view, _kept = RecordView(NodesMemory), RecordView(KeptNumbers)
 nodes_at, kept_at = _view.at, _kept.at
 
+# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_LOOPED_SOLVE = 32
-"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
 
 def lapack(name: str) -> int:
@@ -352,8 +351,8 @@ def solve_at_node(address: Any, m: Any) -> Any:
     return call_at(nodes_at(address).solve_at, (address, m)) != 0
 
 
+# Types of C functions of an integer that take the address of their memory first.
 AT = types.int64(types.int64, types.int64)
-"""Types of C functions of an integer that take the address of their memory first."""
 
 
 def _solve_at(address: Any, m: Any) -> Any:
@@ -401,8 +400,8 @@ def factors_view(view: Any) -> Any:
     return factors
 
 
+# How many arrays factors and row patterns have.
 PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
-"""How many arrays factors and row patterns have."""
 
 real_factors = factors_view(doubles)
 

@@ -26,12 +26,11 @@ from dae_sdc.sharing import filtering, once
 
 Indices = npt.NDArray[np.int32]
 
+# Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks.
 LARGEST_ROW_FILL = 100
-"""Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
-
+# Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
+# numba needs a fifth of a second to load what it has compiled before.
 LARGEST_PLAIN_PATTERN = 1000
-"""Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
-numba needs a fifth of a second to load what it has compiled before."""
 
 
 class TriangularFactors(NamedTuple):
@@ -65,8 +64,7 @@ class RowPattern(NamedTuple):
     indptr: Indices  # Shape (n + 1,). Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
 
 
-REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)
-"""Return values of :func:`refactorize`."""
+REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)  # Return values of :func:`refactorize`.
 
 SMALLEST_PIVOT = 2.0**-26
 """Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.

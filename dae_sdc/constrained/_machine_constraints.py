@@ -24,8 +24,8 @@ from dae_sdc.dae.memory import fields, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 
+# Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0.
 CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
-"""Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0."""
 
 
 class PartsMemory(ctypes.Structure):

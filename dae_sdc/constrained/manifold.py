@@ -26,17 +26,12 @@ from dae_sdc.sweepers.records import MethodRecord
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tolerance import Outcome
 
+# Form of each type of equations in :mod:`dae_sdc.constrained._manifold`.
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
-"""Form of each type of equations in :mod:`dae_sdc.constrained._manifold`."""
-
-HOLONOMIC = ("daeq3", "eulag")
-"""Types with constraints on positions."""
-
-TREATMENTS = ("chart", "ambient", "rattle")
-"""Steps in local coordinates; in u and v themselves; by RATTLE."""
-
+HOLONOMIC = ("daeq3", "eulag")  # Types with constraints on positions.
+TREATMENTS = ("chart", "ambient", "rattle")  # Steps in local coordinates; in u and v themselves; by RATTLE.
+# Ends of a step by their places in :data:`REASONS`; two are singular.
 SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
-"""Ends of a step by their places in :data:`REASONS`; two are singular."""
 
 # Cosine of the angle between a chart and the tangent space below which the chart is given up.
 CHART_COSINE = 0.95
@@ -44,6 +39,7 @@ STEPS_WATCHED = 3  # Steps in which the determinant of the equations is followed
 # Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching zero.
 LEAST_DIP = 1.9
 
+# Messages on the ends of a step, in the order of their numbers.
 REASONS = (
     "",
     "the equations are not defined there",
@@ -52,7 +48,6 @@ REASONS = (
     "the matrix of the derivatives and multipliers is singular: the constraints are dependent, or A is not "
     "regular on the kernel of their Jacobian",
 )
-"""Messages on the ends of a step, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +100,7 @@ def _dop853() -> ExplicitPair:
     return ExplicitPair(DOP853.A, DOP853.B, DOP853.C, E, DOP853.A_EXTRA, DOP853.C_EXTRA, D, theta, 8, 7)
 
 
-PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}
-"""Pairs by name, made where they are needed."""
+PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}  # Pairs by name, made where they are needed.
 
 _REFERENCES = {
     "dopri5": "J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19",
@@ -197,8 +191,8 @@ class ManifoldMethod(MethodRecord):
         return True
 
 
+# All methods on manifolds by name.
 MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
-"""All methods on manifolds by name."""
 
 
 class _Layout:

@@ -69,14 +69,13 @@ LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps th
 
 STEP_SIZES = StepSizeOptions()
 
+# Distance between two times, relative to them, up to which they count as equal.
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
-"""Distance between two times, relative to them, up to which they count as equal."""
-
+# Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple(
     "_wanted _target _meets_target _halved _next _given _restarts _steps _look_at"
     " _missed jumps _last_jump".split()
 )
-"""Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
 def time_slack(dt: float, time: float) -> float:

@@ -21,8 +21,7 @@ CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
 LARGEST_SHARE_OF_TIME = 0.1  # Part of the time of a run that writing may take.
 FIRST_CHECKPOINT_AFTER = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
 
-SIMPLE = (bool, int, float, str, np.bool_, np.number)
-"""Types of single values that can be written exactly."""
+SIMPLE = (bool, int, float, str, np.bool_, np.number)  # Types of single values that can be written exactly.
 
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
 _RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")

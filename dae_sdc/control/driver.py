@@ -13,14 +13,9 @@ from dae_sdc.control.hooks import MarkProvisionalStarts, add_at_end
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, SolveError
 
-LEAST_REMAINDER = 1e-3
-"""Least part of a step that gets a step of its own on the way back to the grid."""
-
-SAME_TIME = 1e-10
-"""Distance of two times, in steps, up to which they are equal."""
-
-TAG = 7001
-"""Tag of the messages from step to step; pySDC's are below that."""
+LEAST_REMAINDER = 1e-3  # Least part of a step that gets a step of its own on the way back to the grid.
+SAME_TIME = 1e-10  # Distance of two times, in steps, up to which they are equal.
+TAG = 7001  # Tag of the messages from step to step; pySDC's are below that.
 
 
 class UnneededStep(SolveError):

@@ -54,14 +54,11 @@ STRICT_ATTEMPTS = 4  # Repetitions of a step before the demand on its end is low
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 
+# How a function of time alone is sampled within a step, in units of the step.
 WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
-"""How a function of time alone is sampled within a step, in units of the step."""
-
-ALONG = replace(WITHIN, most=5_000)
-"""How a function of the state is sampled."""
-
+ALONG = replace(WITHIN, most=5_000)  # How a function of the state is sampled.
+# Attributes of :class:`LocateEvents` that change from step to step.
 SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values")
-"""Attributes of :class:`LocateEvents` that change from step to step."""
 
 
 @dataclass(frozen=True)

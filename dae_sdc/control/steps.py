@@ -12,11 +12,8 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import StepData
 from dae_sdc.dae.state import Vector
 
-COUNTS = ("sweeps", *COUNTERS)
-"""Counters of a step."""
-
-_FIRST, _LARGEST = 64, 1 << 21
-"""Rows of the first array, and bytes of the largest."""
+COUNTS = ("sweeps", *COUNTERS)  # Counters of a step.
+_FIRST, _LARGEST = 64, 1 << 21  # Rows of the first array, and bytes of the largest.
 
 
 class Steps(Sequence[dict[str, Any]]):

@@ -17,8 +17,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError
 
+# Times at which the entries that a residual reads and writes are looked for: terms may vanish at one.
 PROBES = (0.0, 0.381, 1.618)
-"""Times at which the entries that a residual reads and writes are looked for: terms may vanish at one."""
 
 
 class AdaptedProblem(ProblemDAE):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
 
+# Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located.
 SIDE_SLACK = 1e-10
-"""Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located."""
 
 
 class Branches:

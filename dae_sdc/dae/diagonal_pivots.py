@@ -67,8 +67,8 @@ REMEMBERED_ORDERS = 8  # Number of patterns whose order is remembered.
 # Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
 MOST_PIVOT_FAILURES = 2
 
+# Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero.
 SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
-"""Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero."""
 
 
 class _Order(Pattern):
@@ -152,8 +152,7 @@ def _minimum_degree(graph: Any) -> Places:
     return place
 
 
-_known: tuple[_Order, ...] = ()
-"""Orders of the patterns that came last."""
+_known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.
 
 
 def _order_for(matrix: Any) -> _Order:

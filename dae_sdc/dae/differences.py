@@ -10,17 +10,14 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import filtering
 
+# Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly.
 STEP: Final = 2.0**-400
-"""Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly."""
-
+# Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13.
 FIRST_DIFFERENCE: Final = 1e-3
-"""Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13."""
-
+# Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12.
 SECOND_DIFFERENCE: Final = 2e-2
-"""Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12."""
-
+# Relative difference up to which a derivative by complex steps and one by differences are the same.
 LARGEST_DISAGREEMENT: Final = 1e-6
-"""Relative difference up to which a derivative by complex steps and one by differences are the same."""
 
 
 def slope(function: Callable[[float], Any], step: float) -> Any:

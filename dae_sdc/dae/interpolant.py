@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector
 from dae_sdc.errors import InputError
 
-STENCIL = 5
-"""Number of step ends in a difference quotient for u'."""
-
-SPREAD_FLOOR = 1e-6
-"""Change of an unknown over a step, relative to its size, that is assumed at least."""
-
-
-MOST_ROWS = 2048
-"""Rows of data of a step that a file may have."""
+STENCIL = 5  # Number of step ends in a difference quotient for u'.
+SPREAD_FLOOR = 1e-6  # Change of an unknown over a step, relative to its size, that is assumed at least.
+MOST_ROWS = 2048  # Rows of data of a step that a file may have.
 
 
 class Scheme(NamedTuple):
@@ -61,8 +55,8 @@ def _basis(points: tuple[float, ...], slopes: tuple[float, ...], rows: tuple[int
     return by_theta @ coefficients if order else coefficients
 
 
+# Cubic through both ends of a step; the data of a step are u and, where known, u' at its start.
 HERMITE = Scheme((0.0, 1.0), (0.0, 1.0))
-"""Cubic through both ends of a step; the data of a step are u and, where known, u' at its start."""
 
 
 @lru_cache(maxsize=64)

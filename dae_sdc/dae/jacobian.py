@@ -21,8 +21,8 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
+# Change of F, in standard deviations of its noise, below which a difference is taken to be zero.
 NOISE_LIMIT = 10.0
-"""Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
 
 
 @dataclass(frozen=True)
@@ -231,12 +231,12 @@ LINEAR_DEPARTURE = 2.0**-46
 SUSPECTED_JUMP = 0.3
 CERTAIN_JUMP = 0.75
 
+# Points, in increments, and weights of differences by their order; the weight of the base is left out.
 _FORMULAS = {
     1: ((1.0, 1.0),),
     2: ((1.0, 0.5), (-1.0, -0.5)),
     6: tuple((k, w / 60.0) for k, w in ((1, 45), (-1, -45), (2, -9), (-2, 9), (3, 1), (-3, -1))),
 }
-"""Points, in increments, and weights of differences by their order; the weight of the base is left out."""
 
 _IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
 

@@ -195,8 +195,8 @@ def contraction(
     return float(np.nanmin(rates)) if np.isfinite(rates).any() else 0.0
 
 
+# Jacobians and parameters of the classes that have been compared in this process.
 _COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary()
-"""Jacobians and parameters of the classes that have been compared in this process."""
 
 
 class JacobianWatch:

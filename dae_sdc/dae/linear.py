@@ -30,8 +30,7 @@ from dae_sdc.registry import unknown
 
 Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
 
-SOLVERS = ("auto", "dense", "superlu", "klu")
-"""Linear solvers that :func:`factorize` takes by name."""
+SOLVERS = ("auto", "dense", "superlu", "klu")  # Linear solvers that :func:`factorize` takes by name.
 
 LARGEST_DENSE_BYTES = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
 # Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
@@ -118,8 +117,7 @@ class DenseLU:
         return solution
 
 
-_regular_patterns: tuple[Pattern, ...] = ()
-"""The last patterns that were found to admit regular matrices."""
+_regular_patterns: tuple[Pattern, ...] = ()  # The last patterns that were found to admit regular matrices.
 
 
 def is_structurally_singular(matrix: Any) -> bool:

@@ -145,8 +145,8 @@ class StepPolynomial(NamedTuple):
             np.matmul(matrix, self.value[:, k:], out=value[:, k:])
 
 
+# End of the new step, in units of the last one from its start, beyond which its polynomial is not used.
 FARTHEST_EXTRAPOLATION = 3.5
-"""End of the new step, in units of the last one from its start, beyond which its polynomial is not used."""
 
 
 def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:

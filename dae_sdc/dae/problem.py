@@ -36,8 +36,7 @@ from dae_sdc.dae.values import guard_methods, is_integer, is_sequence, real_numb
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.registry import Registry
 
-LARGEST_PROBLEM = 10_000_000
-"""Largest number of unknowns of a problem."""
+LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
 
 def _of_class(cls: type[Any], name: str) -> Any:
@@ -449,5 +448,5 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             ) from None
 
 
+# Every problem of the library by its name.
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")
-"""Every problem of the library by its name."""

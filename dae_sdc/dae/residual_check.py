@@ -19,8 +19,7 @@ LEAST_RELATIVE_STEP = 1e-8  # Relative change of the unknowns below which roundi
 RESIDUAL_NOISE = 50.0
 RESIDUAL_ROUNDING = 2.0**-50  # Relative change of the unknowns by rounding.
 
-DIRECTIONS = 3
-"""Most directions in which the unknowns are changed, until the residual is accepted."""
+DIRECTIONS = 3  # Most directions in which the unknowns are changed, until the residual is accepted.
 
 
 @functools.lru_cache(maxsize=16)

@@ -173,8 +173,7 @@ _ARRAYS = (
     "_learned",
     "_zero",
 )
-KEPT = _NUMBERS + _ARRAYS
-"""Attributes of :class:`Scales` that change in a run."""
+KEPT = _NUMBERS + _ARRAYS  # Attributes of :class:`Scales` that change in a run.
 
 # WEIGHT_OF_SIZES, WEIGHT_OF_TIME: weights in the least squares of two preferences, for sizes that nothing
 # determines to be near 1, and for time to be near a part of the interval.

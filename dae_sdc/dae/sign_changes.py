@@ -14,8 +14,7 @@ from dae_sdc.errors import InputError
 
 EPS = float(np.finfo(float).eps)
 
-OfTimes = Callable[[Vector], Vector]
-"""A function of times, shape (K,), whose values have shape (K,)."""
+OfTimes = Callable[[Vector], Vector]  # A function of times, shape (K,), whose values have shape (K,).
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,7 @@ TRIAL_RATIO = 2.0**-10
 SIZE_TRIALS = 12
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
-Sizes: TypeAlias = tuple[Vector, Vector]
-"""Of the unknowns and of their derivatives, shape (n,) each."""
+Sizes: TypeAlias = tuple[Vector, Vector]  # Of the unknowns and of their derivatives, shape (n,) each.
 
 
 def begin_scales(

@@ -10,8 +10,8 @@ from pySDC.implementations.datatype_classes.mesh import mesh
 from dae_sdc.dae.polynomial import Vector as Vector, unpack
 from dae_sdc.errors import InputError, MissingPartError
 
+# Parts that states of other kinds of problems have in pySDC.
 PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn")
-"""Parts that states of other kinds of problems have in pySDC."""
 
 
 class StateShape(NamedTuple):

@@ -88,11 +88,10 @@ def is_number(value: Any) -> bool:
 
 S = TypeVar("S", bound=Callable[..., Any])
 
+# Methods that return a number for each of several things.
 ROWS = ("switches", "sides", "breakpoints", "invariants")
-"""Methods that return a number for each of several things."""
-
+# Methods of time alone; in problems of the library, undefined values are an EvaluationError.
 OF_TIME = ("u_exact", "du_exact")
-"""Methods of time alone; in problems of the library, undefined values are an EvaluationError."""
 
 
 def read_only(function: S, name: str) -> S:

@@ -268,8 +268,8 @@ class Rest:
         return np.concatenate([np.maximum(np.abs(self.u), nominal)[self.free], rates])
 
 
+# Factor of dF/du at which dF/du' is lost beside it: a power of two, which rounds nothing.
 SEPARATING = 2.0**60
-"""Factor of dF/du at which dF/du' is lost beside it: a power of two, which rounds nothing."""
 
 
 def exact_halves(jacobian: Any, u: Any, du: Any, t: float) -> tuple[Any, Any] | None:

@@ -30,8 +30,8 @@ from dae_sdc.structure.signature import StructureError
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
+# Inputs by name; each is a parameter of its name, or adds to equations with a factor for each.
 Inputs = Mapping[str, Mapping[str, float]]
-"""Inputs by name; each is a parameter of its name, or adds to equations with a factor for each."""
 
 
 @dataclass(frozen=True, eq=False)

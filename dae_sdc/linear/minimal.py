@@ -32,8 +32,7 @@ class DeflationOptions:
 
 DEFLATION = DeflationOptions()
 
-Stacks = tuple[Vector, ...]
-"""Matrices that belong to an input, its first derivative, and so on."""
+Stacks = tuple[Vector, ...]  # Matrices that belong to an input, its first derivative, and so on.
 
 
 @dataclass(frozen=True, eq=False)

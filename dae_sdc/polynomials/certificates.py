@@ -11,11 +11,9 @@ import numpy as np
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of
 
-PRECISIONS = (128, 256, 512, 1024)
-"""Bits of the ball arithmetic, increased until the proof holds."""
-
+PRECISIONS = (128, 256, 512, 1024)  # Bits of the ball arithmetic, increased until the proof holds.
+# Distance within which a proved solution belongs to an approximate one, in units of 1 + its size.
 CERTIFIED_DISTANCE = 1e-6
-"""Distance within which a proved solution belongs to an approximate one, in units of 1 + its size."""
 
 
 @dataclass(frozen=True, eq=False)

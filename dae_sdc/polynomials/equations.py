@@ -11,8 +11,7 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
 
-UNKNOWN, FINITE, INFINITE = 0, 1, 2
-"""State of the end of a path."""
+UNKNOWN, FINITE, INFINITE = 0, 1, 2  # State of the end of a path.
 
 
 class EndgameOptions(NamedTuple):

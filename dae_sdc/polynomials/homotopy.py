@@ -17,11 +17,9 @@ from dae_sdc.polynomials.equations import Homotopy, norms, with_forms
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of, sizes
 
-VANISHING_SINGULAR_VALUE = 1e-5
-"""Singular value of a relative Jacobian up to which it counts as 0."""
-
+VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
+# Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`.
 Block = tuple[Complexes, Integers]
-"""Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`."""
 
 
 def phase(random: np.random.Generator) -> complex:

@@ -14,11 +14,9 @@ from dae_sdc.errors import InputError
 Complexes = npt.NDArray[np.complex128]
 Integers = npt.NDArray[np.int64]
 
-MOST_DEGREE = 10_000
-"""Highest power of a variable or expression that is accepted."""
-
+MOST_DEGREE = 10_000  # Highest power of a variable or expression that is accepted.
+# Lower bound of the sizes of coordinates of a point of norm 1, the units of derivatives.
 SMALLEST_MAGNITUDE = 0.01
-"""Lower bound of the sizes of coordinates of a point of norm 1, the units of derivatives."""
 
 
 def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:

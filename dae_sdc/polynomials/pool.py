@@ -21,8 +21,7 @@ Result = TypeVar("Result")
 
 _WORKER = "from dae_sdc.polynomials.pool import serve; serve()"
 
-BETWEEN_CHECKS = 0.2
-"""Seconds between two looks at the time while other processes work."""
+BETWEEN_CHECKS = 0.2  # Seconds between two looks at the time while other processes work.
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 

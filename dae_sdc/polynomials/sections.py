@@ -20,8 +20,7 @@ from dae_sdc.polynomials.homotopy import (
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, sizes
 
-MOST_DEFLATIONS = 8
-"""Largest number of deflations of a point, each of which lowers its multiplicity."""
+MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,14 +137,10 @@ def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     return sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
 
 
-IDLE_LOOPS = 8
-"""Monodromy loops in succession that merge no groups, after which unions of groups are tried."""
-
-MOST_GROUPS_TRIED = 12
-"""Largest number of groups of which all unions are tried."""
-
+IDLE_LOOPS = 8  # Monodromy loops in succession that merge no groups, after which unions of groups are tried.
+MOST_GROUPS_TRIED = 12  # Largest number of groups of which all unions are tried.
+# Second difference of the mean point of parallel sections, relative to 1 + its size, that counts as 0.
 TRACE_TOLERANCE = 1e-7
-"""Second difference of the mean point of parallel sections, relative to 1 + its size, that counts as 0."""
 
 
 def irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:

@@ -19,15 +19,10 @@ from dae_sdc.sharing import Meter, meter
 
 Booleans = npt.NDArray[np.bool_]
 
-PATHS_PER_JOB = 128
-"""Number of paths in one job of a process."""
-
-LONGEST_PART = 0.05
-"""Seconds that paths followed at one go may take if the next ones are to be more."""
-
-
+PATHS_PER_JOB = 128  # Number of paths in one job of a process.
+LONGEST_PART = 0.05  # Seconds that paths followed at one go may take if the next ones are to be more.
+# Settings of the first, second and third attempt to follow a path.
 FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
-"""Settings of the first, second and third attempt to follow a path."""
 
 
 @dataclass(frozen=True)

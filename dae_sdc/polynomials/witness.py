@@ -17,11 +17,9 @@ from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 from dae_sdc.polynomials.sections import Cut, Section, irreducible, vanish
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
+# Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away.
 MOST_CASCADES = 6
-"""Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away."""
-
-MOST_COORDINATES_SHOWN = 6
-"""Largest number of coordinates of a point that are printed."""
+MOST_COORDINATES_SHOWN = 6  # Largest number of coordinates of a point that are printed.
 
 
 def shown_number(value: complex) -> str:

@@ -42,23 +42,19 @@ from dae_sdc.sweepers.simultaneous import (
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
+# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_LOOP_SOLVE = 24
-"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 KEPT_RATE = scales.SETTINGS.kept_rate
 
+# Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there.
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
-"""Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
-
+# Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
-"""Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains."""
-
+# Size of memory that stages of several steps share: asking for memory and for its address takes time.
 POOL_BYTES = 1 << 16
-"""Size of memory that stages of several steps share: asking for memory and for its address takes time."""
-
-ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)
-"""What :func:`act` may be asked for."""
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)  # What :func:`act` may be asked for.
 
 
 class StagesMemory(ctypes.Structure):
@@ -974,12 +970,11 @@ def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
     return ANSWER(call)
 
 
+# Arrays of the matrices that are kept, where they are dense.
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
-"""Arrays of the matrices that are kept, where they are dense."""
-
+# Arrays of :class:`Simultaneous` that are allocated once, not anew for every step.
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
     *("to_middle", "weights", "error", "c", "A", "inverse", "checked"),
     *("places", "value_between", "slope_between"),
 )
-"""Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

@@ -36,15 +36,15 @@ PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on i
 # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
 MOST_SHORT_LIVED = 4
 
+# Arrays that the next step may depend on, besides the factors.
 REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
-"""Arrays that the next step may depend on, besides the factors."""
 
 complex_factors = mn.factors_view(complexes)
 
 refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 
+# Signature of the C functions that stages call; the first argument is the address of their memory.
 AT = types.int64(types.int64, types.int64, types.int64)
-"""Signature of the C functions that stages call; the first argument is the address of their memory."""
 
 
 def _refactorize_at(address: Any, k: Any, _: Any) -> Any:

@@ -14,21 +14,17 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Lock, filtering
 
+# Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share.
 QMAT = Lock()
-"""Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share."""
 
 _GENERATORS: dict[tuple[Any, ...], Any] = {}
 
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
+# Largest number of nodes: above it nodes and weights lose digits; errors reach round-off with far fewer.
 MOST_NODES = 100
-"""Largest number of nodes: above it nodes and weights lose digits; errors reach round-off with far fewer."""
-
-REFUSED_RADIUS = 0.999
-"""Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
-
-OFFERED_RADIUS = 0.9
-"""Spectral radius below which a Q_Delta is offered in its place."""
+REFUSED_RADIUS = 0.999  # Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused.
+OFFERED_RADIUS = 0.9  # Spectral radius below which a Q_Delta is offered in its place.
 
 
 def expected_orders(

@@ -19,11 +19,9 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
+# Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities).
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
-"""Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities)."""
-
-EQUAL_ROOTS = 1e-6
-"""Distance up to which a root is taken to lie on the unit circle, and two roots to be one."""
+EQUAL_ROOTS = 1e-6  # Distance up to which a root is taken to lie on the unit circle, and two roots to be one.
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,8 +203,7 @@ class MultistepMethod(MethodRecord):
 
 _HAIRER = "E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993"
 
-MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")
-"""All methods by name."""
+MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")  # All methods by name.
 
 
 def _backward_differences(k: int) -> list[Fraction]:

@@ -23,11 +23,9 @@ from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import radau_iia
 
-CORRECTORS = ("newton", "fixed-point")
-"""Names of the ways to solve implicit equations."""
-
+CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.
+# Names of the methods that take the first k - 1 steps, before a k-step formula has its past.
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
-"""Names of the methods that take the first k - 1 steps, before a k-step formula has its past."""
 
 EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
 # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.

@@ -11,8 +11,8 @@ from dae_sdc.dae.polynomial import StepPolynomial, Vector
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
+# State of a node, sent to the other processes with its values.
 OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
-"""State of a node, sent to the other processes with its values."""
 
 
 class Stages:

@@ -19,11 +19,9 @@ from dae_sdc.sweepers.sdc import (
     SpectralDeferredCorrectionDAE,
 )
 
+# Names of the ways to share work among ranks: nodes of a step, steps of a block, or both.
 WAYS = ("nodes", "steps", "both")
-"""Names of the ways to share work among ranks: nodes of a step, steps of a block, or both."""
-
-DIAGONAL = "MIN-SR-S"
-"""Q_Delta of the parallel sweeps where none is given."""
+DIAGONAL = "MIN-SR-S"  # Q_Delta of the parallel sweeps where none is given.
 
 
 def load_mpi() -> Any:

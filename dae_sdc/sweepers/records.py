@@ -13,8 +13,8 @@ from dae_sdc.errors import InputError
 
 Array = NDArray[np.float64]
 
+# Largest defect of an order condition; row sums, end point and stiff accuracy are held to a tenth of it.
 DEFECT_TOLERANCE = 1e-12
-"""Largest defect of an order condition; row sums, end point and stiff accuracy are held to a tenth of it."""
 
 
 class MethodRecord:

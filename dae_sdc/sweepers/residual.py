@@ -10,11 +10,10 @@ from dae_sdc.registry import unknown
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.sweep import add_defects, residual, residual_norms
 
+# Residual, relative to the terms of its equation, that no further sweep can lower.
 RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
-"""Residual, relative to the terms of its equation, that no further sweep can lower."""
-
+# Residual of all nodes or of the last one, absolute or relative to the value at the start of the step.
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
-"""Residual of all nodes or of the last one, absolute or relative to the value at the start of the step."""
 
 
 class StepResidual:

@@ -37,11 +37,9 @@ from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import StepSweeps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-BACKENDS = ("compiled", "numpy")
-"""Names of the kinds of code that can solve at the nodes."""
-
+BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
+# Every sweeper by its name.
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
-"""Every sweeper by its name."""
 
 
 def node_solver(

@@ -31,9 +31,9 @@ from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
+# Results of the Newton iterations of a step.
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
-"""Results of the Newton iterations of a step."""
-
+# Messages for these results, in their order.
 REASONS = (
     "",
     "the Newton iterations diverged",
@@ -42,7 +42,6 @@ REASONS = (
     "the iteration matrix is singular",
     "the corrections are small but what is left of the equations is not",
 )
-"""Messages for these results, in their order."""
 
 
 class StepNumbers(ctypes.Structure):
@@ -54,32 +53,23 @@ class StepNumbers(ctypes.Structure):
     )
 
 
+# Largest number of Newton iterations; a step whose contraction predicts more is given up earlier.
 MOST_NEWTON_ITERATIONS = 10
-"""Largest number of Newton iterations; a step whose contraction predicts more is given up earlier."""
-
+# Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
 RELATIVE_ROUND_OFF = 1e-13
-"""Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off."""
-
-
+# The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
 KEPT_JACOBIAN_CONTRACTION = 1e-3
-"""The Jacobian is kept for the next step if the Newton iterations contract at least by this factor."""
-
+# A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation.
 UNBELIEVED_ROW_GROWTH = 1e3
-"""A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation."""
-
+# Smallest contraction carried over from the last step: a linear problem may have a kink in the next one.
 LEAST_FORETOLD_CONTRACTION = 1e-4
-"""Smallest contraction carried over from the last step: a linear problem may have a kink in the next one."""
-
-
+# Largest distance in units of a step over which F is not evaluated where a pulse is looked for.
 WIDEST_GAP = 0.12
-"""Largest distance in units of a step over which F is not evaluated where a pulse is looked for."""
-
+# Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
+# which on the last stage is checked with a Jacobian of its own.
 DOUBTED_DEVIATION = 0.1
-"""Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
-which on the last stage is checked with a Jacobian of its own."""
-
+# The deviation from which on the last stage is checked where a Jacobian takes little time.
 CHEAPLY_DOUBTED_DEVIATION = 0.02
-"""The deviation from which on the last stage is checked where a Jacobian takes little time."""
 
 
 class Basis(NamedTuple):

@@ -66,11 +66,9 @@ def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) 
     return derivative
 
 
+# Nodes of the Radau IIA method, whose order is twice that, less one; fewer where stages are not found.
 NODES = (7, 3)
-"""Nodes of the Radau IIA method, whose order is twice that, less one; fewer where stages are not found."""
-
-SUBSTEPS = 2
-"""Steps of it in which a time is reached."""
+SUBSTEPS = 2  # Steps of it in which a time is reached.
 
 
 def solution_through(problem: ProblemDAE, u_init: MeshDAE, t_init: float, t: float) -> MeshDAE:

@@ -19,10 +19,10 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
+# The components that have an order of their own, for each index in Hessenberg form.
 COMPONENTS: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {1: ("y", "z"), 2: ("y", "z"), 3: ("position", "velocity", "multiplier")}
 )
-"""The components that have an order of their own, for each index in Hessenberg form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,8 +327,7 @@ def require_tableau(cls: type[Any]) -> None:
 
 _HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"
 
-METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
-"""All methods by name."""
+METHODS: Registry[Tableau] = Registry("Runge-Kutta method")  # All methods by name.
 
 
 def _positive(order: int) -> int | None:

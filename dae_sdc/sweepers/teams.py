@@ -17,12 +17,10 @@ from dae_sdc.dae.state import Vector
 
 T = TypeVar("T")
 
+# What is shared: F at the stages, compiled or a function in Python; solves with the matrices of the
+# eigenbasis; their transformation back to the stages; factorisations; the solve of the error estimate.
 EVALUATE, CALL, SOLVE, SPREAD, FACTORIZE, FILTER = range(6)
-"""What is shared: F at the stages, compiled or a function in Python; solves with the matrices of the
-eigenbasis; their transformation back to the stages; factorisations; the solve of the error estimate."""
-
-AUTO = "auto"
-"""What stands for a choice that is measured."""
+AUTO = "auto"  # What stands for a choice that is measured.
 
 
 @dataclass(frozen=True)
@@ -43,8 +41,8 @@ class TeamSettings:
 
 TEAM = TeamSettings()
 
+# Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly.
 TINY_COST = 1e-9
-"""Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly."""
 
 
 def cores() -> int:

@@ -47,8 +47,8 @@ SMALL_STEP_ERROR = 1e-3
 # step is still accepted.
 LARGEST_DEFECT = 100.0
 
+# Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
-"""Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
