@@ -165,27 +165,15 @@ class AdaptivityDAE(RepeatingControl):
     In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
     sweeper gets its tolerance from ``rtol``, ``atol`` and ``leave_out``, and ``stops`` are the breakpoints of
     the problem if they are not given. Every parameter may stand in ``controller_params``, too.
-
-    Parameters (in ``params``)
-    --------------------------
-    t_end : float
-        End of the run, which the last step meets.
-    rtol, atol, leave_out : float, float or ndarray, sequence of str
-        Accuracy, see :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
-    stops : tuple of float
-        Times before the end at which steps must end, as the equations have a kink or a jump.
-    dt_max : float
-        Largest step.
-    dt_first : float or None
-        First step.
-    time_limit : float
-        Seconds after which the run is given up; as long as the call around it may take, if not given.
     """
 
     order = 250  # behind pySDC's own check of convergence
     defaults: ClassVar = {
-        **{"t_end": None, "rtol": None, "atol": None, "leave_out": ()},
-        **{"stops": None, "dt_max": np.inf, "dt_first": None, "time_limit": np.inf},
+        "t_end": None,  # End of the run, which the last step meets.
+        **{"rtol": None, "atol": None, "leave_out": ()},  # See dae_sdc.sweepers.tolerance.Tolerance.
+        "stops": None,  # Times before the end at which steps must end: the equations have a kink or a jump.
+        **{"dt_max": np.inf, "dt_first": None},  # Largest and first step.
+        "time_limit": np.inf,  # Seconds after which the run is given up, besides those of the call.
     }
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:

@@ -95,13 +95,7 @@ class ShareBlock(Control):
 
 
 class KeepTimeLimit(Control):
-    """Ends a run between two blocks of steps where the time of the call around it is over.
-
-    Parameters (in ``params``)
-    --------------------------
-    comm : mpi4py.MPI.Intracomm or None
-        All ranks of the run, which end together, or go on.
-    """
+    """Ends a run between two blocks of steps where the time of the call around it is over, on all ranks."""
 
     order = 1100  # behind what collects steps and gives them sizes
     defaults: ClassVar = {"comm": None}

@@ -493,16 +493,9 @@ class LocateEvents(RepeatingControl):
     kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`, and in pySDC's own controllers with
     one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
 
-    Parameters (in ``params``)
-    --------------------------
-    events : callable, Event, or a sequence of these
-        The user's functions, see :func:`as_events`.
-    span : float, optional
-        Length of the run, by which progress between switches is judged; a step if not given.
-    n_slopes : int, optional
-        Number of leading unknowns whose u' is accurate, see :func:`accurate_slopes`.
-    requires_convergence : bool
-        Whether a step above its residual tolerance ends the run, and is ignored here.
+    Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
+    progress between switches is judged, a step if not given; ``n_slopes``, see :func:`accurate_slopes`; and
+    ``requires_convergence``: whether a step above its residual tolerance ends the run, and is ignored here.
     """
 
     order = 300  # when the step has been accepted

@@ -15,19 +15,8 @@ from dae_sdc.control.driver import LEAST_REMAINDER
 class FixedSteps(Control):
     """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
 
-    Where less than a thousandth of a step is left to the next time of the grid, the step goes on to the one
-    after it.
-
-    Parameters (in ``params``)
-    --------------------------
-    dt : float
-        Step size.
-    count : int
-        Number of steps from the start to the end of the run.
-    stops : tuple of float
-        Times at which the equations have a kink or a jump.
-    meets : bool
-        Whether steps end at these times; otherwise the grid decides.
+    Of its parameters ``dt`` is the step size, ``count`` the number of steps of the run, and ``stops`` are
+    times at which the equations have a kink or a jump; with ``meets`` steps end there, else on the grid.
     """
 
     remark = ""
@@ -103,6 +92,7 @@ class FixedSteps(Control):
         if now == self._grid[self._next - 1]:
             L.params.dt = self._stopped(now, self.params.dt)
             return
+        # What is nearly nothing to the next time of the grid goes on to the one after it.
         if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
             self._next += 1
         L.params.dt = self._stopped(now, self._grid[self._next] - now)

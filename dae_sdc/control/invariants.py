@@ -119,13 +119,7 @@ class Invariants(Control):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
     At index 0 and 1 the algebraic unknowns and u' follow from the equations there; the polynomial that the
-    step hands on to the next one is changed, too. In a run that does not project, the invariants are only
-    evaluated.
-
-    Parameters (in ``params``)
-    --------------------------
-    project : bool
-        Whether states are moved.
+    step hands on is changed, too. With the parameter ``project`` False invariants are only evaluated.
     """
 
     order = 275  # when a step has been accepted, before anything looks for events on it

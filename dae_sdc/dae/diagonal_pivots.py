@@ -155,16 +155,6 @@ def _minimum_degree(graph: Any) -> Places:
 _known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.
 
 
-def _order_for(matrix: Any) -> _Order:
-    global _known
-    for known in _known:
-        if known.fits(matrix):
-            return known
-    found = _Order(matrix)
-    _known = (found, *_known[: REMEMBERED_ORDERS - 1])
-    return found
-
-
 class DiagonalPivotLU:
     """LU factors with rows and columns in one order, with the attributes of SciPy's ``SuperLU``."""
 
@@ -224,7 +214,11 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
     # Shapes: matrix (n, n).
     if matrix.shape[0] < SMALLEST_WITH_DIAGONAL_PIVOTS:
         return None
-    pattern = _order_for(matrix)
+    global _known
+    pattern = next((order for order in _known if order.fits(matrix)), None)
+    if pattern is None:
+        pattern = _Order(matrix)
+        _known = (pattern, *_known[: REMEMBERED_ORDERS - 1])
     if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
         return None
     try:

@@ -8,7 +8,6 @@ are powers of two change no digit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,47 +16,39 @@ from scipy import sparse
 from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 
-
-@dataclass(frozen=True)
-class ScaleSettings:
-    """Settings of :class:`Scales`."""
-
-    # Size below which only an absolute error counts of an unknown that begins at 0, relative to the one
-    # expected from the equations; a repeated run may lower it.
-    floor: float = 2.0**-7
-    # The floor of unknowns of index 2 and more, which have larger rounding errors.
-    floor_of_multipliers: float = 0.5
-    # Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
-    noise_of_start: float = 2.0**-34
-    # underflow, left_over: start values that count as 0: absolute, and relative to the largest one. An
-    # iteration with many digits leaves such values.
-    underflow: float = 1e-30
-    left_over: float = 1e-25
-    # Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
-    # tolerance is less.
-    rounding: float = 2.0**-39
-    # wrong_floor, wrong_floor_midway: largest value of an unknown in a run, in units of its floor, below
-    # which the floor was too large and the run is repeated: at the end of a run, and before it.
-    wrong_floor: float = 2.0**-3
-    wrong_floor_midway: float = 2.0**-7
-    # Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
-    unseen_size: float = 10.0
-    # Part of its value in an earlier run with larger floors that a value must keep to count as no error.
-    lasting_part: float = 0.5
-    # Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
-    largest_change: float = 2.0**-14
-    most_returns: int = 3  # Largest number of times that a run is repeated.
-    # Least ratio of the rates of change of the solution in one step and in the step before.
-    kept_rate: float = 0.5
-    # Least number of times that the solution is taken to change by its size in the interval.
-    least_changes: float = 1.0
-    # Part of the interval that is the scale of time where nothing else determines one.
-    first_part: float = 0.125
-    # Longest scale of time, in units of the interval: noise of the equations could suggest any.
-    longest: float = 16.0
-
-
-SETTINGS = ScaleSettings()
+# Size below which only an absolute error counts of an unknown that begins at 0, relative to the one expected
+# from the equations; a repeated run may lower it.
+FLOOR = 2.0**-7
+# The floor of unknowns of index 2 and more, which have larger rounding errors.
+FLOOR_OF_MULTIPLIERS = 0.5
+# Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
+NOISE_OF_START = 2.0**-34
+# UNDERFLOW, LEFT_OVER: start values that count as 0: absolute, and relative to the largest one. An iteration
+# with many digits leaves such values.
+UNDERFLOW = 1e-30
+LEFT_OVER = 1e-25
+# Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
+# tolerance is less.
+ROUNDING_OF_TERMS = 2.0**-39
+# WRONG_FLOOR, WRONG_FLOOR_MIDWAY: largest value of an unknown in a run, in units of its floor, below which
+# the floor was too large and the run is repeated: at the end of a run, and before it.
+WRONG_FLOOR = 2.0**-3
+WRONG_FLOOR_MIDWAY = 2.0**-7
+# Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
+UNSEEN_SIZE = 10.0
+# Part of its value in an earlier run with larger floors that a value must keep to count as no error.
+LASTING_PART = 0.5
+# Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
+LARGEST_CHANGE_OF_FLOOR = 2.0**-14
+MOST_RETURNS = 3  # Largest number of times that a run is repeated.
+# Least ratio of the rates of change of the solution in one step and in the step before.
+KEPT_RATE = 0.5
+# Least number of times that the solution is taken to change by its size in the interval.
+LEAST_CHANGES = 1.0
+# Part of the interval that is the scale of time where nothing else determines one.
+FIRST_PART = 0.125
+# Longest scale of time, in units of the interval: noise of the equations could suggest any.
+LONGEST_TIME = 16.0
 
 
 class Scales:
@@ -83,7 +74,7 @@ class Scales:
     def __init__(self, nominal: Any, index: tuple[int, ...]) -> None:
         n, self.running = len(index), nominal is None
         self._multipliers = np.array(index) > 1
-        self._parts = np.where(self._multipliers, SETTINGS.floor_of_multipliers, SETTINGS.floor)
+        self._parts = np.where(self._multipliers, FLOOR_OF_MULTIPLIERS, FLOOR)
         given = 1.0 if nominal is None else nominal
         sizes = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)).copy()
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
@@ -112,9 +103,9 @@ class Scales:
         known = np.isfinite(self._learned)
         floors[known] = self._learned[known]
         # Below that an unknown is nothing but rounding of the other terms of its equations.
-        self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
+        self._least[:] = min(1.0, ROUNDING_OF_TERMS / rtol) * balance.own
         # Values that rounding of other terms hides count as 0.
-        self.hidden[:] = SETTINGS.rounding * balance.own
+        self.hidden[:] = ROUNDING_OF_TERMS * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
         self._zero[:] = ~balance.known
@@ -123,7 +114,7 @@ class Scales:
 
     def see_rate(self, u_rate: float) -> None:
         """Update ``rate`` when a step begins; ``u_rate`` is how often u now changes by its size."""
-        self.rate = max(u_rate, SETTINGS.kept_rate * self.rate, self.least_rate)
+        self.rate = max(u_rate, KEPT_RATE * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Decide at the end of a run, or before, whether its floors are too large."""
@@ -131,20 +122,20 @@ class Scales:
         if not (self.running and self.watched):
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
-        lost = self._zero & (seen <= SETTINGS.unseen_size * rtol * self._floors)
-        part = SETTINGS.wrong_floor if ended else SETTINGS.wrong_floor_midway
+        lost = self._zero & (seen <= UNSEEN_SIZE * rtol * self._floors)
+        part = WRONG_FLOOR if ended else WRONG_FLOOR_MIDWAY
         # Small multipliers may be nothing but the error of what they multiply, magnified by short steps.
         wrong = self._zero & ~self._multipliers & (np.maximum(seen, self._least) < part * self._floors)
         # A value below its tolerance may be noise; it lowers a floor only once.
         wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
-        if wrong.any() and self.returns < SETTINGS.most_returns:
+        if wrong.any() and self.returns < MOST_RETURNS:
             self.returns += 1
             self._earlier[:] = seen
-            least = SETTINGS.largest_change * self._floors
+            least = LARGEST_CHANGE_OF_FLOOR * self._floors
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
         # An error falls with the floor by which it was measured, a value stays.
-        reported = lost & (seen > self.hidden) & (seen > SETTINGS.lasting_part * self._earlier)
+        reported = lost & (seen > self.hidden) & (seen > LASTING_PART * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
 
     def get_state(self) -> dict[str, Any]:
@@ -234,7 +225,7 @@ class Balance(NamedTuple):
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
         """The balance from the start and the interval alone."""
-        sizes, time = np.abs(u0), float(rounded(np.log2(SETTINGS.first_part * span)))
+        sizes, time = np.abs(u0), float(rounded(np.log2(FIRST_PART * span)))
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
@@ -271,7 +262,7 @@ def rounded(logarithm: Any) -> Any:
 def zeros(u0: Vector) -> Any:
     """Which start values count as 0, see ``underflow`` of :class:`ScaleSettings`; bool, shape (n,)."""
     sizes = np.abs(u0)
-    return sizes <= max(SETTINGS.underflow, SETTINGS.left_over * float(sizes.max(initial=0.0)))
+    return sizes <= max(UNDERFLOW, LEFT_OVER * float(sizes.max(initial=0.0)))
 
 
 def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None = None) -> Balance:
@@ -283,16 +274,16 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None =
     bounded = np.zeros(n, dtype=bool) if reach is None else np.isfinite(reach)
     if reach is not None:
         sizes, known = np.where(bounded, np.maximum(sizes, reach), sizes), known | bounded
-    prior = float(np.log2(SETTINGS.first_part * span))
+    prior = float(np.log2(FIRST_PART * span))
     while True:
         logs, theta, lost = _least_squares(terms, n, sizes, known, prior)
         result = np.where(known, sizes, rounded(logs))
-        time = float(rounded(min(theta, np.log2(SETTINGS.longest * span))))
+        time = float(rounded(min(theta, np.log2(LONGEST_TIME * span))))
         own = _own_sizes(terms, n, result, time)
         # Where all terms of an unknown are far smaller than others, it may be so large that one matters.
         result = np.where(lost & (own > 0.0), own, result)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
-        noise = known & ~bounded & (sizes < SETTINGS.noise_of_start * own)
+        noise = known & ~bounded & (sizes < NOISE_OF_START * own)
         if not noise.any():
             # Beyond its reach the equations are others, which rounding beside these terms says nothing of.
             own = np.where(bounded, np.minimum(own, sizes), own)

@@ -10,7 +10,7 @@ import numpy as np
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes, zeros
+from dae_sdc.dae.scales import FLOOR, LEAST_CHANGES, NOISE_OF_START, Balance, Terms, balanced_sizes, zeros
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
@@ -134,7 +134,7 @@ def begin_scales(
     """Set the scales of a problem at the start of a run; by ``atol`` alone where the Jacobian is given."""
     # Shapes: atol (n,).
     u0 = without_left_overs(problem, u0)
-    problem.run_scales.least_rate = SETTINGS.least_changes / span
+    problem.run_scales.least_rate = LEAST_CHANGES / span
     if atol is not None and np.all(atol > 0.0) and getattr(problem, "jacobian", None) is not None:
         values = u0.view(np.ndarray)
         sizes = np.maximum(np.abs(values), atol / rtol)
@@ -207,7 +207,7 @@ def _within_reach(problem: ProblemDAE, start: Start, span: float, rtol: float) -
     # A change that a size declares to be noise, or an error within the tolerance, may change the equations
     # much.
     values, found = start.u0.view(np.ndarray), start.balance
-    part = max(SETTINGS.noise_of_start, SETTINGS.floor * rtol)
+    part = max(NOISE_OF_START, FLOOR * rtol)
     moves = part * np.where(found.known, found.own, np.maximum(found.own, found.sizes))
     moves[np.abs(values) >= moves] = 0.0
     if not moves.any():

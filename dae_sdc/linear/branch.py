@@ -17,7 +17,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
-from dae_sdc.linear.minimal import DEFLATION, by_ranks
+from dae_sdc.linear.minimal import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import meter
 
@@ -136,7 +136,7 @@ class _Path:
             sparse.csc_matrix(one)[:n] for one in self.rest.halves(*self.rest.state(values[:-1]))
         )
         exact = getattr(self.rest.problem, "jacobian", None) is not None
-        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        bound = DEPENDENT_POLES if exact else DEPENDENT_BY_DIFFERENCES
         return by_ranks(mass, -stiffness, np.zeros((n, 0)), bound)[0].poles()
 
 

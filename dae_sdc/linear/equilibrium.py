@@ -34,7 +34,7 @@ RELATIVE_REST_RESIDUAL = 1e-9
 # Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
 DEPENDENT_ROWS = 1e-11
 # Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
-MOST_DENSE_UNKNOWNS = 500
+MOST_DENSE_VALUES = 500
 # Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
 REGULARIZATION = 1e-7
 TRANSIENT_STEPS = 400  # Largest number of implicit Euler steps.
@@ -296,7 +296,7 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
         scaled = matrix * sizes / rows[:, None]
     right = -residual / rows
     found = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
-    if found is None and scaled.shape[1] <= MOST_DENSE_UNKNOWNS:
+    if found is None and scaled.shape[1] <= MOST_DENSE_VALUES:
         dense = scaled.toarray() if sparse.issparse(scaled) else scaled
         found = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
     if found is None:
@@ -529,7 +529,7 @@ def _lawful(rest: Rest, x: Vector) -> tuple[Rest, Vector]:
 def _laws(rest: Rest, x: Vector) -> Vector | None:
     r"""Linear conservation laws: :math:`w^T F_{u'} u` with :math:`w^T F(u) = 0` at rest and at the guess."""
     n = rest.problem.n
-    if n > MOST_DENSE_UNKNOWNS:
+    if n > MOST_DENSE_VALUES:
         return None
     u, du = rest.state(x)
     mass, stiffness = (half.toarray() if sparse.issparse(half) else half for half in rest.halves(u, du))
@@ -557,7 +557,7 @@ def _left(rest: Rest, x: Vector, worst: float) -> str:
 def _undetermined(rest: Rest, x: Vector) -> list[int]:
     """Numbers of the unknowns that the Jacobian leaves free."""
     matrix = rest.jacobian(x)
-    if matrix.shape[1] > MOST_DENSE_UNKNOWNS or not matrix.shape[1]:
+    if matrix.shape[1] > MOST_DENSE_VALUES or not matrix.shape[1]:
         return []
     dense = matrix.toarray() if sparse.issparse(matrix) else matrix
     sizes = rest.sizes

@@ -19,7 +19,14 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
-from dae_sdc.linear.minimal import DEFLATION, Minimal, by_offsets, by_ranks, in_coordinates
+from dae_sdc.linear.minimal import (
+    DEPENDENT_BY_DIFFERENCES,
+    DEPENDENT_POLES,
+    Minimal,
+    by_offsets,
+    by_ranks,
+    in_coordinates,
+)
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
@@ -354,7 +361,7 @@ class LinearProblem(Linearizer):
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         exact = getattr(self.problem, "jacobian", None) is not None
-        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        bound = DEPENDENT_POLES if exact else DEPENDENT_BY_DIFFERENCES
         found, steps = by_ranks(*self.matrices(state), bound)
         return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
 

@@ -17,20 +17,12 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.structure.rank import equilibration
 
-
-@dataclass(frozen=True)
-class DeflationOptions:
-    """Settings of the separation of finite from infinite poles."""
-
-    # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
-    dependent: float = 1e-10
-    dependent_by_differences: float = 1e-7  # The bound where the matrices are finite differences.
-    # Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
-    weakest_pivot: float = 1e-11
-    preference: float = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
-
-
-DEFLATION = DeflationOptions()
+# Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
+DEPENDENT_POLES = 1e-10
+DEPENDENT_BY_DIFFERENCES = 1e-7  # The bound where the matrices are finite differences.
+# Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
+WEAKEST_PIVOT = 1e-11
+PREFERENCE = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
 
 Stacks = tuple[Vector, ...]  # Matrices that belong to an input, its first derivative, and so on.
 
@@ -106,7 +98,7 @@ def _added(stack: Sequence[Vector], more: Sequence[Vector], later: int) -> list[
     return found
 
 
-def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEFLATION.dependent) -> tuple[Minimal, int]:
+def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tuple[Minimal, int]:
     r"""Deflate the infinite poles of E x' = A x + B v by ranks.
 
     The rows of A where E has none are constraints; a basis of what satisfies them, and the other rows, give
@@ -151,7 +143,7 @@ def in_coordinates(found: Minimal, names: Sequence[str], preferred: Sequence[str
     if found.coordinates or not r:
         return found
     sizes = np.linalg.norm(found.S, axis=1)
-    weights = np.where(np.isin(names, list(preferred)), 1.0 / DEFLATION.preference, 1.0)
+    weights = np.where(np.isin(names, list(preferred)), 1.0 / PREFERENCE, 1.0)
     weights = weights / np.where(sizes > 0.0, sizes, 1.0)
     chosen = np.sort(qr((found.S * weights[:, None]).T, mode="r", pivoting=True)[1][:r])
     # z = S_chosen x_chosen up to what inputs add, which stays in W.
@@ -183,9 +175,7 @@ def by_offsets(
     """
     # Shapes: x (jets,).
     matrix = sparse.csc_matrix(system.jacobian(x))
-    free = _free(
-        system, matrix, np.where(np.isin(system.jet_names, list(preferred)), DEFLATION.preference, 1.0)
-    )
+    free = _free(system, matrix, np.where(np.isin(system.jet_names, list(preferred)), PREFERENCE, 1.0))
     bound = np.flatnonzero(~free)
     at_free = np.flatnonzero(free)
     rows, _, _ = offsets_stages(system.analysis.c, system.analysis.d)
@@ -275,7 +265,7 @@ def _free(system: ModelJets, matrix: Any, weights: Vector) -> npt.NDArray[np.boo
         more = count - int(carried.sum())
         triangle, order = qr(left, mode="r", pivoting=True)
         pivots = np.abs(np.diag(triangle))[:more]
-        if pivots.size < more or (more and pivots[-1] <= DEFLATION.weakest_pivot * DEFLATION.preference):
+        if pivots.size < more or (more and pivots[-1] <= WEAKEST_PIVOT * PREFERENCE):
             raise SingularMatrixError("the equations of a stage are dependent at this state")
         bound[stage.jets[carried]] = True
         bound[stage.jets[~carried][order[:more]]] = True

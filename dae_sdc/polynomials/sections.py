@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.polynomials.equations import Homotopy
 from dae_sdc.polynomials.homotopy import (
-    ROOTS,
+    RESIDUAL_TOLERANCE,
     combined,
     deflated,
     homogeneous_points,
@@ -18,7 +18,7 @@ from dae_sdc.polynomials.homotopy import (
     relative_ranks,
 )
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, sizes
+from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, sizes
 
 MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
 
@@ -44,7 +44,7 @@ class Cut:
             residual = np.concatenate([values, x @ linear.T + constant], axis=1)
             step = least_step(matrix, residual)
             x, change = x - step, sizes(step)
-        good = (sizes(x - points) <= 100.0 * ENDS.same * size) & (change <= 1e-9 * size)
+        good = (sizes(x - points) <= 100.0 * SAME_END * size) & (change <= 1e-9 * size)
         homogeneous = self.system.homogenized()
         good &= relative_ranks(homogeneous, homogeneous_points(x), self.slices) == x.shape[1]
         return np.where(good[:, None], x, points), good
@@ -112,7 +112,7 @@ class Section(Cut):
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
 
-    def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
+    def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME_END) -> Booleans:
         """Whether points lie on the components that the section meets."""
         # Shapes: points (q, n).
         if len(self.slices) == 0:
@@ -134,7 +134,7 @@ class Section(Cut):
 
 def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     """Whether all polynomials vanish at points of norm 1, shape (p,)."""
-    return sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
+    return sizes(homogeneous.relative(points)[0]) <= RESIDUAL_TOLERANCE
 
 
 IDLE_LOOPS = 8  # Monodromy loops in succession that merge no groups, after which unions of groups are tried.
@@ -210,6 +210,6 @@ def _loop(section: Section, random: np.random.Generator) -> Integers | None:
     old, new = section.affine(section.points), section.affine(back.points)
     away = np.abs(new[:, None] - old[None]).max(axis=2)
     nearest = away.argmin(axis=1)
-    if (away.min(axis=1) > ENDS.same * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
+    if (away.min(axis=1) > SAME_END * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
         return None
     return np.asarray(nearest, dtype=np.int64)

@@ -8,7 +8,14 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import ROOTS, added, homogeneous_points, relative_ranks, stacked, widened
+from dae_sdc.polynomials.homotopy import (
+    REAL_TOLERANCE,
+    added,
+    homogeneous_points,
+    relative_ranks,
+    stacked,
+    widened,
+)
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
@@ -51,7 +58,7 @@ class SingularPoints:
     def is_real(self) -> Booleans:
         """Which of the points are real, shape (k,)."""
         size = 1.0 + sizes(self.points)
-        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= ROOTS.real_tolerance * size
+        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size
         return found
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check, scales
+from dae_sdc.dae import residual_check
 from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
@@ -29,6 +29,7 @@ from dae_sdc.dae.machine import (
 from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.polynomial import StepPolynomial, lagrange_weights, reaches
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, tolerance
@@ -46,7 +47,6 @@ from dae_sdc.sweepers.tolerance import Weights
 LARGEST_LOOP_SOLVE = 24
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
-KEPT_RATE = scales.SETTINGS.kept_rate
 
 # Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there.
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}

@@ -1,7 +1,7 @@
 """All stages of a collocation step at once, by simplified Newton iterations in the eigenbasis of Q.
 
 The functions of the algorithm are Python in the part that numba compiles. They are made of operations, which
-:class:`Simultaneous` implements with NumPy and SciPy for any problem, and
+:class:`StageOperations` implements with NumPy and SciPy for any problem, and
 :mod:`dae_sdc.sweepers._simultaneous` on arrays alone for problems with kernels.
 """
 
@@ -145,7 +145,7 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     )
 
 
-# --- the algorithm: made of operations w, which are methods of Simultaneous ---------------------------------
+# --- the algorithm: made of operations w, which are methods of StageOperations ------------------------------
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
@@ -298,22 +298,8 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
 # --- Python -------------------------------------------------------------------------------------------------
 
 
-class Simultaneous:
-    r"""The M stages of a collocation step, solved together.
-
-    .. math::
-        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
-
-    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
-    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
-    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
-    Math. 86 (1997) 347.
-    """
+class StageOperations:
+    """The operations of the algorithm with NumPy and SciPy, for any problem."""
 
     # Shapes: A (M, M), c (M,).
 
@@ -358,160 +344,10 @@ class Simultaneous:
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
 
-    # --- a step ---------------------------------------------------------------------------------------------
-
-    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
-        """Begin a step: allocate its stages, and guess their derivatives."""
-        before = u0.polynomial
-        self.u0[:] = u0
-        self._allocate()
-        if before is None:
-            np.multiply(self.A, h, out=self.h_a)
-            self.du0.fill(0.0)
-            self.guess.fill(0.0)
-            return True
-        self._continue(before, t0, h)
-        return False
-
-    def _allocate(self) -> None:
-        """New arrays for the stages, because the polynomial of the last step keeps those of its own."""
-        self.du, self.u = np.empty(self.guess.shape), np.empty(self.guess.shape)
-
-    def _continue(self, before: Any, t0: float, h: float) -> None:
-        """Set u' at the start, and the guess, from what the last step has left behind."""
-        n_diff, guess = self.problem.n_diff, self.guess
-        np.multiply(self.A, h, out=self.h_a)
-        self.du0[:] = before.derivative_at_end()
-        if reaches(before, t0 + h, self.problem.n):
-            matrix = before.continuation(t0, h, self.nodes)
-            np.dot(matrix, before.derivative, out=guess)
-            if n_diff < self.problem.n:
-                # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated.
-                change = matrix @ before.value[:, n_diff:] - self.u0[n_diff:]
-                guess[:, n_diff:] = (self.inverse / h) @ change
-        else:
-            guess[:] = self.du0
-            guess[:, n_diff:] = 0.0
-
-    def weigh(self, weights: Weights, h: float, first: bool) -> None:
-        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
-        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
-
-    def solve(self, t0: float, h: float) -> int:
-        """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""
-        if self.team is not None and self.team.next_step():
-            self.numbers.factored = 0.0
-        status = self._advance(t0, h)
-        if status != SOLVED and improve_differences(self.problem):
-            self.forget()
-            status = self._advance(t0, h)
-        if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
-            self.numbers.eta, self.numbers.rate = 1.0, 0.0
-            return SOLVED
-        return status
-
-    def _only_rounding(self, t0: float, h: float) -> bool:
-        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
-        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self._multipliers, self.share
-        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
-
-    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
-        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
-        self.u0[:] = u0
-        self.du0.fill(0.0)
-        self.guess.fill(0.0)
-        self.forget()
-        found = self._slope(t0, h)
-        self.forget()
-        self.count()
-        return found
-
-    def _advance(self, t0: float, h: float) -> int:
-        with np.errstate(all="ignore"):  # iterates that overflow are noticed
-            status: int = advance(self, t0, h)
-        return status
-
-    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
-        """See :func:`estimate`."""
-        error: float = estimate(self, t0, h, first, again)
-        return error
-
-    def defect(self, t0: float, h: float) -> float:
-        """See :func:`defect`."""
-        return float(defect(self, t0, h, len(self.places)))
-
-    def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
-        """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
-        u = self.value_between[k, 0] * self.u0 + self.value_between[k, 1:] @ self.u
-        at = attach(u, self.problem.n_diff), attach(self.slope_between[k] @ self.du, self.problem.n_diff)
-        try:
-            value = self._everywhere(lambda: self.problem.evaluate(*at, t0 + h * float(self.places[k])))
-        except EvaluationError:
-            return True
-        if not np.isnan(value).any():
-            self.error += factor * value
-        return bool(np.isfinite(self.error).all())
-
-    def renew(self, t0: float, h: float) -> bool:
-        """See :func:`renew`."""
-        return bool(renew(self, t0, h))
-
-    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
-        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
-        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
-        # which no longer conducts, corrections with that one are small however large the error is.
-        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
-        counted = self.checked * self.weights
-        try:
-            made = self._everywhere(lambda: operators_at(self.problem, u, du, t, c))
-        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
-            return True
-        with np.errstate(all="ignore"):
-            error = np.abs(c * made.solve(np.array(self.value[-1])))
-            if not (error * counted > most).any():
-                return True
-        noise = rounding_noise(self.problem, u, du, t, c, self._multipliers)
-        return noise is None or not (((error - noise) * counted) > most).any()
-
-    def _slope(self, t0: float, h: float) -> float:
-        found: float = slope(self, t0, h)
-        return found
-
     def forget(self) -> None:
         """Drop the kept matrices."""
         x = self.numbers
         x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
-
-    def count(self) -> None:
-        """Add the work done since the last call to the counters of the problem."""
-        self.counts.add_to(self.problem)
-
-    # --- checkpoints ----------------------------------------------------------------------------------------
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
-        return self.team is None or not self.team.separate
-
-    def get_state(self) -> dict[str, Any]:
-        """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
-        kept: dict[str, Any] = {"numbers": np.frombuffer(self.numbers).copy()}
-        if self.numbers.linearized > 0.0:
-            kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
-        return kept
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit; the factors are made again."""
-        np.frombuffer(self.numbers)[:] = kept["numbers"]
-        h = self.numbers.factored
-        if "mass" in kept:
-            self._mass, self._stiffness = _from_arrays(kept["mass"]), _from_arrays(kept["stiffness"])
-            if h > 0.0:
-                self.factorize(h)
-                ctypes.memset(ctypes.addressof(self.counts), 0, ctypes.sizeof(self.counts))
-
-    # --- operations -----------------------------------------------------------------------------------------
 
     def take_guess(self) -> None:
         """Begin the iteration with the guess for the derivatives of the stages."""
@@ -722,6 +558,172 @@ class Simultaneous:
     def _filter(self, _: int) -> bool:
         self.error[:] = self._factors[0](self.error)
         return True
+
+
+class Simultaneous(StageOperations):
+    r"""The M stages of a collocation step, solved together.
+
+    .. math::
+        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
+
+    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
+    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
+    eigenbasis of A.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
+    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
+    Math. 86 (1997) 347.
+    """
+
+    # --- a step ---------------------------------------------------------------------------------------------
+
+    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
+        """Begin a step: allocate its stages, and guess their derivatives."""
+        before = u0.polynomial
+        self.u0[:] = u0
+        self._allocate()
+        if before is None:
+            np.multiply(self.A, h, out=self.h_a)
+            self.du0.fill(0.0)
+            self.guess.fill(0.0)
+            return True
+        self._continue(before, t0, h)
+        return False
+
+    def _allocate(self) -> None:
+        """New arrays for the stages, because the polynomial of the last step keeps those of its own."""
+        self.du, self.u = np.empty(self.guess.shape), np.empty(self.guess.shape)
+
+    def _continue(self, before: Any, t0: float, h: float) -> None:
+        """Set u' at the start, and the guess, from what the last step has left behind."""
+        n_diff, guess = self.problem.n_diff, self.guess
+        np.multiply(self.A, h, out=self.h_a)
+        self.du0[:] = before.derivative_at_end()
+        if reaches(before, t0 + h, self.problem.n):
+            matrix = before.continuation(t0, h, self.nodes)
+            np.dot(matrix, before.derivative, out=guess)
+            if n_diff < self.problem.n:
+                # From index 2 on the derivative of algebraic unknowns is too rough to be extrapolated.
+                change = matrix @ before.value[:, n_diff:] - self.u0[n_diff:]
+                guess[:, n_diff:] = (self.inverse / h) @ change
+        else:
+            guess[:] = self.du0
+            guess[:, n_diff:] = 0.0
+
+    def weigh(self, weights: Weights, h: float, first: bool) -> None:
+        """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
+        weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
+
+    def solve(self, t0: float, h: float) -> int:
+        """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""
+        if self.team is not None and self.team.next_step():
+            self.numbers.factored = 0.0
+        status = self._advance(t0, h)
+        if status != SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = self._advance(t0, h)
+        if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
+            self.numbers.eta, self.numbers.rate = 1.0, 0.0
+            return SOLVED
+        return status
+
+    def _only_rounding(self, t0: float, h: float) -> bool:
+        """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
+        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
+        about = self.change, self.weights, self._multipliers, self.share
+        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
+
+    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
+        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
+        self.u0[:] = u0
+        self.du0.fill(0.0)
+        self.guess.fill(0.0)
+        self.forget()
+        found = self._slope(t0, h)
+        self.forget()
+        self.count()
+        return found
+
+    def _advance(self, t0: float, h: float) -> int:
+        with np.errstate(all="ignore"):  # iterates that overflow are noticed
+            status: int = advance(self, t0, h)
+        return status
+
+    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
+        """See :func:`estimate`."""
+        error: float = estimate(self, t0, h, first, again)
+        return error
+
+    def defect(self, t0: float, h: float) -> float:
+        """See :func:`defect`."""
+        return float(defect(self, t0, h, len(self.places)))
+
+    def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
+        """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
+        u = self.value_between[k, 0] * self.u0 + self.value_between[k, 1:] @ self.u
+        at = attach(u, self.problem.n_diff), attach(self.slope_between[k] @ self.du, self.problem.n_diff)
+        try:
+            value = self._everywhere(lambda: self.problem.evaluate(*at, t0 + h * float(self.places[k])))
+        except EvaluationError:
+            return True
+        if not np.isnan(value).any():
+            self.error += factor * value
+        return bool(np.isfinite(self.error).all())
+
+    def renew(self, t0: float, h: float) -> bool:
+        """See :func:`renew`."""
+        return bool(renew(self, t0, h))
+
+    def end_is_solved(self, t0: float, h: float, most: float) -> bool:
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
+        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
+        # which no longer conducts, corrections with that one are small however large the error is.
+        u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
+        counted = self.checked * self.weights
+        try:
+            made = self._everywhere(lambda: operators_at(self.problem, u, du, t, c))
+        except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
+            return True
+        with np.errstate(all="ignore"):
+            error = np.abs(c * made.solve(np.array(self.value[-1])))
+            if not (error * counted > most).any():
+                return True
+        noise = rounding_noise(self.problem, u, du, t, c, self._multipliers)
+        return noise is None or not (((error - noise) * counted) > most).any()
+
+    def _slope(self, t0: float, h: float) -> float:
+        found: float = slope(self, t0, h)
+        return found
+
+    def count(self) -> None:
+        """Add the work done since the last call to the counters of the problem."""
+        self.counts.add_to(self.problem)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self.team is None or not self.team.separate
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
+        kept: dict[str, Any] = {"numbers": np.frombuffer(self.numbers).copy()}
+        if self.numbers.linearized > 0.0:
+            kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
+        return kept
+
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit; the factors are made again."""
+        np.frombuffer(self.numbers)[:] = kept["numbers"]
+        h = self.numbers.factored
+        if "mass" in kept:
+            self._mass, self._stiffness = _from_arrays(kept["mass"]), _from_arrays(kept["stiffness"])
+            if h > 0.0:
+                self.factorize(h)
+                ctypes.memset(ctypes.addressof(self.counts), 0, ctypes.sizeof(self.counts))
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:

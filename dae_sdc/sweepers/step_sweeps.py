@@ -110,7 +110,13 @@ class StepSweeps:
             return
         began_provisionally, self._began_provisionally = self._began_provisionally, False
         if began_provisionally:
-            self._repeat_prediction()
+            # The iterate reached from provisional starts may be far from the solution: from index 2 on such
+            # starts violate constraints. So predict again from the final one, and keep the better iterate.
+            reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
+            self.predict()
+            if max(norms) <= max(self.norms()):
+                iterate.show(reached)
+                iterate.sweeps, iterate.extrapolated = sweeps, False
         try:
             self._advance()
         except SolveError:
@@ -118,19 +124,6 @@ class StepSweeps:
                 raise
             self.predict()
             self._advance()
-
-    def _repeat_prediction(self) -> None:
-        """Predict again from the step before, now that it is final, and keep the better iterate.
-
-        The iterate reached from provisional starts may be far from the solution: from index 2 on such starts
-        violate constraints.
-        """
-        iterate = self.iterate
-        reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
-        self.predict()
-        if max(norms) <= max(self.norms()):
-            iterate.show(reached)
-            iterate.sweeps, iterate.extrapolated = sweeps, False
 
     def _advance(self, most: int = 1) -> None:
         """One sweep, or up to ``most`` where the step depends on no other computation."""
@@ -225,27 +218,23 @@ class StepSweeps:
             accuracy.take_status(self.solver.run(look_at_change, iterate.sweeps, goal=accuracy.goal))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
-        """Solve at the nodes of this process; an error is returned, to be raised on all processes."""
+        """Solve at the nodes of this process in turn; an error is returned, to be raised on all processes."""
         self._take_matrices()
+        iterate = self.iterate
+        owned, L = iterate.nodes.owned, iterate.level
         try:
-            self._solve_nodes(stages)
+            iterate.integrate()
+            iterate.prepare(stages)
+            # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
+            needed = range(iterate.num_nodes) if iterate.keeps else owned
+            self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
+            self.solver.solve(owned.start, owned.stop)
+            if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
+                # With restol 0 no controller checks the residual.
+                self.solver.verify(owned.start, owned.stop)
         except Exception as error:
             return error
         return None
-
-    def _solve_nodes(self, stages: Stages) -> None:
-        """Solve at the owned nodes in turn, with right-hand sides from the last sweep."""
-        iterate = self.iterate
-        iterate.integrate()
-        owned, L = iterate.nodes.owned, iterate.level
-        iterate.prepare(stages)
-        # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
-        needed = range(iterate.num_nodes) if iterate.keeps else owned
-        self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
-        self.solver.solve(owned.start, owned.stop)
-        if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
-            # With restol 0 no controller checks the residual.
-            self.solver.verify(owned.start, owned.stop)
 
     # --- end of the step ------------------------------------------------------------------------------------
 
