@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,31 +21,25 @@ from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
 
-
-@dataclass(frozen=True)
-class StepSizeOptions:
-    """Settings of :class:`StepSize`."""
-
-    safety: float = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
-    # largest_factor, smallest_factor: bounds of the next step size in units of the last.
-    largest_factor: float = 8.0
-    smallest_factor: float = 0.2
-    # Growth up to which a step size is kept, and with it the factors of the iteration matrices.
-    kept_growth: float = 1.2
-    # Contraction of the iterations that a step size is chosen for where the error would allow more.
-    wanted_contraction: float = 0.3
-    # Factor per step by which the limit that failed iterations have set grows, and this growth itself.
-    limit_growth: float = 1.15
-    # Ratio of an error to its forecast from the last step above which the solution has a kink.
-    kink_ratio: float = 10.0
-    # Error of a step below which a rejection of the next one shows that the solution is not smooth.
-    smooth_error: float = 0.05
-    # Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
-    wary_steps: int = 8
-    # Least error that a forecast starts from: smaller ones are not the leading term.
-    least_foretold_error: float = 1e-6
-    least_error: float = 1e-2  # Least error that the PI controller takes for that of the last step.
-
+SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
+# LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
+LARGEST_FACTOR = 8.0
+SMALLEST_FACTOR = 0.2
+# Growth up to which a step size is kept, and with it the factors of the iteration matrices.
+KEPT_GROWTH = 1.2
+# Contraction of the iterations that a step size is chosen for where the error would allow more.
+WANTED_CONTRACTION = 0.3
+# Factor per step by which the limit that failed iterations have set grows, and this growth itself.
+LIMIT_GROWTH = 1.15
+# Ratio of an error to its forecast from the last step above which the solution has a kink.
+KINK_RATIO = 10.0
+# Error of a step below which a rejection of the next one shows that the solution is not smooth.
+SMOOTH_ERROR = 0.05
+# Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
+WARY_STEPS = 8
+# Least error that a forecast starts from: smaller ones are not the leading term.
+LEAST_FORETOLD_ERROR = 1e-6
+LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
 
 # Distance from a time to be met, in steps, by which the last step may be stretched.
 TIME_SLACK = 1e-10
@@ -66,8 +59,6 @@ FAILED_STEPS = 10.0
 LEAST_JUMP = 1e-4
 LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
-
-STEP_SIZES = StepSizeOptions()
 
 # Distance between two times, relative to them, up to which they count as equal.
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
@@ -98,7 +89,7 @@ class StepSize:
     def __init__(self) -> None:
         self.last_dt = self.last_error = 0.0
         self.plain_error = np.inf
-        self.limit, self.relief = np.inf, STEP_SIZES.limit_growth
+        self.limit, self.relief = np.inf, LIMIT_GROWTH
         self.rejections = self.rough = 0
 
     def forget(self) -> None:
@@ -108,45 +99,44 @@ class StepSize:
 
     def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
         """Accept or reject a step, and choose the size of the next or of its repetition."""
-        options = STEP_SIZES
         if not outcome.solved:
             self.rejections += 1
             # The contraction of simplified Newton iterations grows with the step.
-            slower = options.wanted_contraction / outcome.rate if outcome.rate > 0.0 else 0.5
+            slower = WANTED_CONTRACTION / outcome.rate if outcome.rate > 0.0 else 0.5
             smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
-            self.limit, self.relief = smaller, options.limit_growth
-            self.rough = options.wary_steps
+            self.limit, self.relief = smaller, LIMIT_GROWTH
+            self.rough = WARY_STEPS
             return False, smaller
         error = max(outcome.error, 1e-10)
         expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
-        if error > options.kink_ratio * expected or (error > 1.0 and self.plain_error < options.smooth_error):
-            self.rough = options.wary_steps
+        if error > KINK_RATIO * expected or (error > 1.0 and self.plain_error < SMOOTH_ERROR):
+            self.rough = WARY_STEPS
         if self.rough:
             error *= outcome.slack
         if not error <= 1.0:
             self.rejections += 1
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
                 return False, dt * 0.1
-            factor = options.safety * error ** (-1.0 / outcome.order)
-            return False, dt * min(options.safety, max(options.smallest_factor, factor))
-        safety = options.safety * min(1.0, 2.1 / (2.0 + outcome.effort))
+            factor = SAFETY * error ** (-1.0 / outcome.order)
+            return False, dt * min(SAFETY, max(SMALLEST_FACTOR, factor))
+        safety = SAFETY * min(1.0, 2.1 / (2.0 + outcome.effort))
         factor = safety * error ** (-1.0 / outcome.order)
         if self.last_dt > 0.0:
             trend = safety * (dt / self.last_dt) * (self.last_error / error**2) ** (1.0 / outcome.order)
             factor = min(factor, trend)
         if outcome.rate > 0.0:
-            factor = min(factor, max(1.0, options.wanted_contraction / outcome.rate))
-        factor = min(options.largest_factor, max(options.smallest_factor, factor))
+            factor = min(factor, max(1.0, WANTED_CONTRACTION / outcome.rate))
+        factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
         if self.rejections:
             factor = min(factor, 1.0)
         self.rejections = 0
         self.rough = max(0, self.rough - 1)
-        self.last_dt, self.last_error = dt, max(options.least_error, error)
-        self.plain_error = max(options.least_foretold_error, outcome.error)
+        self.last_dt, self.last_error = dt, max(LEAST_STEP_ERROR, error)
+        self.plain_error = max(LEAST_FORETOLD_ERROR, outcome.error)
         self.limit *= self.relief
-        self.relief *= options.limit_growth
+        self.relief *= LIMIT_GROWTH
         wanted = min(dt * factor, self.limit)
-        return True, dt if dt <= wanted <= options.kept_growth * dt else wanted
+        return True, dt if dt <= wanted <= KEPT_GROWTH * dt else wanted
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:

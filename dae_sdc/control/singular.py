@@ -12,10 +12,10 @@ from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq
 
 from dae_sdc.constrained.manifold import STEPS_WATCHED
+from dae_sdc.control import recent_steps
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import accurate_slopes
 from dae_sdc.control.recent_steps import (
-    OPTIONS,
     AcceptedStep,
     Passage,
     RecentSteps,
@@ -106,12 +106,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, found)
         # A small change in no special direction.
-        aside = OPTIONS.probe_distance * (1.0 + np.abs(start.u))
+        aside = recent_steps.PROBE_DISTANCE * (1.0 + np.abs(start.u))
         aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
         probe = Place(start.t, start.u + aside, start.du)
-        small = np.abs(found.values(start)) <= OPTIONS.zero_at_start * np.abs(found.values(probe))
+        small = np.abs(found.values(start)) <= recent_steps.ZERO_AT_START * np.abs(found.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = found.deficiency(at, start, [probe], OPTIONS.zero_at_start)
+            deficiency = found.deficiency(at, start, [probe], recent_steps.ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -142,7 +142,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self._look(found, made, marks)
         recent.append(made)
         self._steps.remember(made)
-        few, creeping = OPTIONS.least_steps, OPTIONS.creeping_step
+        few, creeping = recent_steps.LEAST_STEPS, recent_steps.CREEPING_STEP
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * self._steps.longest() else history)
@@ -155,7 +155,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         def value(theta: float) -> float:
             return float(found.values(part.at(theta))[at])
 
-        thetas = np.linspace(0.0, 1.0, OPTIONS.samples).tolist()
+        thetas = np.linspace(0.0, 1.0, recent_steps.SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
         if ends[0] * ends[1] < 0.0:
             thetas, values = [0.0, 1.0], list(ends)
@@ -165,7 +165,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if one * other < 0.0:
                 theta = float(brentq(value, thetas[i], thetas[i + 1], xtol=1e-15, rtol=1e-14, maxiter=200))
                 size = max(map(abs, values))
-                if abs(value(theta)) > OPTIONS.zero_at_crossing * size:
+                if abs(value(theta)) > recent_steps.ZERO_AT_CROSSING * size:
                     continue
                 place = part.at(theta)
                 deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
@@ -205,7 +205,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if bottom is not None:
                 place = one.at(bottom)
                 deficiency = found.deficiency(
-                    at, place, [steps[0].start, steps[-1].end], OPTIONS.touching_singular_value
+                    at, place, [steps[0].start, steps[-1].end], recent_steps.TOUCHING_SINGULAR_VALUE
                 )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
@@ -214,7 +214,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     def _bounce(self, found: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
-        if last is None or len(self._steps.last) < OPTIONS.least_steps:
+        if last is None or len(self._steps.last) < recent_steps.LEAST_STEPS:
             return
         ahead, h = self._steps.parabola(last), part.end.t - part.start.t
 
@@ -222,7 +222,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return float(found.values(ahead(s))[at])
 
         expected, there = value(h), float(found.values(part.end)[at])
-        if not value(0.0) * expected < 0.0 or abs(there + expected) > OPTIONS.mirrored_error * abs(expected):
+        if not value(0.0) * expected < 0.0 or abs(there + expected) > recent_steps.MIRRORED_ERROR * abs(
+            expected
+        ):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
         deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
@@ -231,7 +233,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _creep(self, steps: Sequence[AcceptedStep]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
-        sizes = [made.dt for made in self._steps.last][-OPTIONS.least_steps :]
+        sizes = [made.dt for made in self._steps.last][-recent_steps.LEAST_STEPS :]
         last = self._steps.tip()
         if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
@@ -265,7 +267,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
                 f"method takes with singular='pass', or end before"
             )
-        apart = OPTIONS.same_point * self._steps.longest()
+        apart = recent_steps.SAME_POINT * self._steps.longest()
         if not (self.passed and abs(point.t - self.passed[-1].t) <= apart):
             self.passed.append(point)
 
@@ -273,8 +275,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Message on the points that were passed; empty where there are none."""
         if not self.passed:
             return ""
-        places = "; ".join(str(point) for point in self.passed[: OPTIONS.most_named])
-        left = len(self.passed) - OPTIONS.most_named
+        places = "; ".join(str(point) for point in self.passed[: recent_steps.MOST_POINTS_NAMED])
+        left = len(self.passed) - recent_steps.MOST_POINTS_NAMED
         more = f"; and {left} more" if left > 0 else ""
         return f"passed singular points of the equations {places}{more}"
 
@@ -302,20 +304,20 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
         largest = self._steps.longest()
-        small = OPTIONS.hesitant_step if self.way == "pass" else 2.0 * OPTIONS.creeping_step
+        small = recent_steps.HESITANT_STEP if self.way == "pass" else 2.0 * recent_steps.CREEPING_STEP
         hesitant = L.dt < small * largest
         last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
         near = None if last is None else self._steps.ahead(last)
         if near is None or last is None:
             return False
         distance = near[0].t - last.t
-        if self.way == "stop" and L.dt < OPTIONS.creeping_step * max(distance, largest):
+        if self.way == "stop" and L.dt < recent_steps.CREEPING_STEP * max(distance, largest):
             point = self._steps.passage(last, *near)
             if point is not None:
                 self._report(point)
-        if self.way == "pass" and distance < OPTIONS.nearer_by * self._tried:
+        if self.way == "pass" and distance < recent_steps.NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
-            control.set_next_step(max(2.0 * distance, OPTIONS.least_leap * largest))
+            control.set_next_step(max(2.0 * distance, recent_steps.LEAST_LEAP * largest))
         return False
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
@@ -325,14 +327,16 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if solved and L.time + L.dt > leap.over:
             there = end_of(L.uend, L.time + L.dt, found)
             expected = float(found.values(self._steps.parabola(last)(L.dt))[leap.at])
-            if abs(float(found.values(there)[leap.at]) - expected) <= OPTIONS.credible_error * abs(expected):
+            if abs(float(found.values(there)[leap.at]) - expected) <= recent_steps.CREDIBLE_ERROR * abs(
+                expected
+            ):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0
                 control.set_next_step(L.dt)
                 return True
         leap.tries += 1
-        if leap.tries < OPTIONS.most_leaps:
+        if leap.tries < recent_steps.MOST_LEAPS:
             control.set_next_step(1.5 * L.dt)
         else:
             control.set_next_step(leap.back)

@@ -173,7 +173,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
             if np.tril(SF.QI, -1).any():
                 self._restrict_residuals = matched_restriction(*nodes, SF.params.QI, SG.params.QI)
             else:
-                SF.replace_qdelta(np.diag(matched_diagonal(*nodes, SG.params.QI)))
+                SF.matrices.replace(np.diag(matched_diagonal(*nodes, SG.params.QI)))
         self._start, self._values, self._derivatives = np.empty(0), np.empty(0), np.empty(0)
 
     def restrict(self) -> None:

@@ -557,18 +557,15 @@ class NodeSystem(ImplicitSystem):
         return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         value = self.problem.evaluate(self.u, self.du, self.time)
         return value if self.tau is None else value - self.tau
 
     def matrix(self, linearization: Linearization) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         if self.split < self.problem.n and linearization.depends_on_derivative(self.split):
             self.split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             # Unknowns that are left out have no weight.
             whole = self.problem.run_scales.unknowns + np.abs(self._u)
@@ -580,7 +577,6 @@ class NodeSystem(ImplicitSystem):
         return found
 
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.
         k, n = self.n_integrated, correction.size
         if k > 0:
@@ -591,7 +587,6 @@ class NodeSystem(ImplicitSystem):
             daxpy(correction, self._u, n=n - k, offx=k, offy=k, a=-fraction)
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             return self._own * self._grown * self.unit * largest(correction * self.weights)
         split = self.split
@@ -603,7 +598,6 @@ class NodeSystem(ImplicitSystem):
         return max(differential, algebraic) if both < np.inf else both
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             self._grown = min(1.0, 1.0 / (self.unit * largest(self._u * self.weights) or 1.0))
             return

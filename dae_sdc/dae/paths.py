@@ -11,32 +11,24 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check
 from dae_sdc.errors import ConvergenceError, DAEError
 
-
-@dataclass(frozen=True)
-class PathOptions:
-    """Settings of the continuation along a path."""
-
-    most_unknowns: int = 500  # Largest number of unknowns; matrices are dense.
-    # first_step, largest_step, smallest_step: lengths of steps along the path, in units of the sizes of the
-    # values; the largest also in units of the range of the parameter.
-    first_step: float = 0.01
-    largest_step: float = 0.05
-    smallest_step: float = 1e-9
-    correction_tolerance: float = 1e-10  # Length of the last correction, in units of the sizes.
-    # Number of iterations of a correction from which on each must be shorter by ``contraction``.
-    correction_iterations: int = 8
-    # Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
-    contraction: float = 0.6
-    most_iterations: int = 50  # Largest number of iterations of a correction.
-    easy_iterations: int = 4  # Number of iterations up to which the next step is longer.
-    sharpest_turn: float = 0.95  # Smallest cosine of the angle between the directions of two points.
-    # Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
-    kink_step: float = 1e-4
-    kink_reach: float = 10.0  # Largest distance, in such steps, at which it goes on behind the kink.
-    most_points: int = 2000  # Largest number of points.
-
-
-PATH = PathOptions()
+MOST_PATH_UNKNOWNS = 500  # Largest number of unknowns; matrices are dense.
+# FIRST_LENGTH, LARGEST_LENGTH, SMALLEST_LENGTH: lengths of steps along the path, in units of the sizes of the
+# values; the largest also in units of the range of the parameter.
+FIRST_LENGTH = 0.01
+LARGEST_LENGTH = 0.05
+SMALLEST_LENGTH = 1e-9
+PATH_TOLERANCE = 1e-10  # Length of the last correction, in units of the sizes.
+# Number of iterations of a correction from which on each must be shorter by ``contraction``.
+CORRECTION_ITERATIONS = 8
+# Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
+SLOWEST_CORRECTION = 0.6
+MOST_PATH_CORRECTIONS = 50  # Largest number of iterations of a correction.
+EASY_CORRECTIONS = 4  # Number of iterations up to which the next step is longer.
+SHARPEST_TURN = 0.95  # Smallest cosine of the angle between the directions of two points.
+# Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
+KINK_LENGTH = 1e-4
+KINK_REACH = 10.0  # Largest distance, in such steps, at which it goes on behind the kink.
+MOST_POINTS = 2000  # Largest number of points.
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +61,14 @@ def follow(
     direction = np.append(np.zeros(len(start) - 1), forward)
     point = PathPoint(start, tangent_at(equations, start, direction))
     yield point
-    length = PATH.first_step
-    for _ in range(PATH.most_points):
+    length = FIRST_LENGTH
+    for _ in range(MOST_POINTS):
         found = None
-        while found is None and length >= PATH.smallest_step:
+        while found is None and length >= SMALLEST_LENGTH:
             check()
             try:
                 found, easy = _next(equations, point, length, within)
-                if found is None and length <= PATH.kink_step:
+                if found is None and length <= KINK_LENGTH:
                     found = _behind_kink(equations, point, length)
             except (DAEError, np.linalg.LinAlgError):
                 found, easy = None, False
@@ -88,7 +80,7 @@ def follow(
         yield point
         if point.values[-1] in within:
             return
-        length = min(PATH.largest_step, length * (1.5 if easy else 1.0))
+        length = min(LARGEST_LENGTH, length * (1.5 if easy else 1.0))
 
 
 def _next(
@@ -111,9 +103,9 @@ def _next(
     if outside:
         values[-1] = outside[0]
     tangent = tangent_at(equations, values, point.tangent)
-    if tangent @ point.tangent < PATH.sharpest_turn:
+    if tangent @ point.tangent < SHARPEST_TURN:
         return None, False
-    return PathPoint(values, tangent), count <= PATH.easy_iterations
+    return PathPoint(values, tangent), count <= EASY_CORRECTIONS
 
 
 def _behind_kink(equations: PathEquations, point: PathPoint, length: float) -> PathPoint | None:
@@ -130,7 +122,7 @@ def _behind_kink(equations: PathEquations, point: PathPoint, length: float) -> P
     values, _ = corrected(equations, beyond + length * sizes * tangent, tangent)
     if values is None or not signs[0] * signs[1]:
         return None
-    is_near = np.linalg.norm((values - beyond) / sizes) <= PATH.kink_reach * length
+    is_near = np.linalg.norm((values - beyond) / sizes) <= KINK_REACH * length
     return PathPoint(values, tangent) if is_near else None
 
 
@@ -144,7 +136,7 @@ def _with_rows_of_one_size(matrix: Vector) -> Vector:
 def corrected(equations: PathEquations, guess: Vector, normal: Vector) -> tuple[Vector | None, int]:
     """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
     values, before, sizes = guess.copy(), np.inf, equations.sizes
-    for count in range(1, PATH.most_iterations + 1):
+    for count in range(1, MOST_PATH_CORRECTIONS + 1):
         left = equations.residual(values)
         if not np.isfinite(left).all():
             return None, count
@@ -156,13 +148,13 @@ def corrected(equations: PathEquations, guess: Vector, normal: Vector) -> tuple[
         step = np.linalg.solve(matrix / rows[:, None], right / rows)
         values = values + sizes * step
         size = float(np.abs(step).max())
-        if size <= PATH.correction_tolerance * max(1.0, float(np.abs(values / sizes).max())):
+        if size <= PATH_TOLERANCE * max(1.0, float(np.abs(values / sizes).max())):
             return values, count
-        slowest = 1.0 if count <= PATH.correction_iterations else PATH.contraction
+        slowest = 1.0 if count <= CORRECTION_ITERATIONS else SLOWEST_CORRECTION
         if not size < slowest * before:
             return None, count
         before = size
-    return None, PATH.most_iterations
+    return None, MOST_PATH_CORRECTIONS
 
 
 def tangent_at(equations: PathEquations, values: Vector, direction: Vector) -> Vector:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.counters import uncounted
-from dae_sdc.dae.paths import PATH, PathEquations, PathPoint, corrected, follow, tangent_at
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, PathEquations, PathPoint, corrected, follow, tangent_at
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
@@ -149,8 +149,8 @@ def branch_of(
         raise InputError(
             f"{parameter} needs two different values from which and to which it goes; got {within}"
         )
-    if problem.n > PATH.most_unknowns:
-        raise InputError(f"branches are followed for at most {PATH.most_unknowns} unknowns; got {problem.n}")
+    if problem.n > MOST_PATH_UNKNOWNS:
+        raise InputError(f"branches are followed for at most {MOST_PATH_UNKNOWNS} unknowns; got {problem.n}")
     handle = ParameterOfProblem(problem, parameter)
     before = handle.value
     rest = Rest.at(problem, start.t, start.u, start.du)

@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.paths import PATH, newton_homotopy
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
@@ -494,8 +494,8 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
         "homotopy": lambda: homotopy(rest, begin),
     }
     for name, method in methods.items():
-        if name == "homotopy" and len(begin) > PATH.most_unknowns:
-            done.append(f"{name}: for at most {PATH.most_unknowns} unknowns")
+        if name == "homotopy" and len(begin) > MOST_PATH_UNKNOWNS:
+            done.append(f"{name}: for at most {MOST_PATH_UNKNOWNS} unknowns")
             continue
         if name == "homotopy" and len(begin) != len(rest.equation_names):
             done.append(f"{name}: for as many equations as unknowns")

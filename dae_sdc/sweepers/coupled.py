@@ -112,11 +112,9 @@ class CoupledStages(ImplicitSystem):
         return f"the {len(self.c)} coupled stages of the step from {self.time:.6g} with dt={self.dt:.3g}"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return self.problem.evaluate_nodes(self.u, self.du, self.times).ravel()
 
     def linearize(self) -> list[Linearization]:
-        """See :class:`ImplicitSystem`."""
         n_diff = self.problem.n_diff
         stages = zip(self.u, self.du, self.times, strict=True)
         return [
@@ -124,7 +122,6 @@ class CoupledStages(ImplicitSystem):
         ]
 
     def matrix(self, linearization: list[Linearization]) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         s, n = self.u.shape
         if sparse.issparse(linearization[0].mass):
             rows: list[list[Any]] = [
@@ -141,26 +138,21 @@ class CoupledStages(ImplicitSystem):
         return matrix.reshape(s * n, s * n)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return tolerance / self._weights.ravel()
 
     def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
         return jacobian_note(self.problem, self.u[-1], self.du[-1], float(self.times[-1]))
 
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         change = fraction * correction.reshape(self.du.shape)
         self.du -= change
         self.u -= self._dt_a @ change
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
         return largest(self._scaled.ravel())
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         n_diff, scales = self.problem.n_diff, self.problem.run_scales
         differential, algebraic = self._weights[:, :n_diff], self._weights[:, n_diff:]
         if scales.begun:
@@ -173,7 +165,6 @@ class CoupledStages(ImplicitSystem):
         np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
 
     def magnitude(self, linearization: list[Linearization]) -> Vector:
-        """See :class:`ImplicitSystem`."""
         parts = [
             abs(part.mass) @ np.abs(du) + abs(part.stiffness) @ np.abs(u)
             for part, u, du in zip(linearization, self.u, self.du, strict=True)
@@ -181,11 +172,9 @@ class CoupledStages(ImplicitSystem):
         return np.concatenate(parts)
 
     def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
         return f"{self.problem.equation_names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
 
     def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
         return f"{self.problem.names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
 
 

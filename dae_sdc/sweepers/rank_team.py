@@ -66,7 +66,6 @@ class RankTeam(Team):
         self._evaluation, self._exchange = 0.0, np.inf
 
     def next_step(self) -> bool:
-        """See :class:`Team`."""
 
         def agreed(times: Vector) -> Vector:
             found = np.empty_like(times)
@@ -98,7 +97,6 @@ class RankTeam(Team):
         return done
 
     def everywhere(self, do: Callable[[], T]) -> T:
-        """See :class:`Team`."""
         try:
             found = do()
         except BaseException as error:

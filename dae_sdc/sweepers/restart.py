@@ -12,7 +12,7 @@ from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
-from dae_sdc.dae.paths import PATH, newton_homotopy
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
@@ -60,7 +60,7 @@ class AlgebraicPart(ImplicitSystem):
         n, k = self.problem.n, self.problem.n_diff
         self._slopes, self._free = np.arange(k), np.arange(k, n)
         self._coupling: Vector | None = None
-        if sparse.issparse(mass) and n > PATH.most_unknowns:
+        if sparse.issparse(mass) and n > MOST_PATH_UNKNOWNS:
             return
         dense = mass.toarray() if sparse.issparse(mass) else mass
         rows, columns = balanced(dense)
@@ -74,15 +74,12 @@ class AlgebraicPart(ImplicitSystem):
 
     @property
     def where(self) -> str:
-        """See :class:`ImplicitSystem`."""
         return "with the differential unknowns held"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return self.problem.evaluate(self.u, self.du, self.time)
 
     def matrix(self, linearization: Linearization) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         mass: Any = linearization.mass
         stiffness: Any = linearization.stiffness
         if sparse.issparse(mass) and self._coupling is None:
@@ -107,7 +104,6 @@ class AlgebraicPart(ImplicitSystem):
         return matrix
 
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         change = fraction * correction
         self._du[self._slopes] -= change[self._slopes]
         self._u[self._free] -= change[self._free]
@@ -115,11 +111,9 @@ class AlgebraicPart(ImplicitSystem):
             self._u[self._slopes] += self._coupling @ change[self._free]
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         return largest(self._weights * correction)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return tolerance / self._weights
 
     @property
@@ -131,7 +125,6 @@ class AlgebraicPart(ImplicitSystem):
         return np.where(self._turns, np.maximum(np.abs(self._du), whole / self._h), whole)
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
 
     def solve(self) -> None:
@@ -158,8 +151,8 @@ class AlgebraicPart(ImplicitSystem):
 
     def _follow_homotopy(self) -> None:
         """Move to the end of the path of F = (1 - s) F(start)."""
-        if self.problem.n > PATH.most_unknowns:
-            raise SolveError(f"it is for at most {PATH.most_unknowns} unknowns; begin a run behind the jump")
+        if self.problem.n > MOST_PATH_UNKNOWNS:
+            raise SolveError(f"it is for at most {MOST_PATH_UNKNOWNS} unknowns; begin a run behind the jump")
         u, du, n, sizes = self._u.copy(), self._du.copy(), self.problem.n, self.sizes
 
         def place(x: Vector) -> None:

@@ -313,10 +313,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def QI(self, matrix: Vector) -> None:
         self.matrices.replace(matrix[1:, 1:])
 
-    def replace_qdelta(self, delta: Vector) -> None:
-        """Sweep with the lower triangular matrix ``delta``, shape (M, M), instead of the Q_Delta named."""
-        self.matrices.replace(delta)
-
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
     @property
