@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         QuasiLagrangeProblem as QuasiLagrangeProblem,
         QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
-    from dae_sdc.control.controls import ShareBlock as ShareBlock, StopAtRoundOff as StopAtRoundOff
+    from dae_sdc.control.blocks import ShareBlock as ShareBlock
     from dae_sdc.control.events import (
         Event as Event,
         EventRecord as EventRecord,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         RequireConvergence as RequireConvergence,
         StepRecord as StepRecord,
     )
+    from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.control.transfer import (
         SameUnknowns as SameUnknowns,
         TransferDAE as TransferDAE,

@@ -291,7 +291,7 @@ BUDGETS = {
     "dae": 7_500,
     "model": 5_650,
     "initial": 5_650,
-    "control": 4_780,
+    "control": 4_785,
     "structure": 4_060,
     "constrained": 3_960,
     "modelica": 3_920,

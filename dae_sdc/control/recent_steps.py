@@ -16,7 +16,7 @@ from dae_sdc.control.events import Curve
 from dae_sdc.control.singular_determinants import Place, Watched
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
 
-# Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps are in units
+# Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units
 # of recent ones.
 
 ZERO_AT_CROSSING = 1e-6  # Determinant that counts as zero where it changes its sign.

@@ -390,8 +390,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
         """Replace this level's iterate by the values that a transfer between levels brings."""
         # Shapes: values and derivatives (M, n).
-        L, iterate = self.level, self.iterate
-        L.u[0] = u0
+        L = self.level
+        L.u[0] = u0  # first, as a sweeper that meets its problem looks at it
+        iterate = self.iterate
         if not iterate.shows_level():
             L.prob.start_step(u0, L.time)
             iterate.allocate()
