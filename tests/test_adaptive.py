@@ -14,7 +14,8 @@ import sympy
 from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
-from dae_sdc.control.adaptivity import STEP_SIZES as OPTIONS, StepSize
+from dae_sdc.control import adaptivity
+from dae_sdc.control.adaptivity import StepSize
 from dae_sdc.problems.linear import (
     HessenbergIndex1,
     HessenbergIndex2,
@@ -665,17 +666,17 @@ def unsolved(rate: float) -> Outcome:
 @pytest.mark.parametrize("error", [0.3, 0.03, 0.003])
 def test_the_first_step_is_followed_by_one_of_the_tolerance(error: float) -> None:
     accepted, size = StepSize().next(good(error), 0.1)
-    assert accepted and size == pytest.approx(0.1 * OPTIONS.safety * error ** (-1.0 / ORDER))
+    assert accepted and size == pytest.approx(0.1 * adaptivity.SAFETY * error ** (-1.0 / ORDER))
 
 
 def test_growth_is_limited() -> None:
-    assert StepSize().next(good(1e-9), 0.1) == (True, about(0.1 * OPTIONS.largest_factor))
+    assert StepSize().next(good(1e-9), 0.1) == (True, about(0.1 * adaptivity.LARGEST_FACTOR))
 
 
 def test_a_size_that_would_hardly_grow_is_kept() -> None:
     barely, clearly = (
-        (OPTIONS.safety / factor) ** ORDER
-        for factor in (OPTIONS.kept_growth - 0.01, OPTIONS.kept_growth + 0.01)
+        (adaptivity.SAFETY / factor) ** ORDER
+        for factor in (adaptivity.KEPT_GROWTH - 0.01, adaptivity.KEPT_GROWTH + 0.01)
     )
     assert StepSize().next(good(barely), 0.1) == (True, 0.1)
     assert StepSize().next(good(clearly), 0.1)[1] > 0.12
@@ -685,9 +686,9 @@ def test_a_size_that_would_hardly_grow_is_kept() -> None:
 
 def test_iterations_make_steps_shorter() -> None:
     size = StepSize().next(good(1e-3, effort=1.0), 0.1)[1]
-    assert size == pytest.approx(0.1 * OPTIONS.safety * 0.7 * 1e-3 ** (-1.0 / ORDER))
+    assert size == pytest.approx(0.1 * adaptivity.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))
     assert StepSize().next(good(1e-9, rate=0.15), 0.1)[1] == pytest.approx(
-        0.1 * OPTIONS.wanted_contraction / 0.15
+        0.1 * adaptivity.WANTED_CONTRACTION / 0.15
     )
     # Slow iterations do not shorten a step that succeeded with them.
     assert StepSize().next(good(1e-9, rate=0.6), 0.1) == (True, 0.1)
@@ -698,15 +699,15 @@ def test_errors_that_grow_are_foreseen() -> None:
     sizes = StepSize()
     sizes.next(good(0.05), 0.1)
     size = sizes.next(good(0.5), 0.11)[1]
-    assert size == pytest.approx(0.11 * OPTIONS.safety * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
-    assert size < 0.11 * OPTIONS.safety * 0.5**-0.25
+    assert size == pytest.approx(0.11 * adaptivity.SAFETY * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
+    assert size < 0.11 * adaptivity.SAFETY * 0.5**-0.25
 
 
 def test_a_rejected_step_is_repeated_shorter_and_followed_by_none_that_is_longer() -> None:
     sizes = StepSize()
     sizes.next(good(0.5), 0.1)
     accepted, again = sizes.next(good(3.0), 0.1)
-    assert not accepted and again == pytest.approx(0.1 * OPTIONS.safety * 3.0**-0.25)
+    assert not accepted and again == pytest.approx(0.1 * adaptivity.SAFETY * 3.0**-0.25)
     assert sizes.next(good(1e-6), again) == (True, again)
     assert sizes.next(good(1e-6), again)[1] > again
 
@@ -716,7 +717,9 @@ def test_shrinking_is_limited(error: float) -> None:
     sizes = StepSize()
     sizes.next(good(0.5), 0.1)
     accepted, again = sizes.next(good(error), 0.1)
-    assert not accepted and 0.1 * OPTIONS.smallest_factor * (1.0 - 1e-12) <= again <= 0.1 * OPTIONS.safety
+    assert (
+        not accepted and 0.1 * adaptivity.SMALLEST_FACTOR * (1.0 - 1e-12) <= again <= 0.1 * adaptivity.SAFETY
+    )
 
 
 def test_a_first_step_without_an_estimate_to_trust_is_a_tenth() -> None:
@@ -740,10 +743,10 @@ def test_where_iterations_failed_sizes_come_back_slowly() -> None:
     sizes.next(good(0.5), 1.0)
     failed, size = sizes.next(unsolved(0.6), 1.0)
     assert not failed and size == pytest.approx(0.5)
-    limit, growth = 0.5, OPTIONS.limit_growth
+    limit, growth = 0.5, adaptivity.LIMIT_GROWTH
     for _ in range(4):
         size = sizes.next(good(1e-6), size)[1]
-        limit, growth = limit * growth, growth * OPTIONS.limit_growth
+        limit, growth = limit * growth, growth * adaptivity.LIMIT_GROWTH
         assert size <= limit * (1.0 + 1e-12)
     assert size > 0.5
     for _ in range(20):
@@ -759,11 +762,11 @@ def test_behind_a_kink_the_tolerance_of_the_user_counts() -> None:
     sizes = StepSize()
     sizes.next(good(0.005, slack=slack), 1.0)
     # As the last step foretells, or somewhat more: smooth.
-    assert sizes.next(good(0.005 * 0.9 * OPTIONS.kink_ratio, slack=slack), 1.0)[0]
+    assert sizes.next(good(0.005 * 0.9 * adaptivity.KINK_RATIO, slack=slack), 1.0)[0]
     sizes.next(good(0.005, slack=slack), 1.0)
     # A kink, where the estimate of a lower order is no bound.
-    assert not sizes.next(good(0.005 * 1.1 * OPTIONS.kink_ratio, slack=slack), 1.0)[0]
-    for _ in range(OPTIONS.wary_steps):
+    assert not sizes.next(good(0.005 * 1.1 * adaptivity.KINK_RATIO, slack=slack), 1.0)[0]
+    for _ in range(adaptivity.WARY_STEPS):
         assert not sizes.next(good(0.02, slack=slack), 1.0)[0]
         assert sizes.next(good(0.005, slack=slack), 1.0)[0]
     assert sizes.next(good(0.02, slack=slack), 1.0)[0]

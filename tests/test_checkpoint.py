@@ -17,7 +17,7 @@ from launcher import Launcher
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
-from dae_sdc.control.checkpoint import CHECKPOINTS, Checkpoints
+from dae_sdc.control.checkpoint import CHECKPOINT_EVERY, Checkpoints
 from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import _packed, _unpacked, read_checkpoint
 
@@ -409,7 +409,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
         written.append(now[0])
         now[0] += 1.0
 
-    for every, gap in ((None, 10.0), (CHECKPOINTS.every, 0.0)):
+    for every, gap in ((None, 10.0), (CHECKPOINT_EVERY, 0.0)):
         written.clear()
         checkpoints = Slow(every, write)
         checkpoints._record = type("Record", (), {"rows": []})()  # type: ignore[assignment]
@@ -420,7 +420,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
         assert len(written) > 1
         assert min(np.diff(written)) > gap
         if every is not None:
-            assert len(written) == 1000 // CHECKPOINTS.every
+            assert len(written) == 1000 // CHECKPOINT_EVERY
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:

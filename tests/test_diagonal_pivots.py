@@ -9,9 +9,8 @@ import pytest
 import scipy.sparse as sparse
 
 from dae_sdc.dae import diagonal_pivots
-from dae_sdc.dae.diagonal_pivots import with_diagonal_pivots
+from dae_sdc.dae.diagonal_pivots import EPS, with_diagonal_pivots
 from dae_sdc.dae.linear import SparseLU, superlu
-from dae_sdc.dae.refinement import EPS
 from dae_sdc.problems.flow import NavierStokes
 
 
@@ -98,7 +97,7 @@ def test_useless_pivots_are_seen_and_not_tried_for_ever(monkeypatch: pytest.Monk
     rhs = np.cos(np.arange(576))
     for _ in range(4):
         assert backward_error(swapping, SparseLU(swapping).solve(rhs), rhs) < 576 * EPS
-    assert len(tried) == diagonal_pivots.OPTIONS.most_failures
+    assert len(tried) == diagonal_pivots.MOST_PIVOT_FAILURES
 
 
 def test_a_zero_that_comes_to_the_diagonal_gets_a_partner() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -359,8 +358,8 @@ def test_a_switch_acts_in_both_directions_and_algebraic_unknowns_jump(settings: 
 def test_a_solution_that_slides_along_a_switch_is_reported(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert events.EVENTS.most_switches == 100
-    monkeypatch.setattr(events, "EVENTS", replace(events.EVENTS, most_switches=30))
+    assert events.MOST_SWITCHES == 100
+    monkeypatch.setattr(events, "MOST_SWITCHES", 30)
     solution = ds.solve(Sliding(), **settings)
     assert not solution.success
     assert "'y = 0' switches again and again at t=0.5" in solution.message

@@ -10,10 +10,10 @@ import pytest
 from helpers.timing import within
 from scipy import sparse
 
-from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.consistency import check_consistent, violation
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import LINEAR, SparseLU
+from dae_sdc.dae.linear import LARGEST_DIAGNOSED, SparseLU
+from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError, SingularMatrixError
 from dae_sdc.problems.flow import NavierStokes
@@ -397,7 +397,7 @@ def test_a_large_singular_matrix_is_found(n: int, kind: str) -> None:
         matrix = matrix.tocsc()
     with pytest.raises(SingularMatrixError) as error:
         SparseLU(matrix)
-    assert (str(error.value) == "") == (n > LINEAR.diagnosis_size)
+    assert (str(error.value) == "") == (n > LARGEST_DIAGNOSED)
 
 
 def test_rows_in_small_units_do_not_make_a_large_matrix_singular() -> None:

@@ -6,7 +6,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,20 @@ import scipy.sparse as sparse
 from hypothesis import given, strategies as st
 
 from dae_sdc.compiled import triangular
-from dae_sdc.dae import linear, refinement
-from dae_sdc.dae.colouring import column_groups
+from dae_sdc.dae import diagonal_pivots, linear
+from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.linear import (
     KLU,
-    LINEAR,
+    LARGEST_DENSE_BYTES,
+    LARGEST_DIAGNOSED,
+    LEAST_REUSED_ORDER,
     SOLVERS,
     DenseLU,
     SparseLU,
     factorize,
     krylov,
 )
-from dae_sdc.dae.refinement import EPS, REFINEMENT
+from dae_sdc.dae.pattern import column_groups
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
@@ -183,7 +184,7 @@ def test_an_unknown_solver_is_refused_with_the_names_there_are() -> None:
 
 
 def test_a_matrix_too_large_to_be_made_dense_is_refused_before_it_is_made() -> None:
-    largest_allowed = int((LINEAR.dense_bytes / 8) ** 0.5)
+    largest_allowed = int((LARGEST_DENSE_BYTES / 8) ** 0.5)
     with pytest.raises(InputError, match=rf"n={largest_allowed + 1}.* GiB.*'superlu'") as error:
         factorize(sparse.eye_array(largest_allowed + 1, format="csc"), "dense")
     assert "\n" not in str(error.value)
@@ -203,7 +204,7 @@ def test_neither_numba_nor_kvxopt_is_imported_unasked() -> None:
         "import sys, numpy, scipy.sparse, dae_sdc.compiled.triangular;"
         "from dae_sdc.dae.linear import factorize;"
         "a = scipy.sparse.eye_array(700, format='csc'); f = factorize(a); factorize(a, like=f);"
-        "f = dae_sdc.compiled.triangular.triangular_factors(f); b = numpy.ones(700);"
+        "f = dae_sdc.compiled.triangular.superlu_factors(f, a)[0]; b = numpy.ones(700);"
         "dae_sdc.compiled.triangular.solve_triangular(f, b, b, b.copy());"
         "print(sorted({'numba', 'kvxopt'} & set(sys.modules)))"
     )
@@ -327,7 +328,7 @@ def test_superlu_is_called_at_one_place() -> None:
 
 @pytest.mark.parametrize("solver", SPARSE)
 def test_the_row_and_column_that_no_pivot_is_left_for_are_named_at_any_size(solver: str) -> None:
-    n = 3 * LINEAR.diagnosis_size
+    n = 3 * LARGEST_DIAGNOSED
     matrix = sparse.lil_matrix(line(n))
     matrix[n // 2, :], matrix[:, 7] = 0.0, 0.0
     with pytest.raises(SingularMatrixError) as error:
@@ -335,7 +336,7 @@ def test_the_row_and_column_that_no_pivot_is_left_for_are_named_at_any_size(solv
     assert str(error.value) == f"{n // 2},7"
 
 
-@pytest.mark.parametrize("n", [300, LINEAR.diagnosis_size + 1])
+@pytest.mark.parametrize("n", [300, LARGEST_DIAGNOSED + 1])
 @pytest.mark.parametrize("solver", EACH)
 def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) -> None:
     """Its last pivot is round-off and nowhere an exact zero."""
@@ -344,7 +345,7 @@ def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) ->
     matrix = sparse.csc_matrix(steps.T @ sparse.diags_array(weights) @ steps)
     with pytest.raises(SingularMatrixError) as error:
         factorize(matrix, solver)
-    assert (str(error.value) == "") == (n > LINEAR.diagnosis_size), "naming takes hours where n is large"
+    assert (str(error.value) == "") == (n > LARGEST_DIAGNOSED), "naming takes hours where n is large"
     repaired = matrix.copy()
     repaired[0, 0] += 1.0
     factorize(repaired, solver)
@@ -374,7 +375,7 @@ def test_the_next_matrix_of_a_pattern_is_solved_with_the_ordering_of_the_first(
     make, size = (line, 600) if case == "line" else (flow, 15)
     first = make(size, c=0.05)
     rhs = np.cos(np.arange(first.shape[0]))
-    assert first.shape[0] >= LINEAR.reuse_size
+    assert first.shape[0] >= LEAST_REUSED_ORDER
     factors = factorize(first, solver)
     before = factors.solve(rhs)
     for c, t in ((0.3, 0.7), (0.01, 0.9)):
@@ -513,7 +514,7 @@ def test_digits_that_klu_loses_come_back() -> None:
 def test_superlu_takes_the_place_of_factors_that_refinement_does_not_mend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(refinement, "REFINEMENT", replace(REFINEMENT, refinements=0))
+    monkeypatch.setattr(diagonal_pivots, "MOST_REFINEMENTS", 0)
     matrix = flow(30)
     rhs = np.cos(np.arange(matrix.shape[0]))
     factors: Any = factorize(matrix, "klu")
@@ -542,7 +543,7 @@ def test_plain_loops_solve_as_superlu_does(case: str, make: Any) -> None:
         case
     ]()
     n = matrix.shape[0]
-    factors = triangular.triangular_factors(make(matrix))
+    factors = triangular.superlu_factors(make(matrix), matrix)[0]
     rhs = matrix @ np.cos(np.arange(n))
     kept, out, work = rhs.copy(), np.empty(n), np.full(n, np.nan)
     triangular.solve_triangular(factors, rhs, out, work)
@@ -557,7 +558,7 @@ def test_plain_loops_solve_as_superlu_does(case: str, make: Any) -> None:
 def test_compiled_loops_give_the_same_numbers(case: str) -> None:
     matrix = CASES[case]()
     n = matrix.shape[0]
-    factors = triangular.triangular_factors(SparseLU(matrix))
+    factors = triangular.superlu_factors(SparseLU(matrix), matrix)[0]
     rhs = matrix @ np.sin(np.arange(n))
     plain, machine, work = np.empty(n), np.empty(n), np.empty(n)
     triangular.solve_triangular(factors, rhs, plain, work)
@@ -568,7 +569,7 @@ def test_compiled_loops_give_the_same_numbers(case: str) -> None:
 def test_the_factors_are_those_of_the_matrix() -> None:
     """diag(scale) A with rows and columns in order is L U."""
     matrix = badly_scaled(40)
-    parts = triangular.triangular_factors(SparseLU(matrix))
+    parts = triangular.superlu_factors(SparseLU(matrix), matrix)[0]
     n = matrix.shape[0]
     lower = sparse.csr_array((parts.lower_data, parts.lower_indices, parts.lower_indptr), shape=(n, n))
     upper = sparse.csr_array((parts.upper_data, parts.upper_indices, parts.upper_indptr), shape=(n, n))
@@ -578,14 +579,10 @@ def test_the_factors_are_those_of_the_matrix() -> None:
     assert np.abs(product.toarray() - ordered).max() <= n * EPS * np.abs(ordered).max()
 
 
-def test_other_factors_have_no_triangles_to_give() -> None:
-    with pytest.raises(InputError, match="DenseLU"):
-        triangular.triangular_factors(DenseLU(np.eye(3)))
-
-
 def test_a_pivot_without_reciprocal_is_refused() -> None:
+    matrix = sparse.diags_array([1.0, 1e-310], format="csc")
     with pytest.raises(SingularMatrixError):
-        triangular.triangular_factors(SparseLU(sparse.diags_array([1.0, 1e-310], format="csc")))
+        triangular.superlu_factors(SparseLU(matrix), matrix)
 
 
 # --- GMRES -----------------------------------------------------------------------------------------

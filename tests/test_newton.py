@@ -18,7 +18,7 @@ from scipy.optimize import fsolve
 
 from dae_sdc.dae import newton as newton_module
 from dae_sdc.dae.linear import DenseLU, SparseLU, factorize
-from dae_sdc.dae.newton import NEWTON, ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import MOST_KEPT_MATRICES, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NewtonError, SingularMatrixError
@@ -203,7 +203,7 @@ def test_a_linear_problem_is_factorised_once_for_each_coefficient(cls: type[Prob
 
 def test_the_number_of_kept_matrices_is_bounded() -> None:
     node = Node(Linear())
-    limit = NEWTON.most_matrices
+    limit = MOST_KEPT_MATRICES
     for c in np.geomspace(1e-3, 1.0, 3 * limit):
         node.solve([1.0, -1.0, 0.5], [0.0, 0.0, 0.0], float(c))
         assert len(node.newton._kept) <= limit

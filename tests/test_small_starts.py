@@ -11,8 +11,8 @@ import scipy.sparse as sparse
 
 import dae_sdc as ds
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.reach import Start, reaches
 from dae_sdc.dae.scales import Terms, balanced_sizes
+from dae_sdc.dae.starting_scales import Start, reaches
 
 
 class Case(NamedTuple):

@@ -26,10 +26,10 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
+from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.refinement import EPS
 from dae_sdc.dae.scales import Balance
 from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError
@@ -47,7 +47,7 @@ pytest.importorskip("numba")
 
 from dae_sdc.sweepers import _sparse_stages
 from dae_sdc.sweepers._simultaneous import MachineStages
-from dae_sdc.sweepers._sparse_stages import SETTINGS, SparseStages
+from dae_sdc.sweepers._sparse_stages import MOST_SHORT_LIVED, SparseStages
 
 Array = npt.NDArray[Any]
 
@@ -325,7 +325,7 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
     stages = stages_of(Swapping(H))
-    steps = SETTINGS.most_short_lived + 6
+    steps = MOST_SHORT_LIVED + 6
     for number in range(steps):
         swap(stages, number)
     assert sorted(stages._outside) == [0, 1]

@@ -22,12 +22,11 @@ from dae_sdc.compiled.triangular import (
     TriangularFactors,
     copy_for,
     refactorize,
-    row_pattern,
     solve_triangular,
-    triangular_factors,
+    superlu_factors,
 )
-from dae_sdc.dae.linear import LINEAR, SparseLU
-from dae_sdc.dae.refinement import EPS
+from dae_sdc.dae.diagonal_pivots import EPS
+from dae_sdc.dae.linear import LEAST_REUSED_ORDER, SparseLU
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
@@ -91,11 +90,11 @@ CASES: dict[str, Any] = {
 
 def prepared(matrix: Any) -> tuple[TriangularFactors, RowPattern, Array]:
     factorization = SparseLU(matrix)
-    if matrix.shape[0] >= LINEAR.reuse_size:
+    if matrix.shape[0] >= LEAST_REUSED_ORDER:
         # With the order of the columns taken over, as it is from the second matrix on.
         factorization = SparseLU(matrix, factorization)
-    factors = triangular_factors(factorization, matrix)
-    return factors, row_pattern(factors, matrix), np.full(3 * factors.size, np.nan)
+    factors, pattern = superlu_factors(factorization, matrix)
+    return factors, pattern, np.full(3 * factors.size, np.nan)
 
 
 def dense(factors: TriangularFactors) -> tuple[Array, Array]:
@@ -166,7 +165,7 @@ def test_zeros_that_a_matrix_stores_are_entries_of_its_pattern() -> None:
     matrix = flow(8, at_rest=True)
     assert (matrix.data == 0.0).any()
     factorization = SparseLU(matrix)
-    plain, filled = triangular_factors(factorization), triangular_factors(factorization, matrix)
+    plain, filled = triangular._by_rows(*factorization.parts()), superlu_factors(factorization, matrix)[0]
     assert len(filled.lower_data) + len(filled.upper_data) > len(plain.lower_data) + len(plain.upper_data)
     for one, other in zip(dense(plain), dense(filled), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -207,30 +206,17 @@ def test_a_matrix_that_fills_many_times_its_entries_gets_room() -> None:
             assert needed == expected
 
 
-def test_places_that_the_factors_do_not_have_are_found_before_numbers_go_astray() -> None:
-    matrix = flow(8, at_rest=True)
-    with pytest.raises(InputError, match=r"triangular_factors\(factorization, matrix\)"):
-        row_pattern(triangular_factors(SparseLU(matrix)), matrix)
-    matrix = scattered()
-    factors, _, _ = prepared(matrix)
-    row, column = np.argwhere(np.abs(dense(factors)[0]) @ np.abs(dense(factors)[1]) == 0.0)[0]
-    at = ([factors.rows[row]], [factors.columns[column]])
-    more = sparse.csc_matrix(matrix + sparse.csc_matrix(([1.0], at), shape=matrix.shape))
-    with pytest.raises(InputError, match="places"):
-        row_pattern(factors, more)
+def test_factors_of_another_matrix_are_refused() -> None:
     fewer = sparse.csc_matrix(sparse.diags_array(np.ones(60)))
-    with pytest.raises(InputError, match="places"):
-        row_pattern(factors, fewer)
     with pytest.raises(InputError, match="not those of the matrix"):
-        triangular_factors(SparseLU(matrix), fewer)
+        superlu_factors(SparseLU(scattered()), fewer)
 
 
 @pytest.mark.parametrize("made", [lambda a: a.tocsr(), lambda a: a.toarray(), lambda a: a[:-1, :-1].tocsc()])
 def test_a_matrix_of_another_form_is_refused_in_one_line(made: Any) -> None:
     matrix = scattered()
-    factors, _, _ = prepared(matrix)
     with pytest.raises(InputError, match=r"CSC form of that size; got \w+ of shape \(") as error:
-        row_pattern(factors, made(matrix))
+        superlu_factors(SparseLU(matrix), made(matrix))
     assert "\n" not in str(error.value)
 
 
@@ -529,7 +515,7 @@ def test_numba_is_not_imported_for_factors_that_are_only_solved_with() -> None:
     code = (
         "import sys, scipy.sparse, dae_sdc.compiled.triangular as t;"
         "from dae_sdc.dae.linear import factorize;"
-        "f = t.triangular_factors(factorize(scipy.sparse.eye_array(9, format='csc'))); t.copy_for(f);"
+        "a = scipy.sparse.eye_array(9, format='csc'); t.copy_for(t.superlu_factors(factorize(a), a)[0]);"
         "print('numba' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

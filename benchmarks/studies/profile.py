@@ -217,8 +217,7 @@ def time_kernels(
 
 def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, float]:
     """Seconds of a factorisation with known pivots and of a solve by the loops of compiled sweeps."""
-    parts = triangular.triangular_factors(factors, matrix)
-    pattern = triangular.row_pattern(parts, matrix)
+    parts, pattern = triangular.superlu_factors(factors, matrix)
     again = triangular.compiled_loop(triangular.refactorize)
     solve = triangular.compiled_loop(triangular.solve_triangular)
     right, out, work = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)

@@ -17,6 +17,7 @@ from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactori
 from dae_sdc.dae import iteration
 from dae_sdc.dae.compiling import c_function, lightly_optimized
 from dae_sdc.dae.counters import Counts
+from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.machine import (
     RecordView,
@@ -29,11 +30,9 @@ from dae_sdc.dae.machine import (
     within_compiled,
 )
 from dae_sdc.dae.memory import fields
-from dae_sdc.dae.refinement import EPS
 from dae_sdc.sharing import once
 
-RARE = {"_dbg_optnone": True}
-"""Options of functions that run seldom: they are not optimised."""
+RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.
 
 
 class NodesMemory(ctypes.Structure):
@@ -82,8 +81,8 @@ class NodesMemory(ctypes.Structure):
 _view, _kept = RecordView(NodesMemory), RecordView(KeptNumbers)
 nodes_at, kept_at = _view.at, _kept.at
 
+# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_LOOPED_SOLVE = 32
-"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
 
 def lapack(name: str) -> int:
@@ -352,8 +351,8 @@ def solve_at_node(address: Any, m: Any) -> Any:
     return call_at(nodes_at(address).solve_at, (address, m)) != 0
 
 
+# Types of C functions of an integer that take the address of their memory first.
 AT = types.int64(types.int64, types.int64)
-"""Types of C functions of an integer that take the address of their memory first."""
 
 
 def _solve_at(address: Any, m: Any) -> Any:
@@ -373,10 +372,8 @@ def _factorize_at(address: Any, which: Any) -> Any:
 
 @once
 def solver_functions() -> tuple[Any, Any]:
-    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call.
-
-    A function called by name is optimised again within each caller; calls by address avoid that.
-    """
+    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call."""
+    # A function called by name is optimised again within each caller; calls by address avoid that.
     with lightly_optimized():
         return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
@@ -403,8 +400,8 @@ def factors_view(view: Any) -> Any:
     return factors
 
 
+# How many arrays factors and row patterns have.
 PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
-"""How many arrays factors and row patterns have."""
 
 real_factors = factors_view(doubles)
 
@@ -440,8 +437,5 @@ def _refactorize_at(address: Any, slot: Any) -> Any:
 
 @once
 def sparse_functions() -> tuple[Any, Any]:
-    """The C functions at ``substitute`` and ``refactorize``, compiled in the first call.
-
-    They solve with sparse factors, in place in ``delta``, and make them.
-    """
+    """The C functions that solve with sparse factors, in ``delta``, and make them, compiled when used."""
     return c_function(_substitute, AT), c_function(_refactorize_at, AT)

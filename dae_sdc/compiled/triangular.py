@@ -19,28 +19,25 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import Factorization, SparseLU
+from dae_sdc.dae.linear import SparseLU
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.sharing import filtering, once
 
 Indices = npt.NDArray[np.int32]
 
+# Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks.
 LARGEST_ROW_FILL = 100
-"""Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
-
+# Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
+# numba needs a fifth of a second to load what it has compiled before.
 LARGEST_PLAIN_PATTERN = 1000
-"""Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
-numba needs a fifth of a second to load what it has compiled before."""
 
 
 class TriangularFactors(NamedTuple):
-    """A factorised matrix A as arrays: diag(scale) A = P L U Q, both factors stored by rows.
+    """A factorised real or complex matrix A: diag(scale) A = P L U Q, both factors stored by rows."""
 
-    Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
-    diagonal of U is stored by its reciprocals, for a division takes longer than all else in a short row. The
-    values are real or complex.
-    """
+    # Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
+    # diagonal of U by its reciprocals, for a division takes longer than all else in a short row.
 
     # lower_data, lower_indices, lower_indptr: L without its diagonal of ones, in CSR form with columns in
     # ascending order; shapes (entries,), (entries,), (n + 1,).
@@ -67,8 +64,7 @@ class RowPattern(NamedTuple):
     indptr: Indices  # Shape (n + 1,). Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
 
 
-REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)
-"""Return values of :func:`refactorize`."""
+REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)  # Return values of :func:`refactorize`.
 
 SMALLEST_PIVOT = 2.0**-26
 """Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
@@ -90,31 +86,15 @@ _FINITE = float(np.finfo(float).max)
 _NORMAL = float(np.finfo(float).tiny)
 
 
-def triangular_factors(factorization: Factorization, matrix: Any = None) -> TriangularFactors:
-    """The factors of a sparse matrix as arrays.
-
-    SuperLU copies its factors for that, and keeps the copies: drop ``factorization`` where memory counts.
-
-    SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores zeros.
-    They need not be zero in the next matrix of the pattern: for :func:`refactorize` give the matrix, from
-    whose pattern and the order of the pivots all entries follow that can be filled.
+def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
 
     References
     ----------
     T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     """
-    # Shapes: matrix (n, n).
-    if not isinstance(factorization, SparseLU):
-        raise InputError(
-            f"triangular factors are those of solver 'superlu'; got {type(factorization).__name__}"
-        )
-    lower, upper, row_rank, column_rank, scale = factorization.parts()
-    factors = _by_rows(lower, upper, row_rank, column_rank, scale)
-    return factors if matrix is None else _filled(factors, _rows_of(factors, matrix))
-
-
-def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them."""
+    # SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores
+    # zeros, and need not be in the next one: those that can be filled follow from the pattern and the pivots.
     # Shapes: matrix (n, n).
     parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
     factors = _by_rows(*parts)
@@ -158,24 +138,6 @@ def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, In
     kept[places] = False
     starts = matrix.indptr - np.arange(len(matrix.indptr), dtype=matrix.indptr.dtype)
     return matrix.data[kept], matrix.indices[kept].astype(np.int32), starts.astype(np.int32)
-
-
-def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
-    """Where the entries of a matrix go in its factors."""
-    # Shapes: matrix (n, n).
-    pattern = _rows_of(factors, matrix)
-    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
-    same = np.array_equal(lower_starts, factors.lower_indptr) and np.array_equal(
-        upper_starts, factors.upper_indptr
-    )
-    if not (
-        same and np.array_equal(lower, factors.lower_indices) and np.array_equal(upper, factors.upper_indices)
-    ):
-        raise InputError(
-            "the factors do not have the places that elimination of the matrix fills; "
-            "make them with triangular_factors(factorization, matrix)"
-        )
-    return pattern
 
 
 def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
@@ -400,12 +362,7 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
 
 
 def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work: Vector) -> None:
-    """Solve A x = b with the factors of A; allocates nothing.
-
-    It is written in the part of Python that numba compiles: compiled code calls
-    ``register_jitable(solve_triangular)`` or what :func:`compiled_loop` returns. The arithmetic is the same
-    everywhere, to the last digit.
-    """
+    """Solve A x = b with the factors of A; allocates nothing, and is the same compiled, to the last digit."""
     # Shapes: rhs (n,), out (n,), work (n,).
     data, indices, starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     rows, columns, scale, inverse = factors.rows, factors.columns, factors.scale, factors.inverse
@@ -427,10 +384,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
 
 @once
 def compiled_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile one of the loops of this module, or load it from disk where that was done before.
-
-    The first call imports numba.
-    """
+    """Compile one of the loops of this module, or load it from disk; the first call imports numba."""
     compiling = importlib.import_module("dae_sdc.dae.compiling")
     with filtering("ignore", compiling.NumbaWarning):
         made: Callable[..., Any] = compiling.kept(function)

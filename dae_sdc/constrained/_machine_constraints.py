@@ -24,8 +24,8 @@ from dae_sdc.dae.memory import fields, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 
+# Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0.
 CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
-"""Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0."""
 
 
 class PartsMemory(ctypes.Structure):
@@ -84,6 +84,19 @@ class Workspace:
         return no_copy, ()
 
 
+def _of_workspace(write: Callable[..., None]) -> Callable[..., None]:
+    """A kernel that writes by its workspace; NaN where a copy of the parameters alone does not lead to it."""
+    inner = within_compiled(write)
+
+    def kernel(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+        if p[-2] != SIGN:
+            out[0] = np.nan
+        else:
+            inner(parts_at(address_in(p[-1])), t, u, v, p, out)
+
+    return kernel
+
+
 @within_compiled
 def _difference_weight(k: Any, step: Any) -> Any:
     """Weight of the value k steps aside in a first derivative by central differences of order 6."""
@@ -91,12 +104,8 @@ def _difference_weight(k: Any, step: Any) -> Any:
     return weight * ((1.0 if k > 0 else -1.0) / (60.0 * step))
 
 
-def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _dg(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """The matrix dg/du, of nonholonomic constraints dg/dv, by complex steps."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
     n, m, turned = own.n, own.m, own.by_velocity != 0
     value, rate, found = doubles(own.stepped_u), doubles(own.stepped_v), doubles(own.found)
     for i in range(n):
@@ -111,12 +120,8 @@ def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i * n + j] = found[2 * i + 1] / STEP
 
 
-def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _dg_dt(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """g_t by differences of order 6; of nonholonomic constraints g_t + g_u v."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
     n, m = own.n, own.m
     rates = address_of(v) if own.by_velocity != 0 else address_of(u)
     values = doubles(own.found)
@@ -140,24 +145,15 @@ def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i] += found[2 * i + 1] / STEP
 
 
-def _zero(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _zero(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """g_t of constraints that do not depend on time."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    for i in range(parts_at(address_in(p[-1])).m):
+    for i in range(own.m):
         out[i] = 0.0
 
 
-def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
-    """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact.
-
-    The first term is that of g alone, the others the slope at s = 0 of g_u(t + 2 s, u + s v) v.
-    """
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
+def _d2g(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
+    """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact."""
+    # The first term is that of g alone, the others the slope at s = 0 of g_u(t + 2 s, u + s v) v.
     n, m, scales = own.n, own.m, doubles(own.scales)
     value, zero, found = doubles(own.stepped_u), doubles(own.stepped_v), doubles(own.found)
     length = 0.5 * scales[n]
@@ -205,12 +201,8 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i] += weight * (sums[i] + found[i] - middle[i])
 
 
-def _transposed(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _transposed(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """The matrix B that is the transpose of dg; the residual and its Jacobian do without."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
     n, m, matrix = own.n, own.m, doubles(own.dg_value)
     rates = address_of(v) if own.by_velocity != 0 else address_of(u)
     call_residual(own.dg, t, address_of(u), rates, address_of(p), own.dg_value)
@@ -219,24 +211,17 @@ def _transposed(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
             out[j * m + i] = matrix[i * n + j]
 
 
-def _selection(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _selection(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """A = [I 0 0] of implicit equations in x = (u, p, w)."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
     n, rows = own.n, own.n_u
     for i in range(rows):
         for j in range(n):
             out[i * n + j] = 1.0 if i == j else 0.0
 
 
-def _derivative(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+def _derivative(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """h = p of implicit equations in x = (u, p, w)."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    rows = parts_at(address_in(p[-1])).n_u
+    rows = own.n_u
     for i in range(rows):
         out[i] = u[rows + i]
 
@@ -244,12 +229,8 @@ def _derivative(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
 # --- residual and Jacobian ------------------------------------------------------------------------
 
 
-def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+def _residual(own: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> None:
     """F(t, x, x') of the formulation, x = (u, lambda) or (u, u', lambda, mu)."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    own = parts_at(address_in(p[-1]))
     n, m, form, multiplied = own.n, own.m, own.form, own.multiplied != 0
     start = n if own.second_order != 0 else 0  # of the highest derivative in x'
     rows = n if multiplied else n - m
@@ -304,10 +285,8 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
 
 @within_compiled
 def _slopes(own: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
-    """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``.
-
-    They are exact where the part has a complex form, and by differences of order 6 elsewhere.
-    """
+    """Derivatives of the entries of a part by the j-th number of (u, u'), into ``slope``."""
+    # They are exact where the part has a complex form, and by differences of order 6 elsewhere.
     n = own.n
     value, rate = doubles(own.varied_u), doubles(own.varied_v)
     found, slope = doubles(own.varied_part), doubles(own.slope)
@@ -457,14 +436,14 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "dg": _dg,
-    "dg_dt": _dg_dt,
-    "d2g": _d2g,
-    "zero": _zero,
-    "transposed": _transposed,
-    "selection": _selection,
-    "derivative": _derivative,
-    "residual": _residual,
+    "dg": _of_workspace(_dg),
+    "dg_dt": _of_workspace(_dg_dt),
+    "d2g": _of_workspace(_d2g),
+    "zero": _of_workspace(_zero),
+    "transposed": _of_workspace(_transposed),
+    "selection": _of_workspace(_selection),
+    "derivative": _of_workspace(_derivative),
+    "residual": _of_workspace(_residual),
     "jacobian": _jacobian,
 }
 

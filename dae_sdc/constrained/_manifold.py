@@ -26,24 +26,17 @@ from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.memory import fields
 
+# Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
+# u'' + B lambda = h with g(u, u') = 0.
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
-"""Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and
-A u'' + B lambda = h with g(u, u') = 0."""
-
+# How a step has ended, or that an iteration goes on.
 SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
-"""How a step has ended, or that an iteration goes on."""
-
-CORRECTOR_ITERATIONS = 12
-"""Largest number of Newton iterations that find a point on the manifold."""
-
+CORRECTOR_ITERATIONS = 12  # Largest number of Newton iterations that find a point on the manifold.
+# Newton iterations from which on a chart counts as a poor one, and a new one is made for the next step.
 ITERATIONS_IN_GOOD_CHART = 6
-"""Newton iterations from which on a chart counts as a poor one, and a new one is made for the next step."""
-
+# Last relative change of Newton's method for a point on the manifold; it then leaves the square of that.
 CORRECTOR_TOLERANCE = 1e-8
-"""Last relative change of Newton's method for a point on the manifold; it then leaves the square of that."""
-
-TINY_PIVOT = 1e-13
-"""Pivot, relative to the largest entry of its row, that counts as zero."""
+TINY_PIVOT = 1e-13  # Pivot, relative to the largest entry of its row, that counts as zero.
 
 
 class ManifoldMarks(ctypes.Structure):
@@ -848,14 +841,14 @@ def free_acceleration(s: Any, force: Any) -> Any:
     return True
 
 
+# Functions that are called from Python, with the types of their arguments besides the address of a
+# :class:`ManifoldMemory`.
 ENTRIES = {
     derivative: (types.float64,),
     step: (types.float64, types.float64, types.boolean),
     interior: (types.float64, types.float64),
     rattle: (types.float64, types.float64),
 }
-"""Functions that are called from Python, with the types of their arguments besides the address of a
-:class:`ManifoldMemory`."""
 
 
 def ready() -> None:

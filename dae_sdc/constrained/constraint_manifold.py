@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from dae_sdc.constrained.compiled_parts import CompiledParts
-from dae_sdc.dae.consistency import CONSISTENCY
+from dae_sdc.dae.consistency import LARGEST_VIOLATION
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import real_numbers
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
@@ -103,10 +103,8 @@ def nearest_point(
     jacobian: Callable[[Vector], Vector],
     scale: Callable[[Vector], Vector],
 ) -> Vector | None:
-    """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0.
-
-    Second derivatives of g are left out, so that far away convergence is linear.
-    """
+    """The nearest point that fulfils constraints, by Newton's method on [x - x0 + G^T l; g(x)] = 0."""
+    # Second derivatives of g are left out, so that far away convergence is linear.
     # Shapes: point (n,) -> (n,).
     x, before = point.copy(), np.inf
     for _ in range(PROJECTION_ITERATIONS):
@@ -179,7 +177,7 @@ class ConstraintManifold(CompiledParts):
         """Raise InconsistentStateError for values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-        tolerance = CONSISTENCY.largest_violation
+        tolerance = LARGEST_VIOLATION
         if relative[worst] <= tolerance:
             return
         raise InconsistentStateError(
@@ -189,8 +187,7 @@ class ConstraintManifold(CompiledParts):
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """1 + the size of the terms of the constraints."""
-        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
-        return size
+        return 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
 
     def _projected(self, t: float, q: Vector) -> Vector:
         """The nearest functions u that fulfil the constraints."""
@@ -227,11 +224,7 @@ class ConstraintManifold(CompiledParts):
         raise NotImplementedError
 
     def check_start(self, u: MeshDAE, t: float) -> None:
-        """Refuse a state from which no solution begins; called before every run.
-
-        Constraints, hidden ones too, are checked, their rank, the regularity of A, and once the derivatives
-        that the class gives.
-        """
+        """Refuse a state from which no solution begins, and, once, given derivatives that are wrong."""
         q, v, _ = self.state_parts(np.array(u, dtype=np.float64))
         t = float(t)
         self._check_derivatives(t, q, v)

@@ -26,33 +26,20 @@ from dae_sdc.sweepers.records import MethodRecord
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tolerance import Outcome
 
+# Form of each type of equations in :mod:`dae_sdc.constrained._manifold`.
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
-"""Form of each type of equations in :mod:`dae_sdc.constrained._manifold`."""
-
-HOLONOMIC = ("daeq3", "eulag")
-"""Types with constraints on positions."""
-
-TREATMENTS = ("chart", "ambient", "rattle")
-"""Steps in local coordinates; in u and v themselves; by RATTLE."""
-
+HOLONOMIC = ("daeq3", "eulag")  # Types with constraints on positions.
+TREATMENTS = ("chart", "ambient", "rattle")  # Steps in local coordinates; in u and v themselves; by RATTLE.
+# Ends of a step by their places in :data:`REASONS`; two are singular.
 SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
-"""Ends of a step by their places in :data:`REASONS`; two are singular."""
 
+# Cosine of the angle between a chart and the tangent space below which the chart is given up.
+CHART_COSINE = 0.95
+STEPS_WATCHED = 3  # Steps in which the determinant of the equations is followed.
+# Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching zero.
+LEAST_DIP = 1.9
 
-@dataclass(frozen=True)
-class ManifoldOptions:
-    """Settings of steps on manifolds."""
-
-    # Cosine of the angle between a chart and the tangent space below which the chart is given up.
-    chart_cosine: float = 0.95
-    steps_watched: int = 3  # Steps in which the determinant of the equations is followed.
-    # Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching
-    # zero.
-    least_dip: float = 1.9
-
-
-MANIFOLD = ManifoldOptions()
-
+# Messages on the ends of a step, in the order of their numbers.
 REASONS = (
     "",
     "the equations are not defined there",
@@ -61,7 +48,6 @@ REASONS = (
     "the matrix of the derivatives and multipliers is singular: the constraints are dependent, or A is not "
     "regular on the kernel of their Jacobian",
 )
-"""Messages on the ends of a step, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +71,7 @@ class ExplicitPair:
 
 def _inner_points(degree: int) -> Vector:
     """Extrema of the Chebyshev polynomial of a degree, within (0, 1)."""
-    inner: Vector = 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
-    return inner
+    return 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
 
 
 def _dormand_prince() -> ExplicitPair:
@@ -115,8 +100,7 @@ def _dop853() -> ExplicitPair:
     return ExplicitPair(DOP853.A, DOP853.B, DOP853.C, E, DOP853.A_EXTRA, DOP853.C_EXTRA, D, theta, 8, 7)
 
 
-PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}
-"""Pairs by name, made where they are needed."""
+PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}  # Pairs by name, made where they are needed.
 
 _REFERENCES = {
     "dopri5": "J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19",
@@ -168,7 +152,7 @@ class ManifoldMethod(MethodRecord):
     velocities: bool = False
     alpha: float = 0.0
     beta: float = 0.0
-    turned: float = MANIFOLD.chart_cosine
+    turned: float = CHART_COSINE
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -207,15 +191,8 @@ class ManifoldMethod(MethodRecord):
         return True
 
 
+# All methods on manifolds by name.
 MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
-"""All methods on manifolds by name."""
-
-
-def _padded(table: Vector, width: int) -> Vector:
-    """A table of weights with zeros up to a width."""
-    padded: Vector = np.zeros((len(table), width))
-    padded[:, : table.shape[1]] = table
-    return padded
 
 
 class _Layout:
@@ -288,7 +265,7 @@ class ManifoldDAE(DirectSweeper):
         self._resumed = False
         self.passed: list[tuple[float, float]] = []
         self.dipped = False
-        self._sizes: deque[tuple[float, float]] = deque(maxlen=MANIFOLD.steps_watched)
+        self._sizes: deque[tuple[float, float]] = deque(maxlen=STEPS_WATCHED)
         self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
 
     @classmethod
@@ -357,7 +334,7 @@ class ManifoldDAE(DirectSweeper):
         }
         arrays: dict[str, Any] = {
             **{name: np.array(table) for name, table in times.items()},
-            **{name: _padded(table, slopes) for name, table in weights.items()},
+            **{name: np.pad(W, ((0, 0), (0, slopes - W.shape[1]))) for name, W in weights.items()},
             **{name: np.zeros(shape) for name, shape in shapes.items()},
             **{name: np.zeros(n + m, dtype=np.int64) for name in ("chart_pivots", "saddle_pivots")},
             "weights": np.ones(2 * n),
@@ -471,7 +448,7 @@ class ManifoldDAE(DirectSweeper):
         least = np.inf
         for before, within in reversed(self._sizes):
             least = min(least, within)
-            if least < min(before, end) - MANIFOLD.least_dip:
+            if least < min(before, end) - LEAST_DIP:
                 return True
         return False
 

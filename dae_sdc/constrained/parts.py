@@ -22,18 +22,17 @@ from dae_sdc.dae.differences import (
     slope,
     takes_complex,
 )
-from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import compile_kernel, machine
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.dae.values import real_numbers, undefined
+from dae_sdc.dae.values import guard_methods, real_numbers, undefined
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import filtering
 
 Kernel: TypeAlias = Callable[..., None] | None
 
+# Parts of the equations, in the order in which compiled code has their addresses.
 PARTS = ("A", "B", "h", "g", "dg", "dg_dt", "d2g")
-"""Parts of the equations, in the order in which compiled code has their addresses."""
 
 
 def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,14 +212,14 @@ def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[st
         ) from None
 
 
-# POSITION_SHIFT, VELOCITY_SHIFT: distance of the place of comparison from the start, relative to the
-# scales of u and to 1 + abs(u').
+# POSITION_SHIFT, VELOCITY_SHIFT: distance of the place of comparison from the start, relative to the scales
+# of u and to 1 + abs(u').
 POSITION_SHIFT: Final = 0.01
 VELOCITY_SHIFT: Final = 0.3
 LARGEST_ERROR: Final = 1e-5  # Relative difference beyond which a given derivative is refused.
 LEAST_SIZE: Final = 1e-4  # Number added to the size of a row of a derivative in relative differences.
-# Factors of the usual steps with which an automatic derivative is computed again, if a given one
-# differs from it, to estimate its error.
+# Factors of the usual steps with which an automatic derivative is computed again, if a given one differs from
+# it, to estimate its error.
 STEP_FACTORS: Final[tuple[float, ...]] = tuple(4.0**k for k in range(-3, 7))
 # A given derivative may differ from an automatic one by this factor times that error besides.
 ERROR_FACTOR: Final = 10.0

@@ -297,8 +297,7 @@ class NonholonomicProblem(_SecondOrderProblem):
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         assert v is not None
-        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
-        return size
+        return 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
 
     def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
         found = nearest_point(

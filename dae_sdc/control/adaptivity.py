@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,77 +22,62 @@ from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.tolerance import EPS, TINY, Outcome, Tolerance
 
+SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
+# LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
+LARGEST_FACTOR = 8.0
+SMALLEST_FACTOR = 0.2
+# Growth up to which a step size is kept, and with it the factors of the iteration matrices.
+KEPT_GROWTH = 1.2
+# Contraction of the iterations that a step size is chosen for where the error would allow more.
+WANTED_CONTRACTION = 0.3
+# Factor per step by which the limit that failed iterations have set grows, and this growth itself.
+LIMIT_GROWTH = 1.15
+# Ratio of an error to its forecast from the last step above which the solution has a kink.
+KINK_RATIO = 10.0
+# Error of a step below which a rejection of the next one shows that the solution is not smooth.
+SMOOTH_ERROR = 0.05
+# Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
+WARY_STEPS = 8
+# Least error that a forecast starts from: smaller ones are not the leading term.
+LEAST_FORETOLD_ERROR = 1e-6
+# Ratio of the error of a shorter step to that of the same step before above which it does not go with the step:
+# it comes from the start of the step, or from rounding.
+NOT_REDUCED = 0.97
+LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
 
-@dataclass(frozen=True)
-class StepSizeOptions:
-    """Settings of :class:`StepSize`."""
+# Distance from a time to be met, in steps, by which the last step may be stretched.
+TIME_SLACK = 1e-10
+FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
+LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
+MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
+# Shortest first step in units of the rounding of the time, so that it may still be rejected.
+FIRST_STEP_ROUNDINGS = 100.0
+# Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
+SHORTEST_STEP = 1e-28
+MOST_REJECTIONS = 60  # Rejections in a row after which a run is given up.
+JUMP_RESTART_STEP = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
+# Distance, in units of a step that failed, within which the equations have changed.
+FAILED_STEPS = 10.0
+# Violation of an equation by the state, relative to its terms, that is a jump of the equations and not what
+# remains of a solution that ends or folds back.
+LEAST_JUMP = 1e-4
+LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
+LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
+# Error between the nodes of a step, in units of the tolerance, where values there are asked for.
+ALLOWED_BETWEEN = 10.0
 
-    safety: float = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
-    # largest_factor, smallest_factor: bounds of the next step size in units of the last.
-    largest_factor: float = 8.0
-    smallest_factor: float = 0.2
-    # Growth up to which a step size is kept, and with it the factors of the iteration matrices.
-    kept_growth: float = 1.2
-    # Contraction of the iterations that a step size is chosen for where the error would allow more.
-    wanted_contraction: float = 0.3
-    # Factor per step by which the limit that failed iterations have set grows, and this growth itself.
-    limit_growth: float = 1.15
-    # Ratio of an error to its forecast from the last step above which the solution has a kink.
-    kink_ratio: float = 10.0
-    # Error of a step below which a rejection of the next one shows that the solution is not smooth.
-    smooth_error: float = 0.05
-    # Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
-    wary_steps: int = 8
-    # Least error that a forecast starts from: smaller ones are not the leading term.
-    least_foretold_error: float = 1e-6
-    # Ratio of the error of a shorter step to that of the same step before above which it does not go with the
-    # step: it comes from the start of the step, or from rounding.
-    not_reduced: float = 0.97
-    least_error: float = 1e-2  # Least error that the PI controller takes for that of the last step.
-
-
-@dataclass(frozen=True)
-class AdaptivityOptions:
-    """Settings of :class:`AdaptivityDAE`."""
-
-    # Distance from a time to be met, in steps, by which the last step may be stretched.
-    time_slack: float = 1e-10
-    first_look: int = 64  # Accepted steps after which the scales of a run are checked for the first time.
-    looks_apart: int = 8  # Factor between the numbers of steps at two checks.
-    most_named: int = 3  # Largest number of unknowns that a message names.
-    # Shortest first step in units of the rounding of the time, so that it may still be rejected.
-    first_step_roundings: float = 100.0
-    # Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
-    shortest_step: float = 1e-28
-    most_rejections: int = 60  # Rejections in a row after which a run is given up.
-    restart_step: float = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
-    # Distance, in units of a step that failed, within which the equations have changed.
-    failed_steps: float = 10.0
-    # Violation of an equation by the state, relative to its terms, that is a jump of the equations and not
-    # what remains of a solution that ends or folds back.
-    least_jump: float = 1e-4
-    largest_move: float = 1e-6  # Largest relative change of the state before such a jump is looked for.
-    least_progress: float = 1e-9  # Part of the interval between two such jumps that counts as progress.
-    # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
-    allowed_between: float = 10.0
-
-
-STEP_SIZES = StepSizeOptions()
-ADAPTIVITY = AdaptivityOptions()
-
+# Distance between two times, relative to them, up to which they count as equal.
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
-"""Distance between two times, relative to them, up to which they count as equal."""
-
+# Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple(
     "_wanted _target _meets_target _halved _next _given _restarts _steps _look_at"
     " _missed jumps _last_jump".split()
 )
-"""Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
 def time_slack(dt: float, time: float) -> float:
     """Distance up to which the end of a step of size ``dt`` and another time count as equal."""
-    return ADAPTIVITY.time_slack * dt + TIME_ROUNDING * abs(time)
+    return TIME_SLACK * dt + TIME_ROUNDING * abs(time)
 
 
 class StepSize:
@@ -112,7 +96,7 @@ class StepSize:
         self.last_dt = self.last_error = 0.0
         self.plain_error = np.inf
         self.attempt = np.inf, np.inf  # Errors at the end and between the nodes of a step that was rejected.
-        self.limit, self.relief = np.inf, STEP_SIZES.limit_growth
+        self.limit, self.relief = np.inf, LIMIT_GROWTH
         self.rejections = self.rough = 0
 
     def forget(self) -> None:
@@ -122,49 +106,48 @@ class StepSize:
 
     def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
         """Accept or reject a step, and choose the size of the next or of its repetition."""
-        options = STEP_SIZES
         if not outcome.solved:
             self.rejections += 1
             # The contraction of simplified Newton iterations grows with the step.
-            slower = options.wanted_contraction / outcome.rate if outcome.rate > 0.0 else 0.5
+            slower = WANTED_CONTRACTION / outcome.rate if outcome.rate > 0.0 else 0.5
             smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
-            self.limit, self.relief = smaller, options.limit_growth
-            self.rough = options.wary_steps
+            self.limit, self.relief = smaller, LIMIT_GROWTH
+            self.rough = WARY_STEPS
             return False, smaller
         error = max(outcome.error, 1e-10)
         expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
-        if error > options.kink_ratio * expected or (error > 1.0 and self.plain_error < options.smooth_error):
-            self.rough = options.wary_steps
+        if error > KINK_RATIO * expected or (error > 1.0 and self.plain_error < SMOOTH_ERROR):
+            self.rough = WARY_STEPS
         before, between = self.attempt
-        if self.rough and outcome.error <= options.not_reduced * before:
+        if self.rough and outcome.error <= NOT_REDUCED * before:
             error *= outcome.slack
-        if outcome.between <= options.not_reduced * between:
+        if outcome.between <= NOT_REDUCED * between:
             error = max(error, outcome.between)
         self.attempt = outcome.error, outcome.between or between
         if not error <= 1.0:
             self.rejections += 1
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
                 return False, dt * 0.1
-            factor = options.safety * error ** (-1.0 / outcome.order)
-            return False, dt * min(options.safety, max(options.smallest_factor, factor))
-        safety = options.safety * min(1.0, 2.1 / (2.0 + outcome.effort))
+            factor = SAFETY * error ** (-1.0 / outcome.order)
+            return False, dt * min(SAFETY, max(SMALLEST_FACTOR, factor))
+        safety = SAFETY * min(1.0, 2.1 / (2.0 + outcome.effort))
         factor = safety * error ** (-1.0 / outcome.order)
         if self.last_dt > 0.0:
             trend = safety * (dt / self.last_dt) * (self.last_error / error**2) ** (1.0 / outcome.order)
             factor = min(factor, trend)
         if outcome.rate > 0.0:
-            factor = min(factor, max(1.0, options.wanted_contraction / outcome.rate))
-        factor = min(options.largest_factor, max(options.smallest_factor, factor))
+            factor = min(factor, max(1.0, WANTED_CONTRACTION / outcome.rate))
+        factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
         if self.rejections:
             factor = min(factor, 1.0)
         self.rejections, self.attempt = 0, (np.inf, np.inf)
         self.rough = max(0, self.rough - 1)
-        self.last_dt, self.last_error = dt, max(options.least_error, error)
-        self.plain_error = max(options.least_foretold_error, outcome.error)
+        self.last_dt, self.last_error = dt, max(LEAST_STEP_ERROR, error)
+        self.plain_error = max(LEAST_FORETOLD_ERROR, outcome.error)
         self.limit *= self.relief
-        self.relief *= options.limit_growth
+        self.relief *= LIMIT_GROWTH
         wanted = min(dt * factor, self.limit)
-        return True, dt if dt <= wanted <= options.kept_growth * dt else wanted
+        return True, dt if dt <= wanted <= KEPT_GROWTH * dt else wanted
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
@@ -183,29 +166,16 @@ class AdaptivityDAE(RepeatingControl):
     In pySDC's own controllers it takes one step at a time on one level, and refuses the rest. There the
     sweeper gets its tolerance from ``rtol``, ``atol`` and ``leave_out``, and ``stops`` are the breakpoints of
     the problem if they are not given. Every parameter may stand in ``controller_params``, too.
-
-    Parameters (in ``params``)
-    --------------------------
-    t_end : float
-        End of the run, which the last step meets.
-    rtol, atol, leave_out : float, float or ndarray, sequence of str
-        Accuracy, see :class:`~dae_sdc.sweepers.tolerance.Tolerance`.
-    stops : tuple of float
-        Times before the end at which steps must end, as the equations have a kink or a jump.
-    dt_max : float
-        Largest step.
-    dt_first : float or None
-        First step.
-    between : bool
-        Whether values between the nodes of a step are to be as good as those at its end.
-    time_limit : float
-        Seconds after which the run is given up; as long as the call around it may take, if not given.
     """
 
     order = 250  # behind pySDC's own check of convergence
     defaults: ClassVar = {
-        **{"t_end": None, "rtol": None, "atol": None, "leave_out": ()},
-        **{"stops": None, "dt_max": np.inf, "dt_first": None, "time_limit": np.inf, "between": False},
+        "t_end": None,  # End of the run, which the last step meets.
+        **{"rtol": None, "atol": None, "leave_out": ()},  # See dae_sdc.sweepers.tolerance.Tolerance.
+        "stops": None,  # Times before the end at which steps must end: the equations have a kink or a jump.
+        **{"dt_max": np.inf, "dt_first": None},  # Largest and first step.
+        "between": False,  # Whether values between the nodes of a step are to be as good as those at its end.
+        "time_limit": np.inf,  # Seconds after which the run is given up, besides those of the call.
     }
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
@@ -291,14 +261,14 @@ class AdaptivityDAE(RepeatingControl):
         allowed = tolerance.rtol * np.abs(after.value).max(axis=0) + absolute
         shares = unresolved(after.nodes, L.u[0].view(np.ndarray)[:k], after.value[:, :k])
         shares /= np.maximum(allowed[:k], TINY)
-        return float(shares[self._judged[:k]].max(initial=0.0)) / ADAPTIVITY.allowed_between
+        return float(shares[self._judged[:k]].max(initial=0.0)) / ALLOWED_BETWEEN
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
         size = self._wanted if S.status.restart else L.dt
-        if size > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
+        if size > least and self.sizes.rejections <= MOST_REJECTIONS:
             return
         has_jumped, failure = self._jump(L, 0.0)
         if has_jumped:
@@ -320,25 +290,22 @@ class AdaptivityDAE(RepeatingControl):
         )
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
-        """Go on from algebraic unknowns that have jumped where no step can be taken, ``near`` or sooner.
-
-        Returns whether they have, and why they are not found.
-        """
-        if L.time - self._last_jump <= ADAPTIVITY.least_progress * self._span:
+        """Whether algebraic unknowns have jumped, ``near`` or sooner, and are found there; or why not."""
+        if L.time - self._last_jump <= LEAST_PROGRESS_OF_JUMPS * self._span:
             return False, ""
         # The change may lie anywhere in the steps that have failed, and may be one of the state.
-        reach = max(near, ADAPTIVITY.failed_steps * L.dt)
-        ahead = max(reach, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(L.time))
+        reach = max(near, FAILED_STEPS * L.dt)
+        ahead = max(reach, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(L.time))
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
             k = L.prob.n_diff
             move = ahead * before.derivative_at_end()[:k]
             sizes = np.maximum(np.abs(u[:k]), L.prob.run_scales.unknowns[:k])
-            if (np.abs(move) > ADAPTIVITY.largest_move * sizes).any():  # towards a pole, or along a fold
+            if (np.abs(move) > LARGEST_MOVE * sizes).any():  # towards a pole, or along a fold
                 return False, ""
             u[:k] += move
-        h = ADAPTIVITY.restart_step * (self._target - L.time)
-        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, ADAPTIVITY.least_jump)
+        h = JUMP_RESTART_STEP * (self._target - L.time)
+        has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, LEAST_JUMP)
         if has_jumped:
             L.u[0] = u
             self.jumps, self._last_jump = self.jumps + 1, float(L.time)
@@ -376,14 +343,14 @@ class AdaptivityDAE(RepeatingControl):
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
         self._given, self._restarts = None, False
-        self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
+        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
         span = self._span = self.params.t_end - t0
         self.jumps, self._last_jump, self._missed = 0, -np.inf, False
         # An absolute tolerance of the user may ask for any step.
-        self._shortest = ADAPTIVITY.shortest_step * span if tolerance.atol is None else 0.0
+        self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
@@ -403,26 +370,19 @@ class AdaptivityDAE(RepeatingControl):
         """The size that the sweeper wants to begin with, but not below the rounding of the time."""
         left = self._target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
-        return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
+        return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(time))))
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
-        """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong.
-
-        The sizes are checked after 64 accepted steps, and each time the steps have become eight times as
-        many, so that little is lost.
-        """
+        """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""
         self._steps += 1
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
-        self._look_at *= ADAPTIVITY.looks_apart
+        self._look_at *= LOOKS_APART
         self._again = self._looks_back(L, value, False)
         return self._again
 
     def must_repeat_run(self, L: Any, value: Any) -> bool:
-        """Whether a run that has ended must be repeated because it measured an unknown by a wrong size.
-
-        If not, ``remark`` names unknowns that never rose above their tolerance.
-        """
+        """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
         return self._again or self._looks_back(L, value, True)
 
     def conclude(self, L: Any) -> None:
@@ -446,7 +406,7 @@ class AdaptivityDAE(RepeatingControl):
         scales: Scales = L.prob.run_scales
         again, lost = scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
-        shown, more = "', '".join(counted[: ADAPTIVITY.most_named]), len(counted) - ADAPTIVITY.most_named
+        shown, more = "', '".join(counted[:MOST_NAMED_UNKNOWNS]), len(counted) - MOST_NAMED_UNKNOWNS
         self.remark = ""
         if counted:
             self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
@@ -519,7 +479,7 @@ class AdaptivityDAE(RepeatingControl):
             if not restarts:
                 L.uend.polynomial = None
                 # Where it fails, so do the next steps, and tell.
-                jump_behind(L.prob, L.uend, now, ADAPTIVITY.restart_step * (self._target - now))
+                jump_behind(L.prob, L.uend, now, JUMP_RESTART_STEP * (self._target - now))
             self.sizes.forget()
             self._wanted = min(self._wanted, self._first_step(L, L.uend, now))
         L.params.dt = self._clipped(now)
@@ -528,9 +488,7 @@ class AdaptivityDAE(RepeatingControl):
         """The step wanted, or the one that leads to the next time to be met in one or two steps."""
         wanted, left = min(self._wanted, self.params.dt_max), self._target - time
         # The second of two equal steps is as good as the first; halves of halves would never get there.
-        self._meets_target = wanted >= left * (1.0 - ADAPTIVITY.time_slack) or (
-            self._halved and wanted > 0.5 * left
-        )
+        self._meets_target = wanted >= left * (1.0 - TIME_SLACK) or (self._halved and wanted > 0.5 * left)
         self._halved = not self._meets_target and wanted > 0.5 * left
         if self._meets_target and self._missed:
             # A function of time may have changed its value at the very time that is to be met.

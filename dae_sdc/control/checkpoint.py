@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
@@ -18,31 +17,21 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
+CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
+LARGEST_SHARE_OF_TIME = 0.1  # Part of the time of a run that writing may take.
+FIRST_CHECKPOINT_AFTER = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
 
-@dataclass(frozen=True)
-class CheckpointOptions:
-    """Settings of :class:`Checkpoints` where the user gives none."""
-
-    every: int = 10  # Accepted steps between two checkpoints.
-    largest_share: float = 0.1  # Part of the time of a run that writing may take.
-    first_after: float = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
-
-
-CHECKPOINTS = CheckpointOptions()
-
-SIMPLE = (bool, int, float, str, np.bool_, np.number)
-"""Types of single values that can be written exactly."""
+SIMPLE = (bool, int, float, str, np.bool_, np.number)  # Types of single values that can be written exactly.
 
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
 _RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
 
 
 class Checkpoints:
-    """Writes the state of a run between steps now and then, and begins a run from such a state.
+    """Writes the state of a run between steps now and then, and begins a run from such a state."""
 
-    A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not, so
-    that a run that goes on from one takes the same steps.
-    """
+    # A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not,
+    # so that a run that goes on from one takes the same steps.
 
     def __init__(
         self,
@@ -51,10 +40,10 @@ class Checkpoints:
         start: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
-        self.every, self.always = every or CHECKPOINTS.every, every is not None
+        self.every, self.always = every or CHECKPOINT_EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
-        self._due = perf_counter() + CHECKPOINTS.first_after
+        self._due = perf_counter() + FIRST_CHECKPOINT_AFTER
 
     @property
     def _root(self) -> bool:
@@ -82,7 +71,9 @@ class Checkpoints:
     def _restored(self, controller: Any, start: Mapping[str, Any]) -> tuple[float, MeshDAE]:
         level = controller.MS[0].levels[0]
         problem = self._problem
-        _restore_attributes(problem, self._fresh, start["problem"]["attributes"])
+        for name, value in {**self._fresh, **start["problem"]["attributes"]}.items():
+            if not same(getattr(problem, name, None), value):
+                setattr(problem, name, _as_type_of(self._fresh.get(name), value))
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
         problem.run_scales.set_state(start["scales"])
@@ -119,7 +110,7 @@ class Checkpoints:
         if self._root:
             self.write(state)
         ended = perf_counter()
-        self._due = ended + (ended - began) / CHECKPOINTS.largest_share
+        self._due = ended + (ended - began) / LARGEST_SHARE_OF_TIME
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
@@ -275,13 +266,6 @@ def same(a: Any, b: Any) -> bool:
         a, b = np.asarray(a), np.asarray(b)
         return bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc" and b.dtype.kind in "fc"))
     return bool(a == b) or (a != a and b != b)
-
-
-def _restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Set the attributes of a problem to those of a fresh one, and to those that a run had changed."""
-    for name, value in {**fresh, **changed}.items():
-        if not same(getattr(problem, name, None), value):
-            setattr(problem, name, _as_type_of(fresh.get(name), value))
 
 
 def _as_type_of(model: Any, value: Any) -> Any:

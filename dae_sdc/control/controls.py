@@ -1,4 +1,4 @@
-"""What the convergence controllers of this room have in common."""
+"""What the convergence controllers of this room have in common, and the one that keeps a time limit."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pySDC.core.convergence_controller import ConvergenceController
 
+from dae_sdc.deadline import check_at
 from dae_sdc.errors import InputError
 
 
@@ -45,3 +46,21 @@ def require_single_steps(controller: Any, comm: Any, what: str, needed: bool = T
             f"{what} needs one step at a time on one level; got {steps} steps and {levels} levels; let ranks "
             f"share the nodes of a step instead"
         )
+
+
+class KeepTimeLimit(Control):
+    """Ends a run between two blocks of steps where the time of the call around it is over, on all ranks."""
+
+    order = 1100  # behind what collects steps and gives them sizes
+    defaults: ClassVar = {"comm": None}
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
+    ) -> None:
+        """Look at the time before a block."""
+        ranks, active = self.params.comm, kwargs.get("comm")
+        now = float(time if active is not None else time[0])
+        # Ranks that have left, as there are fewer steps than ranks at the end, would not take part.
+        if now >= Tend or (active is not None and active.Get_size() < controller.comm.Get_size()):
+            return
+        check_at(now, " or dt", None if ranks is None else lambda left: float(ranks.bcast(left, root=0)))

@@ -13,14 +13,9 @@ from dae_sdc.control.hooks import MarkProvisionalStarts, add_at_end
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, SolveError
 
-LEAST_REMAINDER = 1e-3
-"""Least part of a step that gets a step of its own on the way back to the grid."""
-
-SAME_TIME = 1e-10
-"""Distance of two times, in steps, up to which they are equal."""
-
-TAG = 7001
-"""Tag of the messages from step to step; pySDC's are below that."""
+LEAST_REMAINDER = 1e-3  # Least part of a step that gets a step of its own on the way back to the grid.
+SAME_TIME = 1e-10  # Distance of two times, in steps, up to which they are equal.
+TAG = 7001  # Tag of the messages from step to step; pySDC's are below that.
 
 
 class UnneededStep(SolveError):
@@ -107,12 +102,11 @@ class _Observe(Hooks):  # type: ignore[misc]
 
 
 class StepDriver(Control):
-    """Lets :class:`LocateEvents` and :class:`AdaptivityDAE` work in pySDC's own controllers.
+    """Lets :class:`LocateEvents` and :class:`AdaptivityDAE` work in pySDC's own controllers."""
 
-    Both add it themselves. Steps are looked at in order when they are done. The first that is to be repeated,
-    or that ends where other equations begin to hold, ends the block: the next block begins there, and steps
-    behind it do not compute any more.
-    """
+    # Steps are looked at in order when they are done. The first that is to be repeated, or that ends where
+    # other equations begin to hold, ends the block: the next begins there, and steps behind it stop
+    # computing.
 
     order = 1000  # after all others
 
@@ -298,7 +292,7 @@ class StepDriver(Control):
         if self.events is not None:
             self._hold_sides()
             if self.events.finished:
-                vars(controller)["step_is_active"] = _never
+                vars(controller)["step_is_active"] = lambda *_: False
         if self.adaptivity is not None:
             self._keep_end(S, now, Tend)
             return
@@ -369,11 +363,6 @@ class StepDriver(Control):
 def _stop_computing(S: Any) -> None:
     """Let the sweeper of a step that will be repeated do nothing until then."""
     S.levels[0].sweep.failure = UnneededStep(f"the step from t={S.time:.6g} is not needed")
-
-
-def _never(*args: Any) -> bool:
-    """That no step is active any more."""
-    return False
 
 
 def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None:

@@ -21,55 +21,44 @@ from dae_sdc.control.driver import driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.sign_changes import SamplingOptions, are_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.restart import consistent_restart
-from dae_sdc.sweepers.switching import PIECES
+from dae_sdc.sweepers.switching import RESTART_STEP
 
 EPS = float(np.finfo(float).eps)
 
+# Distance, in steps, from the end of a step to a zero up to which the step ends at it.
+END_SLACK = 1e-12
+# Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is looked
+# for.
+BEYOND_END = 1e-9
+# Distance, in steps, from the start of a step up to which a zero counts as being at the start.
+START_SLACK = 1e-10
+# Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
+FARTHEST_BEYOND = 0.1
+# Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
+BEYOND_REST = 1e-6
+# Size of a switch, relative to its largest in the step, up to which a place is too near to compare the side
+# in force with that of the function that was read.
+NEAR_BORDER = 1e-3
+# Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
+ZERO_VALUE = 1e-9
+# Least value of a function on a step, relative to its largest, above which no zero is looked for.
+NO_EXTREMUM_ABOVE = 0.5
+STRICT_ATTEMPTS = 4  # Repetitions of a step before the demand on its end is lowered.
+MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
+LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 
-@dataclass(frozen=True)
-class EventOptions:
-    """Settings of the search for zeros of event functions and switches."""
-
-    # Distance, in steps, from the end of a step to a zero up to which the step ends at it.
-    end_slack: float = 1e-12
-    # Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is
-    # looked for.
-    beyond_end: float = 1e-9
-    # Distance, in steps, from the start of a step up to which a zero counts as being at the start.
-    start_slack: float = 1e-10
-    # Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
-    farthest_beyond: float = 0.1
-    # Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
-    beyond_rest: float = 1e-6
-    # Size of a switch, relative to its largest in the step, up to which a place is too near to compare the
-    # side in force with that of the function that was read.
-    near_border: float = 1e-3
-    # Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
-    zero_value: float = 1e-9
-    # Least value of a function on a step, relative to its largest, above which no zero is looked for.
-    no_extremum_above: float = 0.5
-    strict_attempts: int = 4  # Repetitions of a step before the demand on its end is lowered.
-    most_switches: int = 100  # Switches without progress after which a run is given up.
-    least_progress: float = 1e-9  # Part of the interval between two switches that counts as progress.
-
-
-EVENTS = EventOptions()
-
+# How a function of time alone is sampled within a step, in units of the step.
 WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
-"""How a function of time alone is sampled within a step, in units of the step."""
-
-ALONG = replace(WITHIN, most=5_000)
-"""How a function of the state is sampled."""
-
+ALONG = replace(WITHIN, most=5_000)  # How a function of the state is sampled.
+# Attributes of :class:`LocateEvents` that change from step to step.
 SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values")
-"""Attributes of :class:`LocateEvents` that change from step to step."""
 
 
 @dataclass(frozen=True)
@@ -292,8 +281,10 @@ class _Watch:
             return [], (self.side, self.tolerance, self.noise)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
-        steepest = _steepest(thetas, values)
-        noise = min(max(EVENTS.zero_value * largest, 8.0 * floor * steepest), 1e-3 * largest)
+        # The largest slope between samples that are not next to one another.
+        gaps, changes = np.diff(thetas), np.abs(np.diff(values))
+        steepest = float((changes[gaps > 1e-6] / gaps[gaps > 1e-6]).max(initial=0.0))
+        noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
         for j, v in enumerate(values):
@@ -327,7 +318,7 @@ class _Watch:
             here and (before or after) for here, before, after in zip(zero, beside, beside[2:], strict=False)
         ]
         if zero[-1] and not found[-1]:
-            found[-1] = value(thetas[-1] + EVENTS.beyond_rest) == 0.0
+            found[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
         return found
 
     def set_side(self, state: tuple[int, float, float]) -> None:
@@ -395,21 +386,19 @@ class _Watch:
 
 
 def _farthest(table: list[list[float]], known: Sequence[float], count: int) -> int | None:
-    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one.
-
-    ``known`` has the largest value of each function so far: of one that rests near 0 but for rounding, no
-    sample tells the side.
-    """
+    """The one of ``count`` samples in a step that is farthest from all zeros; None if all are near one."""
+    # ``known``: largest values so far. Of a function that rests near 0 but for rounding no sample tells the
+    # side.
     inside = np.arange(1, count - 1)
     distances = np.ones(len(inside))
     for values, largest in zip(table, known, strict=True):
         sizes = np.abs(np.array(values)[inside])
-        if 0.0 < sizes.max() <= EVENTS.zero_value * largest:
+        if 0.0 < sizes.max() <= ZERO_VALUE * largest:
             return None
         if sizes.any():  # else it rests at 0
             distances = np.minimum(distances, sizes / sizes.max())
     far = int(np.argmax(distances))
-    return int(inside[far]) if distances[far] > EVENTS.near_border else None
+    return int(inside[far]) if distances[far] > NEAR_BORDER else None
 
 
 def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) -> float:
@@ -423,13 +412,6 @@ def _leaves(value: Callable[[float], float], a: float, b: float, at_a: float) ->
     return b if at_a else a
 
 
-def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
-    """The largest slope between samples that are not next to one another."""
-    gaps, changes = np.diff(thetas), np.abs(np.diff(values))
-    far = gaps > 1e-6
-    return float((changes[far] / gaps[far]).max(initial=0.0))
-
-
 @dataclass
 class _Aim:
     """A zero that a step is to end at."""
@@ -440,10 +422,7 @@ class _Aim:
 
 
 def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple[int, bool]]:
-    """Numbers of the functions that may have a zero in a step, and whether their values there resolve them.
-
-    ``table`` has a row for each function, whose first entries are at the points of the curve.
-    """
+    """Numbers of functions that may have a zero in a step, and whether their rows of values resolve them."""
     if not watches:
         return []
     known = table[:, : len(curve.points)]
@@ -451,15 +430,15 @@ def _near_zero(watches: list[_Watch], curve: Curve, table: Vector) -> list[tuple
     largest = np.array([watch.size for watch in watches])
     for i in np.flatnonzero(sizes > largest).tolist():
         watches[i].size = largest[i] = float(sizes[i])
-    looked = (EVENTS.zero_value * largest < sizes) & (sizes < np.inf)
+    looked = (ZERO_VALUE * largest < sizes) & (sizes < np.inf)
     resolved = ~looked | are_resolved(curve.points, known)
     # A function that has left its last zero and stays on its side.
     sides = np.array([watch.side if watch.tolerance == 0.0 else 0 for watch in watches])
     signed = sides[:, None] * table
     most = signed.max(axis=1)
-    far = resolved & (most > 0.0) & (signed.min(axis=1) > EVENTS.no_extremum_above * most)
+    far = resolved & (most > 0.0) & (signed.min(axis=1) > NO_EXTREMUM_ABOVE * most)
     for i in np.flatnonzero(far).tolist():
-        watches[i].noise = EVENTS.zero_value * float(most[i])
+        watches[i].noise = ZERO_VALUE * float(most[i])
     return [(i, bool(resolved[i])) for i in np.flatnonzero(~far).tolist()]
 
 
@@ -470,10 +449,7 @@ def _refined(
     thetas: Sequence[float],
     values: Sequence[float],
 ) -> tuple[Sequence[float], Sequence[float]]:
-    """Places and values of a function in a step, with more of them, so that they resolve it.
-
-    Raises InputError if it changes too often.
-    """
+    """Places and values of a function that resolve it in a step; InputError if it changes too often."""
 
     def many(places: Vector) -> Vector:
         states = curve.values(tuple(places.tolist()))
@@ -500,7 +476,7 @@ def _along(function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) ->
 
 def _further(aim: _Aim, value: Callable[[float], float]) -> float | None:
     """Where beyond the end of the step the zero of a function lies at which it was to end."""
-    end = 1.0 + EVENTS.farthest_beyond
+    end = 1.0 + FARTHEST_BEYOND
     at_one, at_end = value(1.0), value(end)
     if np.sign(at_one) == np.sign(at_end):
         return None
@@ -517,16 +493,9 @@ class LocateEvents(RepeatingControl):
     kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`, and in pySDC's own controllers with
     one step or several at once, whose statistics get the times of zeros as ``event`` and ``switch``.
 
-    Parameters (in ``params``)
-    --------------------------
-    events : callable, Event, or a sequence of these
-        The user's functions, see :func:`as_events`.
-    span : float, optional
-        Length of the run, by which progress between switches is judged; a step if not given.
-    n_slopes : int, optional
-        Number of leading unknowns whose u' is accurate, see :func:`accurate_slopes`.
-    requires_convergence : bool
-        Whether a step above its residual tolerance ends the run, and is ignored here.
+    Its parameters are the user's ``events``, see :func:`as_events`; ``span``, the length of the run, by which
+    progress between switches is judged, a step if not given; ``n_slopes``, see :func:`accurate_slopes`; and
+    ``requires_convergence``: whether a step above its residual tolerance ends the run, and is ignored here.
     """
 
     order = 300  # when the step has been accepted
@@ -665,10 +634,10 @@ class LocateEvents(RepeatingControl):
         """Keep the zeros on a step and return None, or return the size with which to repeat it."""
         P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
         floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
-        near = EVENTS.end_slack + floor
+        near = END_SLACK + floor
         if aim is not None:
-            near *= 10.0 ** max(0, aim.attempts - EVENTS.strict_attempts)
-        beyond = max(EVENTS.beyond_end, 2.0 * near)
+            near *= 10.0 ** max(0, aim.attempts - STRICT_ATTEMPTS)
+        beyond = max(BEYOND_END, 2.0 * near)
         thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
         states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
         # The states at both ends, to the last bit.
@@ -693,7 +662,7 @@ class LocateEvents(RepeatingControl):
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
-            if first <= max(EVENTS.start_slack, floor):
+            if first <= max(START_SLACK, floor):
                 return self._stop_at_start(L, watches, scans, first)
             attempts = aim.attempts + 1 if aim is not None else 1
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
@@ -822,23 +791,19 @@ class LocateEvents(RepeatingControl):
             self._check_progress(t)
             self._switched.clear()
             P.hold_sides(tuple(watch.side for watch in self.switches))
-            u = consistent_restart(P, u, t, PIECES.restart_step * self._usual)
+            u = consistent_restart(P, u, t, RESTART_STEP * self._usual)
             stopped = False
             # Algebraic unknowns may have jumped across another switch.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
-        self._keep_timed(P, t, u)
+        timed = getattr(P, "timed_values", ())
+        for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
+            if new != old:
+                watch.keep(t, u, 1 if new > old else -1)
+        self._timed_values = timed
         values = [_checked(event)(u, t) for event in self.params.events]
         self._take_jumps(0, self.events, values, t, u)
         self._steps.restart()
         return u
-
-    def _keep_timed(self, P: Any, t: float, u: MeshDAE) -> None:
-        """Record the switches of time alone that have changed."""
-        values = getattr(P, "timed_values", ())
-        for watch, old, new in zip(self.timed, self._timed_values, values, strict=True):
-            if new != old:
-                watch.keep(t, u, 1 if new > old else -1)
-        self._timed_values = values
 
     def _take_jumps(
         self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector
@@ -854,14 +819,14 @@ class LocateEvents(RepeatingControl):
         if not self._switched:
             return
         span = self._usual if self.params.span is None else self.params.span
-        if t - self._last_switch > EVENTS.least_progress * span:
+        if t - self._last_switch > LEAST_PROGRESS_OF_SWITCHES * span:
             self._without_progress = 0
         self._last_switch = t
         self._without_progress += 1
-        if self._without_progress > EVENTS.most_switches:
+        if self._without_progress > MOST_SWITCHES:
             raise SolveError(
                 f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
-                f"{EVENTS.most_switches} times without progress: the solution slides along the switch, or "
+                f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or "
                 f"switches ever faster; smooth the switch, or give it a hysteresis"
             )
 
@@ -885,11 +850,9 @@ class LocateEvents(RepeatingControl):
 
 
 def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:
-    """Number of unknowns whose u' at the ends of steps is as accurate as u.
-
-    The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
-    derivatives of unknowns that depend on multipliers.
-    """
+    """Number of unknowns whose u' at the ends of steps is as accurate as u."""
+    # The derivative of a constrained unknown is only as accurate as the stages, and so are, from index 2 on,
+    # derivatives of unknowns that depend on multipliers.
     method = getattr(sweeper, "method", None)
     if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
         return 0

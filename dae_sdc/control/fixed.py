@@ -7,29 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.adaptivity import ADAPTIVITY, time_slack
+from dae_sdc.control.adaptivity import TIME_SLACK, time_slack
 from dae_sdc.control.controls import Control
-
-LEAST_REMAINDER = 1e-3
-"""Least part of a step that gets a step of its own on the way back to the grid."""
+from dae_sdc.control.driver import LEAST_REMAINDER
 
 
 class FixedSteps(Control):
     """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
 
-    Where less than a thousandth of a step is left to the next time of the grid, the step goes on to the one
-    after it.
-
-    Parameters (in ``params``)
-    --------------------------
-    dt : float
-        Step size.
-    count : int
-        Number of steps from the start to the end of the run.
-    stops : tuple of float
-        Times at which the equations have a kink or a jump.
-    meets : bool
-        Whether steps end at these times; otherwise the grid decides.
+    Of its parameters ``dt`` is the step size, ``count`` the number of steps of the run, and ``stops`` are
+    times at which the equations have a kink or a jump; with ``meets`` steps end there, else on the grid.
     """
 
     remark = ""
@@ -49,7 +36,7 @@ class FixedSteps(Control):
         """The size of a step from now that ends at the next stop, if that comes first."""
         if not self.params.meets:
             return dt
-        slack = ADAPTIVITY.time_slack * self.params.dt
+        slack = TIME_SLACK * self.params.dt
         return min((stop - now for stop in self.params.stops if slack < stop - now < dt - slack), default=dt)
 
     @property
@@ -71,7 +58,7 @@ class FixedSteps(Control):
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        return any(abs(time - stop) <= ADAPTIVITY.time_slack * self.params.dt for stop in self.params.stops)
+        return any(abs(time - stop) <= TIME_SLACK * self.params.dt for stop in self.params.stops)
 
     def restart(self) -> None:
         """Does nothing: the size of the next step does not depend on the last."""
@@ -105,6 +92,7 @@ class FixedSteps(Control):
         if now == self._grid[self._next - 1]:
             L.params.dt = self._stopped(now, self.params.dt)
             return
+        # What is nearly nothing to the next time of the grid goes on to the one after it.
         if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
             self._next += 1
         L.params.dt = self._stopped(now, self._grid[self._next] - now)

@@ -16,8 +16,8 @@ from dae_sdc.dae.interpolant import step_data
 from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
 
+# Distance, in steps, between the end of a step and a time of a grid up to which they are equal.
 GRID_SLACK = 1e-10
-"""Distance, in steps, between the end of a step and a time of a grid up to which they are equal."""
 
 
 def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,27 +13,19 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 
-
-@dataclass(frozen=True)
-class ImpasseOptions:
-    """Settings of :func:`impasse`."""
-
-    looks: int = 6  # Number of steps along the run that are looked at besides the last.
-    # Smallest singular value at the end, relative to the largest at these steps, below which the algebraic
-    # part counts as singular. At a fold it falls with the square root of the time left, and steps end at
-    # round-off of the time.
-    drop: float = 1e-3
-    # Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at a
-    # higher index it never is.
-    regular: float = 1e-9
-    rank: float = 1e-12  # Relative singular value of dF/du' that counts as 0.
-    most_unknowns: int = 500  # Unknowns up to which singular values are computed.
-    # Entry of the singular vector, relative to the largest, from which on an unknown is named.
-    named: float = 0.3
-    most_named: int = 4  # Largest number of unknowns that are named.
-
-
-IMPASSE = ImpasseOptions()
+LOOKS_ALONG_RUN = 6  # Number of steps along the run that are looked at besides the last.
+# Smallest singular value at the end, relative to the largest at these steps, below which the algebraic part
+# counts as singular. At a fold it falls with the square root of the time left, and steps end at round-off of
+# the time.
+SINGULAR_DROP = 1e-3
+# Singular value, of rows of largest entry 1, from which on the algebraic part was regular before; at a higher
+# index it never is.
+REGULAR_BEFORE = 1e-9
+RANK_OF_MASS = 1e-12  # Relative singular value of dF/du' that counts as 0.
+MOST_IMPASSE_UNKNOWNS = 500  # Unknowns up to which singular values are computed.
+# Entry of the singular vector, relative to the largest, from which on an unknown is named.
+NAMED_PART = 0.3
+MOST_NAMED_AT_IMPASSE = 4  # Largest number of unknowns that are named.
 
 
 def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
@@ -50,16 +41,16 @@ def impasse(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> str:
     Math. Anal. Appl. 181 (1994).
     """
     # Shapes: t (K,), u and du (K, n).
-    if len(t) < 3 or problem.n > IMPASSE.most_unknowns:
+    if len(t) < 3 or problem.n > MOST_IMPASSE_UNKNOWNS:
         return ""
     sizes = np.maximum(np.abs(u).max(axis=0), np.finfo(float).tiny)
-    marks = np.unique(np.linspace(1, len(t) - 2, IMPASSE.looks).astype(int))
+    marks = np.unique(np.linspace(1, len(t) - 2, LOOKS_ALONG_RUN).astype(int))
     with uncounted(problem):
         last = _weakest(problem, t[-1], u[-1], du[-1], sizes)
         known = [_weakest(problem, t[k], u[k], du[k], sizes) for k in marks.tolist()]
     before = max((value for value, _ in known), default=0.0)
     value, direction = last
-    if not (IMPASSE.regular <= before < np.inf and value <= IMPASSE.drop * before):
+    if not (REGULAR_BEFORE <= before < np.inf and value <= SINGULAR_DROP * before):
         return ""
     return (
         f"; near t={t[-1]:.6g} the equations no longer determine {_named(problem.names, direction)}: the "
@@ -82,7 +73,7 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     rows = np.abs(stiffness).max(axis=1) + np.abs(mass).max(axis=1)
     rows[rows == 0.0] = 1.0
     left, values, right = np.linalg.svd(mass / rows[:, None])
-    rank = int((values > IMPASSE.rank * values.max(initial=0.0)).sum())
+    rank = int((values > RANK_OF_MASS * values.max(initial=0.0)).sum())
     if rank == problem.n:
         return none
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
@@ -98,5 +89,5 @@ def _named(names: Sequence[str], direction: Vector) -> str:
     """The unknowns that change most along a direction, in units of their sizes."""
     size = np.abs(direction)
     order = np.argsort(-size, kind="stable")
-    chosen = [f"'{names[j]}'" for j in order[: IMPASSE.most_named] if size[j] >= IMPASSE.named * size.max()]
+    chosen = [f"'{names[j]}'" for j in order[:MOST_NAMED_AT_IMPASSE] if size[j] >= NAMED_PART * size.max()]
     return ", ".join(chosen)

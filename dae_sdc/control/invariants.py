@@ -12,7 +12,7 @@ from pySDC.core.hooks import Hooks
 
 from dae_sdc.control.controls import Control, require_single_steps
 from dae_sdc.control.hooks import add_at_end
-from dae_sdc.dae.consistency import CONSISTENCY
+from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
@@ -35,9 +35,7 @@ class Invariant(Protocol):
         """Their derivatives with respect to the state, shape (k, n), dense or sparse."""
 
 
-def nearest(
-    problem: Any, u: Vector, t: float, tolerance: float = CONSISTENCY.largest_violation
-) -> Projection:
+def nearest(problem: Any, u: Vector, t: float, tolerance: float = LARGEST_VIOLATION) -> Projection:
     """The nearest state at which the invariants of a problem vanish, in units of its nominal values."""
     # Shapes: u (n,).
     first = problem.n_diff
@@ -53,11 +51,7 @@ def nearest(
 
 
 class _WatchInvariants(Hooks):  # type: ignore[misc]
-    """Checks the start of a run, and logs the invariants at the ends of its steps.
-
-    Their largest absolute value is logged as ``drift``, and in runs with projection what it was before that
-    as ``drift_before_projection``.
-    """
+    """Checks the start of a run, and logs the largest invariants before and after projections."""
 
     control: Invariants
 
@@ -68,9 +62,9 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         problem, u, t = L.prob, L.u[0], L.time
-        tolerance = CONSISTENCY.largest_violation
+        tolerance = LARGEST_VIOLATION
         values = np.asarray(problem.invariants(u, t), dtype=np.float64)
-        size = np.abs(u.view(np.ndarray)) + CONSISTENCY.round_off / tolerance * np.asarray(problem.nominal)
+        size = np.abs(u.view(np.ndarray)) + VALUE_ROUND_OFF / tolerance * np.asarray(problem.nominal)
         scale = np.asarray(abs(_checked_jacobian(problem, values, u, t)) @ size).ravel()
         relative = np.divide(np.abs(values), scale, out=np.abs(values) / 1e-300, where=scale > 0.0)
         worst = int(relative.argmax()) if relative.size else 0
@@ -125,13 +119,7 @@ class Invariants(Control):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
     At index 0 and 1 the algebraic unknowns and u' follow from the equations there; the polynomial that the
-    step hands on to the next one is changed, too. In a run that does not project, the invariants are only
-    evaluated.
-
-    Parameters (in ``params``)
-    --------------------------
-    project : bool
-        Whether states are moved.
+    step hands on is changed, too. With the parameter ``project`` False invariants are only evaluated.
     """
 
     order = 275  # when a step has been accepted, before anything looks for events on it
@@ -197,11 +185,7 @@ class Invariants(Control):
             self.projections += 1
             L.uend = moved(problem, end, found.x, t)
             # Later calls for the end of the step give the moved one.
-            vars(L.sweep)["compute_end_point"] = partial(_hand_on, L, L.uend)
-
-
-def _hand_on(L: Any, end: MeshDAE) -> None:
-    L.uend = end
+            vars(L.sweep)["compute_end_point"] = partial(setattr, L, "uend", L.uend)
 
 
 def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDAE:

@@ -16,52 +16,43 @@ from dae_sdc.control.events import Curve
 from dae_sdc.control.singular_determinants import Place, Watched
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
 
+# Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units
+# of recent ones.
 
-@dataclass(frozen=True)
-class SingularPointOptions:
-    """Settings of the search for singular points by determinants, and of passing them.
-
-    Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps are
-    relative to those of recent steps.
-    """
-
-    zero_at_crossing: float = 1e-6  # Determinant that counts as zero where it changes its sign.
-    # touching_value, touching_distance: determinant that counts as zero without a change of sign, relative
-    # to those at this distance, in steps, on both sides: beside a zero it grows with a power of the
-    # distance, unlike one that is small as an exponential function.
-    touching_value: float = 1e-2
-    touching_distance: float = 0.05
-    # Relative size of singular values that count as zero there: two may vanish at once.
-    touching_singular_value: float = 1e-3
-    # Places within a step at which a determinant is evaluated to find two changes of its sign.
-    samples: int = 33
-    places_ahead: int = 13  # Places ahead of a failed step at which determinants are evaluated.
-    most_ahead: int = 50  # Number of determinants up to which they are evaluated ahead.
-    recent_steps: int = 30  # Number of steps whose sizes determine how far ahead.
-    # Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
-    credible_error: float = 0.3
-    # Size of a step, relative also to the distance of a singular point, below which steps creep.
-    creeping_step: float = 1e-3
-    # Size of a step below which a leap, a step over the singular point ahead, is tried.
-    hesitant_step: float = 0.1
-    most_leaps: int = 4  # Largest number of tries of a leap.
-    # Distance, relative to that of the last leap that failed, below which another is tried.
-    nearer_by: float = 0.1
-    least_leap: float = 0.5  # Least size of a leap.
-    same_point: float = 1e-2  # Distance of two singular points, in steps, up to which they are one.
-    # Determinant relative to what it was before the last steps, or singular value, that explains a failure.
-    faded_value: float = 1e-2
-    least_steps: int = 4  # Least number of steps that can fade or creep.
-    # Relative distance of a determinant from the negative of its forecast up to which they are equal.
-    mirrored_error: float = 0.1
-    # zero_at_start, probe_distance: determinant and singular values that count as zero at the start of a
-    # run, relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
-    zero_at_start: float = 1e-9
-    probe_distance: float = 1e-3
-    most_named: int = 5  # Singular points that a message names.
-
-
-OPTIONS = SingularPointOptions()
+ZERO_AT_CROSSING = 1e-6  # Determinant that counts as zero where it changes its sign.
+# TOUCHING_VALUE, TOUCHING_DISTANCE: determinant that counts as zero without a change of sign, relative to
+# those at this distance, in steps, on both sides: beside a zero it grows with a power of the distance, unlike
+# one that is small as an exponential function.
+TOUCHING_VALUE = 1e-2
+TOUCHING_DISTANCE = 0.05
+# Relative size of singular values that count as zero there: two may vanish at once.
+TOUCHING_SINGULAR_VALUE = 1e-3
+# Places within a step at which a determinant is evaluated to find two changes of its sign.
+SAMPLES_WITHIN = 33
+PLACES_AHEAD = 13  # Places ahead of a failed step at which determinants are evaluated.
+MOST_AHEAD = 50  # Number of determinants up to which they are evaluated ahead.
+STEPS_REMEMBERED = 30  # Number of steps whose sizes determine how far ahead.
+# Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
+CREDIBLE_ERROR = 0.3
+# Size of a step, relative also to the distance of a singular point, below which steps creep.
+CREEPING_STEP = 1e-3
+# Size of a step below which a leap, a step over the singular point ahead, is tried.
+HESITANT_STEP = 0.1
+MOST_LEAPS = 4  # Largest number of tries of a leap.
+# Distance, relative to that of the last leap that failed, below which another is tried.
+NEARER_BY = 0.1
+LEAST_LEAP = 0.5  # Least size of a leap.
+SAME_POINT = 1e-2  # Distance of two singular points, in steps, up to which they are one.
+# Determinant relative to what it was before the last steps, or singular value, that explains a failure.
+FADED_VALUE = 1e-2
+LEAST_STEPS = 4  # Least number of steps that can fade or creep.
+# Relative distance of a determinant from the negative of its forecast up to which they are equal.
+MIRRORED_ERROR = 0.1
+# ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
+# relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
+ZERO_AT_START = 1e-9
+PROBE_DISTANCE = 1e-3
+MOST_POINTS_NAMED = 5  # Singular points that a message names.
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class RecentSteps:
     def __init__(self) -> None:
         self.straight = False
         self.watched: Watched | None = None
-        self.last: deque[AcceptedStep] = deque(maxlen=OPTIONS.recent_steps)
+        self.last: deque[AcceptedStep] = deque(maxlen=STEPS_REMEMBERED)
         self.history: list[AcceptedStep] = []
 
     def clear(self) -> None:
@@ -135,16 +126,14 @@ class RecentSteps:
         self.history.clear()
 
     def remember(self, made: AcceptedStep) -> None:
-        """Add a step to ``history``, whose steps are spaced by the logarithm of their age.
-
-        Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
-        """
+        """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
+        # Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
         history = self.history
         history.append(made)
-        if len(history) > OPTIONS.recent_steps:
+        if len(history) > STEPS_REMEMBERED:
             ages = made.time + made.dt - np.array([one.time for one in history])
             spacing = ages[:-2] / ages[2:]
-            del history[1 + int(np.argmin(spacing[: len(history) - OPTIONS.least_steps]))]
+            del history[1 + int(np.argmin(spacing[: len(history) - LEAST_STEPS]))]
 
     def tip(self) -> Place | None:
         """The end of the last accepted step, with u'; None where nothing is watched."""
@@ -197,7 +186,7 @@ class RecentSteps:
             if made.time <= last.t - s:
                 theta = min(1.0, (last.t - s - made.time) / made.dt)
                 known = float(found.values(WatchedStep(made, found, self.straight).at(theta))[at])
-                return abs(float(found.values(path(-s))[at]) - known) <= OPTIONS.credible_error * abs(known)
+                return abs(float(found.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
         return False
 
     def ahead(
@@ -207,14 +196,14 @@ class RecentSteps:
         steps = self.last if steps is None else steps
         found, longest = self.watched, longest_of(steps)
         assert found is not None
-        if len(found) > OPTIONS.most_ahead:
+        if len(found) > MOST_AHEAD:
             return None
         reach, place = 2.0 * longest, self.parabola(last, steps)
 
         def value(s: float, at: int) -> float:
             return float(found.values(place(s))[at])
 
-        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - OPTIONS.places_ahead, 2.0)])
+        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
         values = np.array([found.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
@@ -228,20 +217,20 @@ class RecentSteps:
             for at in np.flatnonzero(low).tolist():
                 bottom = touching_point(partial(value, at=at), a, c)
                 if bottom is not None and self.is_credible(last, place, bottom, at, steps):
-                    return place(bottom), at, OPTIONS.touching_singular_value
+                    return place(bottom), at, TOUCHING_SINGULAR_VALUE
         return None
 
     def faded(self) -> Passage | None:
         """The end of a run at which a determinant has become much smaller than it was, step by step."""
         found = self.watched
-        if found is None or len(self.last) < OPTIONS.least_steps:
+        if found is None or len(self.last) < LEAST_STEPS:
             return None
         places = [end_of(made.end, made.time + made.dt, found) for made in self.last]
         sizes = np.abs([found.values(place) for place in places])
         for at in np.flatnonzero(
-            (sizes[-1] <= OPTIONS.faded_value * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
+            (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         ):
-            deficiency = found.deficiency(int(at), places[-1], [places[0]], OPTIONS.faded_value)
+            deficiency = found.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
             if deficiency is not None:
                 return Passage(places[-1].t, deficiency)
         return None
@@ -258,6 +247,6 @@ def touching_point(value: Callable[[float], float], a: float, b: float) -> float
     found = minimize_scalar(
         lambda x: sign * value(x), bounds=(a, b), method="bounded", options={"xatol": 1e-9 * (b - a)}
     )
-    aside = OPTIONS.touching_distance * (b - a)
+    aside = TOUCHING_DISTANCE * (b - a)
     around = min(sign * value(found.x - aside), sign * value(found.x + aside))
-    return float(found.x) if abs(found.fun) <= OPTIONS.touching_value * around else None
+    return float(found.x) if abs(found.fun) <= TOUCHING_VALUE * around else None

@@ -11,11 +11,11 @@ import numpy as np
 from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq
 
-from dae_sdc.constrained.manifold import MANIFOLD
+from dae_sdc.constrained.manifold import STEPS_WATCHED
+from dae_sdc.control import recent_steps
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import accurate_slopes
 from dae_sdc.control.recent_steps import (
-    OPTIONS,
     AcceptedStep,
     Passage,
     RecentSteps,
@@ -33,7 +33,6 @@ from dae_sdc.control.singular_determinants import (
     require_way,
     watched,
 )
-from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.structure.determinants import DETERMINANTS
 
@@ -53,12 +52,11 @@ class _Leap:
 
 
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
-    """Looks for singular points on every accepted step; ends the run at one, or remembers it.
+    """Looks for singular points on every accepted step; ends the run at one, or remembers it."""
 
-    Determinants are calculated at the ends of steps and in the middle of the straight line between them. One
-    that changes its sign, or that seems to touch zero, is followed along the dense output of the step. It is
-    the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
-    """
+    # Determinants are calculated at the ends of steps and in the middle of the straight line between them.
+    # One that changes its sign, or seems to touch zero, is followed along the dense output of the step. It is
+    # the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
 
     asked: ClassVar[str | None] = None
 
@@ -107,10 +105,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if found is None or isinstance(found, _SaddleDeterminant) or found.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, found)
-        probe = Place(start.t, start.u + _aside(start.u), start.du)
-        small = np.abs(found.values(start)) <= OPTIONS.zero_at_start * np.abs(found.values(probe))
+        # A small change in no special direction.
+        aside = recent_steps.PROBE_DISTANCE * (1.0 + np.abs(start.u))
+        aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
+        probe = Place(start.t, start.u + aside, start.du)
+        small = np.abs(found.values(start)) <= recent_steps.ZERO_AT_START * np.abs(found.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = found.deficiency(at, start, [probe], OPTIONS.zero_at_start)
+            deficiency = found.deficiency(at, start, [probe], recent_steps.ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -141,7 +142,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self._look(found, made, marks)
         recent.append(made)
         self._steps.remember(made)
-        few, creeping = OPTIONS.least_steps, OPTIONS.creeping_step
+        few, creeping = recent_steps.LEAST_STEPS, recent_steps.CREEPING_STEP
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * self._steps.longest() else history)
@@ -154,7 +155,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         def value(theta: float) -> float:
             return float(found.values(part.at(theta))[at])
 
-        thetas = np.linspace(0.0, 1.0, OPTIONS.samples).tolist()
+        thetas = np.linspace(0.0, 1.0, recent_steps.SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
         if ends[0] * ends[1] < 0.0:
             thetas, values = [0.0, 1.0], list(ends)
@@ -164,7 +165,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if one * other < 0.0:
                 theta = float(brentq(value, thetas[i], thetas[i + 1], xtol=1e-15, rtol=1e-14, maxiter=200))
                 size = max(map(abs, values))
-                if abs(value(theta)) > OPTIONS.zero_at_crossing * size:
+                if abs(value(theta)) > recent_steps.ZERO_AT_CROSSING * size:
                     continue
                 place = part.at(theta)
                 deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
@@ -204,19 +205,16 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if bottom is not None:
                 place = one.at(bottom)
                 deficiency = found.deficiency(
-                    at, place, [steps[0].start, steps[-1].end], OPTIONS.touching_singular_value
+                    at, place, [steps[0].start, steps[-1].end], recent_steps.TOUCHING_SINGULAR_VALUE
                 )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
                     return
 
     def _bounce(self, found: Watched, part: WatchedStep, at: int) -> None:
-        """Look for a step on which a determinant was to change its sign, but has taken the opposite value.
-
-        It has opposite values on two branches of solutions that meet where it is zero.
-        """
+        """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
-        if last is None or len(self._steps.last) < OPTIONS.least_steps:
+        if last is None or len(self._steps.last) < recent_steps.LEAST_STEPS:
             return
         ahead, h = self._steps.parabola(last), part.end.t - part.start.t
 
@@ -224,7 +222,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return float(found.values(ahead(s))[at])
 
         expected, there = value(h), float(found.values(part.end)[at])
-        if not value(0.0) * expected < 0.0 or abs(there + expected) > OPTIONS.mirrored_error * abs(expected):
+        if not value(0.0) * expected < 0.0 or abs(there + expected) > recent_steps.MIRRORED_ERROR * abs(
+            expected
+        ):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
         deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
@@ -233,7 +233,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _creep(self, steps: Sequence[AcceptedStep]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
-        sizes = [made.dt for made in self._steps.last][-OPTIONS.least_steps :]
+        sizes = [made.dt for made in self._steps.last][-recent_steps.LEAST_STEPS :]
         last = self._steps.tip()
         if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
@@ -249,10 +249,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._steps.last.append(made)
         sweep = made.level.sweep
         if sweep.dipped:
-            steps = [
-                WatchedStep(one, found, self.straight)
-                for one in [*self._steps.last][-MANIFOLD.steps_watched :]
-            ]
+            steps = [WatchedStep(one, found, self.straight) for one in [*self._steps.last][-STEPS_WATCHED:]]
             for point in self._touches(found, steps, 0):
                 self._report(point)
         passed = sweep.passed
@@ -270,7 +267,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
                 f"method takes with singular='pass', or end before"
             )
-        apart = OPTIONS.same_point * self._steps.longest()
+        apart = recent_steps.SAME_POINT * self._steps.longest()
         if not (self.passed and abs(point.t - self.passed[-1].t) <= apart):
             self.passed.append(point)
 
@@ -278,8 +275,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Message on the points that were passed; empty where there are none."""
         if not self.passed:
             return ""
-        places = "; ".join(str(point) for point in self.passed[: OPTIONS.most_named])
-        left = len(self.passed) - OPTIONS.most_named
+        places = "; ".join(str(point) for point in self.passed[: recent_steps.MOST_POINTS_NAMED])
+        left = len(self.passed) - recent_steps.MOST_POINTS_NAMED
         more = f"; and {left} more" if left > 0 else ""
         return f"passed singular points of the equations {places}{more}"
 
@@ -299,31 +296,28 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             control.second_opinion = self.judge
 
     def judge(self, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
-        """Whether a step that is to be rejected is accepted all the same.
-
-        Before a singular point error estimates of multipliers make steps small that would be good enough for
-        everything else. A run that passes steps over such a point with a step that is not judged by them.
-        """
+        """Whether a step that is to be rejected is accepted all the same, to pass a singular point."""
+        # Before one, error estimates of multipliers make steps small that would be good enough for all else.
         unasked = self.refuses and self.way == "pass"
         if self._steps.watched is None or not self._steps.last or unasked or self.straight:
             return False
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
         largest = self._steps.longest()
-        small = OPTIONS.hesitant_step if self.way == "pass" else 2.0 * OPTIONS.creeping_step
+        small = recent_steps.HESITANT_STEP if self.way == "pass" else 2.0 * recent_steps.CREEPING_STEP
         hesitant = L.dt < small * largest
         last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
         near = None if last is None else self._steps.ahead(last)
         if near is None or last is None:
             return False
         distance = near[0].t - last.t
-        if self.way == "stop" and L.dt < OPTIONS.creeping_step * max(distance, largest):
+        if self.way == "stop" and L.dt < recent_steps.CREEPING_STEP * max(distance, largest):
             point = self._steps.passage(last, *near)
             if point is not None:
                 self._report(point)
-        if self.way == "pass" and distance < OPTIONS.nearer_by * self._tried:
+        if self.way == "pass" and distance < recent_steps.NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
-            control.set_next_step(max(2.0 * distance, OPTIONS.least_leap * largest))
+            control.set_next_step(max(2.0 * distance, recent_steps.LEAST_LEAP * largest))
         return False
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
@@ -333,22 +327,18 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if solved and L.time + L.dt > leap.over:
             there = end_of(L.uend, L.time + L.dt, found)
             expected = float(found.values(self._steps.parabola(last)(L.dt))[leap.at])
-            if abs(float(found.values(there)[leap.at]) - expected) <= OPTIONS.credible_error * abs(expected):
+            if abs(float(found.values(there)[leap.at]) - expected) <= recent_steps.CREDIBLE_ERROR * abs(
+                expected
+            ):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0
                 control.set_next_step(L.dt)
                 return True
         leap.tries += 1
-        if leap.tries < OPTIONS.most_leaps:
+        if leap.tries < recent_steps.MOST_LEAPS:
             control.set_next_step(1.5 * L.dt)
         else:
             control.set_next_step(leap.back)
             self._leap = None
         return False
-
-
-def _aside(u: Vector) -> Vector:
-    """A small change of a state in no special direction."""
-    directions = 0.75 + 0.25 * np.cos(1.0 + np.arange(u.size) ** 2)
-    return np.asarray(OPTIONS.probe_distance * (1.0 + np.abs(u)) * directions)

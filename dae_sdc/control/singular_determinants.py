@@ -18,13 +18,10 @@ from dae_sdc.structure.parabola import foretold
 if TYPE_CHECKING:
     from dae_sdc.model.problem import ModelProblem
 
+# Types at whose singular points solutions branch: a method may follow any, and its error is small.
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
-"""Types at whose singular points solutions branch: a method may follow any, and its error is small."""
-
-
+# What a run may do at a singular point: end before it, or go on along the branch that the method takes.
 WAYS = ("stop", "pass")
-"""What a run may do at a singular point: end before it, or go on along the branch that the method takes."""
-
 
 _DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
 

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dae_sdc.control.controls import Control
 
-
-@dataclass(frozen=True)
-class StagnationOptions:
-    """Settings of :class:`StopAtRoundOff`."""
-
-    window: int = 6  # Iterations over which the residual must fall.
-    # Part of its earlier value to which the residual must fall within the window.
-    least_decrease: float = 0.5
-    # Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
-    round_off: float = 1e3 * float(np.finfo(float).eps)
-
-
-STAGNATION = StagnationOptions()
+STAGNATION_WINDOW = 6  # Iterations over which the residual must fall.
+# Part of its earlier value to which the residual must fall within the window.
+LEAST_DECREASE = 0.5
+# Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
+RESIDUAL_AT_ROUND_OFF = 1e3 * float(np.finfo(float).eps)
 
 
 def round_off_limit(index: int | None, dt: float) -> float:
-    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1).
-
-    Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
-    index that is not known counts as 2, and 1e3 eps is the least.
-    """
-    return STAGNATION.round_off * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
+    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1)."""
+    # Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
+    # index that is not known counts as 2, and 1e3 eps is the least.
+    return RESIDUAL_AT_ROUND_OFF * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
 
 class StopAtRoundOff(Control):
@@ -83,10 +72,10 @@ class StopAtRoundOff(Control):
             return
         residuals = (*(step.status.residuals or ()), L.status.residual)
         step.status.residuals = residuals
-        window = STAGNATION.window
+        window = STAGNATION_WINDOW
         if len(residuals) <= window:
             return
-        if min(residuals[-window:]) < STAGNATION.least_decrease * min(residuals[:-window]):
+        if min(residuals[-window:]) < LEAST_DECREASE * min(residuals[:-window]):
             return
         if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
             step.status.at_round_off = True

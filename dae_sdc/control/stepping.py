@@ -21,6 +21,7 @@ from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.errors import StepSizeError
 
+# Entries of the status of a step before its prediction.
 AT_START = {
     "iter": 0,
     "stage": "SPREAD",
@@ -29,19 +30,15 @@ AT_START = {
     "force_done": False,
     "force_continue": False,
 }
-"""Entries of the status of a step before its prediction."""
-
+# Methods of convergence controllers that are called besides their checks.
 STAGES = (
     *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),
     *("post_step_processing", "reset_status_variables", "prepare_next_block", "post_run_processing"),
 )
-"""Methods of convergence controllers that are called besides their checks."""
-
+# Methods of convergence controllers that ``convergence_control`` calls, in this order.
 CHECKS = ("get_new_step_size", "determine_restart", "check_iteration_status")
-"""Methods of convergence controllers that ``convergence_control`` calls, in this order."""
-
+# Entries of the status of a level before its prediction.
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
-"""Entries of the status of a level before its prediction."""
 
 
 def _checks_of(control: ConvergenceController) -> list[Callable[..., None]]:

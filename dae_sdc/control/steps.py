@@ -12,19 +12,12 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import StepData
 from dae_sdc.dae.state import Vector
 
-COUNTS = ("sweeps", *COUNTERS)
-"""Counters of a step."""
-
-_FIRST, _LARGEST = 64, 1 << 21
-"""Rows of the first array, and bytes of the largest."""
+COUNTS = ("sweeps", *COUNTERS)  # Counters of a step.
+_FIRST, _LARGEST = 64, 1 << 21  # Rows of the first array, and bytes of the largest.
 
 
 class Steps(Sequence[dict[str, Any]]):
-    """Rows of accepted steps; each becomes a mapping when it is read.
-
-    A row has ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps``, the work counters, and ``dense`` where
-    dense output is wanted.
-    """
+    """Rows of accepted steps, which are mappings when read: end, state, u', residual, counts, dense data."""
 
     def __init__(self) -> None:
         self.dense: list[StepData] = []
@@ -89,10 +82,7 @@ class Steps(Sequence[dict[str, Any]]):
             self.dense = list(dense)
 
     def columns(self, first: int = 0, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All rows from ``first`` on as arrays, by the names of :meth:`__getitem__` but ``dense``.
-
-        The entries of ``start`` are put in front.
-        """
+        """Rows from ``first`` on as arrays by name, with ``start`` in front; without ``dense``."""
         start = start or {}
         if not self._parts:
             empty = {name: np.zeros(0, dtype=np.int64) for name in COUNTS}

@@ -173,7 +173,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
             if np.tril(SF.QI, -1).any():
                 self._restrict_residuals = matched_restriction(*nodes, SF.params.QI, SG.params.QI)
             else:
-                SF.replace_qdelta(np.diag(matched_diagonal(*nodes, SG.params.QI)))
+                SF.matrices.replace(np.diag(matched_diagonal(*nodes, SG.params.QI)))
         self._start, self._values, self._derivatives = np.empty(0), np.empty(0), np.empty(0)
 
     def restrict(self) -> None:
@@ -252,8 +252,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         if name == "restrict_residual" and not any(hasattr(space, n) for n in (name, f"{name}_nodes")):
             name = "restrict"
         if hasattr(space, f"{name}_nodes"):
-            together: Vector = np.asarray(getattr(space, f"{name}_nodes")(rows))
-            return together
+            return np.asarray(getattr(space, f"{name}_nodes")(rows))
         one = getattr(space, name)
         return np.array([one(attach(row, problem.n_diff)) for row in rows])
 
@@ -295,8 +294,7 @@ def two_level_error(
     smoother = np.eye(len(Q)) - np.linalg.solve(delta[first:, first:], Q)
     coarse_delta = qdelta_matrix(coarse, coarse_qdelta)[first:, first:]
     correction = P @ np.linalg.solve(coarse_delta, restriction[first:, first:] @ Q)
-    product: Vector = smoother @ (np.eye(len(Q)) - correction)
-    return product
+    return smoother @ (np.eye(len(Q)) - correction)
 
 
 @lru_cache(maxsize=32)

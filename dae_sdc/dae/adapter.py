@@ -17,16 +17,12 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError
 
+# Times at which the entries that a residual reads and writes are looked for: terms may vanish at one.
 PROBES = (0.0, 0.381, 1.618)
-"""Times at which the entries that a residual reads and writes are looked for: terms may vanish at one."""
 
 
 class AdaptedProblem(ProblemDAE):
-    """A problem of pySDC's DAE project with its unknowns packed in one vector.
-
-    Its states are those of this package. Every attribute that this package does not have is that of the
-    original, for reading and for setting.
-    """
+    """A problem of pySDC's DAE project with its unknowns in one vector; all else is the original's."""
 
     # Shapes: places and rows (n,).
 
@@ -85,8 +81,7 @@ class AdaptedProblem(ProblemDAE):
         place, slope = self._meshes
         place.view(np.ndarray).reshape(-1)[self.places] = u
         slope.view(np.ndarray).reshape(-1)[self.places] = du
-        values: Vector = np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self.rows]
-        return values
+        return np.asarray(self.original.eval_f(place, slope, t)).reshape(-1)[self.rows]
 
     def u_exact(self, t: float) -> npt.ArrayLike:
         """The solution at time ``t`` that the original gives, shape (n,)."""
@@ -99,8 +94,7 @@ class AdaptedProblem(ProblemDAE):
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
         """What pySDC's ``SwitchEstimator`` asks for, from the original where it answers."""
         own = getattr(self.original, "get_switching_info", super().get_switching_info)
-        found: tuple[bool, int, list[float]] = own(u, t)
-        return found
+        return own(u, t)
 
     def count_switches(self) -> None:
         """Count an event in the original where it counts them."""
@@ -165,11 +159,9 @@ def adapted(problem: Any) -> Any:
 
 
 def _unknowns_and_equations(original: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Entries of the flattened mesh that a residual reads, and those that it writes.
-
-    A mesh with the parts ``diff`` and ``alg`` has ``nvars`` entries in each of them, of which a problem uses
-    some. An entry is read if NaN in its place, or in that of its derivative, is seen in the residual.
-    """
+    """Entries of the flattened mesh that a residual reads, and those that it writes."""
+    # A mesh with the parts ``diff`` and ``alg`` has ``nvars`` entries in each of them, of which a problem
+    # uses some. An entry is read if NaN in its place, or in that of its derivative, is seen in the residual.
     size = original.dtype_u(original.init).size
     if np.ndim(original.dtype_u(original.init)) == 1:
         every = np.arange(size)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
 
+# Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located.
 SIDE_SLACK = 1e-10
-"""Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located."""
 
 
 class Branches:
@@ -52,8 +52,7 @@ class Branches:
     @property
     def held_sides(self) -> tuple[int, ...] | None:
         """The signs that :meth:`hold_sides` has set, or None."""
-        held: tuple[int, ...] | None = self.__dict__.get("_held")
-        return held
+        return self.__dict__.get("_held")
 
     @property
     def located(self) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
 
+# Most addresses a callback remembers; compiled solvers pass a handful of buffers again and again.
 MOST_VIEWS = 256
-"""Most addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_double, *4 * [ctypes.c_void_p])
 

@@ -1,7 +1,4 @@
-"""A digest of a function and of all that its machine code holds: functions it calls, values it names.
-
-Machine code on disk is known by it, so that neither the time of a file nor another function of it matters.
-"""
+"""A digest of a function and of all that its machine code holds, by which code on disk is known."""
 
 from __future__ import annotations
 
@@ -19,11 +16,10 @@ import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
+# Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
 VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
-"""Libraries whose functions a digest has by name; the version of each is part of what code is kept under."""
-
+# What compiled code calls in place of a Python function, or as a method of this name.
 IMPLEMENTATIONS: Final[dict[Any, list[Any]]] = defaultdict(list)
-"""What compiled code calls in place of a Python function, or as a method of this name."""
 
 
 class _UnknownError(Exception):

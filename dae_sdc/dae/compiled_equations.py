@@ -8,9 +8,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel, compile_kernels, complex_step, machine
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
 
 S = TypeVar("S", bound=Callable[..., Any])

@@ -44,12 +44,11 @@ event.register("numba:run_pass", _BetweenPasses())
 
 
 class _Disk(NullCache):  # type: ignore[misc]
-    """Compiled forms of one function on disk, a file for each.
+    """Compiled forms of one function on disk, a file for each."""
 
-    numba itself keeps an index and numbers its files, so that processes which compile at the same time, or
-    versions that share a directory, write over files that another's index names. Here the name of a file
-    has a digest of all that it depends on, and of nothing else.
-    """
+    # numba itself keeps an index and numbers its files, so that processes which compile at the same time, or
+    # versions that share a directory, write over files that another's index names. Here the name of a file
+    # has a digest of all that it depends on, and of nothing else.
 
     def __init__(self, name: str, about: tuple[Any, ...]) -> None:
         self._directory, self._name = cache_directory("functions"), name
@@ -94,10 +93,8 @@ class _KeptDispatcher(CPUDispatcher):  # type: ignore[misc]
 
 
 def _place(function: Any, options: dict[str, Any]) -> tuple[FunctionType, NullCache]:
-    """A function with its digest in its name, by which machine code is linked, and where its forms are kept.
-
-    What is typed at a prompt, or may hold a value without a digest, is not kept.
-    """
+    """A function with its digest in its name, by which code is linked, and where its forms are kept."""
+    # What is typed at a prompt, or may hold a value without a digest, is not kept.
     digest = machine_code_digest(function) if Path(function.__code__.co_filename).exists() else None
     if digest is None:
         return function, NullCache()

@@ -29,23 +29,20 @@ from numba.extending import intrinsic, overload
 from dae_sdc.dae import machine
 from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS
-from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers
 from dae_sdc.dae.memory import address, fields
+from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
 
+# Relative error of a derivative beyond which the pattern is checked for missing entries.
 SUSPICIOUS_ERROR = 1e-6
-"""Relative error of a derivative beyond which the pattern is checked for missing entries."""
-
-HEADER = 2
-"""Numbers before the parameters: :data:`SIGN`, and the bits of the address of a workspace."""
-
+HEADER = 2  # Numbers before the parameters: :data:`SIGN`, and the bits of the address of a workspace.
+# Says that a workspace follows. A copy of the parameters alone lacks it, and gets NaN for a Jacobian.
 SIGN = -2.7182818284590455e-217
-"""Says that a workspace follows. A copy of the parameters alone lacks it, and gets NaN for a Jacobian."""
 
 
 class WorkspaceMemory(ctypes.Structure):
@@ -57,7 +54,6 @@ class WorkspaceMemory(ctypes.Structure):
 workspace_at = RecordView(WorkspaceMemory).at
 
 OPTIONS = {"error_model": "numpy"}
-
 
 # --- numbers with a perturbation ------------------------------------------------------------------
 
@@ -192,6 +188,7 @@ _HYPOT = _binary(math.hypot, lambda x, y, z: x / z, lambda x, y, z: y / z)
 _ROOT_PI = math.sqrt(math.pi)
 _LN_2, _LN_10 = math.log(2.0), math.log(10.0)
 
+# Functions of one number by their names in :mod:`math`; for an initial a, NumPy has arc.
 ONE_NUMBER: dict[str, Any] = {
     "exp": _unary(math.exp, lambda x, y: y),
     "expm1": _unary(math.expm1, lambda x, y: math.exp(x)),
@@ -216,7 +213,6 @@ ONE_NUMBER: dict[str, Any] = {
     "erfc": _unary(math.erfc, lambda x, y: -2.0 / _ROOT_PI * math.exp(-x * x)),
     "fabs": _ABS,
 }
-"""Functions of one number by their names in :mod:`math`; for an initial a, NumPy has arc."""
 
 _OF_MATH = ONE_NUMBER | {"atan2": _ATAN2, "hypot": _HYPOT, "pow": OPERATORS[operator.pow]}
 _OF_NUMPY = {name.replace("a", "arc", 1) if name[0] == "a" else name: f for name, f in _OF_MATH.items()} | {

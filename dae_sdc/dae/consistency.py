@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +15,17 @@ from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_o
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
-
-@dataclass(frozen=True)
-class ConsistencyOptions:
-    """Settings of :func:`check_consistent`."""
-
-    # Largest violation, relative to the size of the terms of the equation, of a consistent value.
-    largest_violation: float = 1e-8
-    round_off: float = 1e-13  # Relative change of a value that counts as a rounding error.
-    # Largest coefficient of an equation, in a combination free of u', that counts as a rounding error.
-    unreached_part: float = 1e-13
-
-
-CONSISTENCY = ConsistencyOptions()
+# Largest violation, relative to the size of the terms of the equation, of a consistent value.
+LARGEST_VIOLATION = 1e-8
+VALUE_ROUND_OFF = 1e-13  # Relative change of a value that counts as a rounding error.
+# Largest coefficient of an equation, in a combination free of u', that counts as a rounding error.
+UNREACHED_PART = 1e-13
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
-    """How much of F(t, u, u') no choice of u' can remove.
-
-    F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
-    sparse dF/du' onto its rows of zeros. Hidden constraints (index 2 and higher) do not show here.
-    """
+    """How much of F(t, u, u') no choice of u' can remove; hidden constraints do not show."""
+    # F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
+    # sparse dF/du' onto its rows of zeros.
     # Shape of the result: violation, scale (n,).
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
@@ -52,21 +41,19 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     known, clean = scales.get_state(), without_left_overs(problem, u)
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
-        guess_scales(problem, clean, t, span, CONSISTENCY.largest_violation)
+        guess_scales(problem, clean, t, span, LARGEST_VIOLATION)
     halves = linearize(problem, clean, du, t)
     scales.set_state(known)
     remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
-    if (np.abs(remains) <= CONSISTENCY.largest_violation * scale).all():
+    if (np.abs(remains) <= LARGEST_VIOLATION * scale).all():
         return remains, scale
-    errors = (
-        CONSISTENCY.round_off * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
-    )
+    errors = VALUE_ROUND_OFF * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
     own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
     if own is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, own(u, du, t))
-    return remains, scale + spread(errors) / CONSISTENCY.largest_violation
+    return remains, scale + spread(errors) / LARGEST_VIOLATION
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
@@ -79,21 +66,19 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
     basis = left[:, rank:]
-    basis[np.abs(basis) < CONSISTENCY.unreached_part] = 0.0
+    basis[np.abs(basis) < UNREACHED_PART] = 0.0
     parts = np.abs(basis)
 
     def spread(sizes: Vector) -> Vector:
         # Equations that are no part of a combination still bring their rounding errors into it.
-        rounding = CONSISTENCY.unreached_part * (sizes / weights).max(initial=0.0)
+        rounding = UNREACHED_PART * (sizes / weights).max(initial=0.0)
         found: Vector = parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights
         return found
 
     return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
 
 
-def check_consistent(
-    problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENCY.largest_violation
-) -> None:
+def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = LARGEST_VIOLATION) -> None:
     """Refuse a start value that violates an equation."""
     # Hidden constraints do not show in F; a problem that knows its own looks at them first.
     own_check: Callable[[MeshDAE, float], None] | None = getattr(problem, "check_start", None)

@@ -15,15 +15,11 @@ from dae_sdc.errors import InputError
 
 
 def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``.
-
-    They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
-    carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
-    Sweepers that would take it for a right-hand side are refused.
-
-    What users get from ``eval_f`` is a state, whose abs() is a number. Solvers call the method itself, which
-    the function returned has as its attribute ``residual``.
-    """
+    """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``."""
+    # They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
+    # carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
+    # Sweepers that would take it for a right-hand side are refused. What users get from ``eval_f`` is a
+    # state, whose abs() is a number; solvers call the method itself, the attribute ``residual``.
     try:
         inspect.signature(method).bind("self", "u", "du", "t")
     except TypeError:
@@ -49,10 +45,7 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_start(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let ``u_exact`` also be called as hooks of local errors do, ``u_exact(t, u_init, t_init)``.
-
-    With a start it gives the solution through that state instead of the one that the problem knows.
-    """
+    """Let ``u_exact(t, u_init, t_init)`` give the solution through a start, for hooks of local errors."""
     if "u_init" in inspect.signature(method).parameters:
         return method
 
@@ -71,10 +64,7 @@ class ForOthers:
     solution_through: ClassVar[Callable[..., MeshDAE]]
 
     def begin_steps(self, direct: bool = False) -> None:
-        """Tell that a sweeper of this package has the problem.
-
-        pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
-        """
+        """Tell that a sweeper of this package has the problem: it does not use ``eval_f(u, t)``."""
         self.__dict__.update(_has_sweeper=True, _has_stages=direct)
 
     def solve_system(self, *args: Any, **kwargs: Any) -> Any:

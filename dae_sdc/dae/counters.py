@@ -11,8 +11,8 @@ from pySDC.core.problem import WorkCounter
 
 from dae_sdc.dae.memory import fields
 
+# Residual evaluations, Newton iterations, Jacobian evaluations, LU factorisations, LU solves.
 COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
-"""Residual evaluations, Newton iterations, Jacobian evaluations, LU factorisations, LU solves."""
 
 
 class Counts(ctypes.Structure):

@@ -9,26 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.guard import guarded
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.noise import Noise
-from dae_sdc.dae.values import is_integer, is_number, is_sequence, shortened
+from dae_sdc.dae.values import guarded, is_integer, is_number, is_sequence, shortened
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import unknown
 
+# Attributes that hold one text for every unknown or equation.
 PER_UNKNOWN = ("names", "units", "equation_names")
-"""Attributes that hold one text for every unknown or equation."""
-
+# Attributes that every problem has, and whose values are checked.
 WITH_DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity", "noise")
-"""Attributes that every problem has, and whose values are checked."""
-
-TEXTS = ("title", "reference", "time_unit")
-"""Attributes of a class that hold one text."""
-
-SIZES = ("n_diff", "n_alg", "n", "init")
-"""Attributes that cannot change once a problem is made."""
-
+TEXTS = ("title", "reference", "time_unit")  # Attributes of a class that hold one text.
+SIZES = ("n_diff", "n_alg", "n", "init")  # Attributes that cannot change once a problem is made.
+# Methods that a class may define, and how many arguments they are called with.
 METHODS: Mapping[str, int] = {
     "eval_f": 3,
     "jacobian": 4,
@@ -43,22 +37,12 @@ METHODS: Mapping[str, int] = {
     "invariants_jacobian": 2,
     "kernel_parameters": 0,
 }
-"""Methods that a class may define, and how many arguments they are called with."""
-
-OPTIONAL = ("jacobian", "residual_nodes", "invariants", "invariants_jacobian")
-"""Methods that may be None."""
-
-GUARDED = tuple(name for name, count in METHODS.items() if count)
-"""Methods whose arguments are read-only."""
-
+OPTIONAL = ("jacobian", "residual_nodes", "invariants", "invariants_jacobian")  # Methods that may be None.
+GUARDED = tuple(name for name, count in METHODS.items() if count)  # Methods whose arguments are read-only.
+# Kernels that a class may give, and how many arguments they are called with.
 KERNELS = {"residual_kernel": 5, "jacobian_kernel": 6}
-"""Kernels that a class may give, and how many arguments they are called with."""
-
-LINEAR_SOLVERS = (*SOLVERS, "gmres")
-"""How the linear systems of Newton iterations may be solved."""
-
-LARGEST_NEWTON_MAXITER = 10_000
-"""Largest number of Newton iterations that may be allowed in a solve."""
+LINEAR_SOLVERS = (*SOLVERS, "gmres")  # How the linear systems of Newton iterations may be solved.
+LARGEST_NEWTON_MAXITER = 10_000  # Largest number of Newton iterations that may be allowed in a solve.
 
 
 class WhenAsked(functools.cached_property[Any]):
@@ -76,10 +60,7 @@ def when_asked(make: Callable[[Any], tuple[str, ...]]) -> Any:
 
 
 def check_class(cls: type[Any]) -> None:
-    """Refuse a class of problems with an attribute, a method or a kernel that cannot be used.
-
-    Only what the class itself defines is checked; classes above it have been checked before.
-    """
+    """Refuse a class of problems that itself defines an attribute, method or kernel that cannot be used."""
     own: Any = cls.__dict__
     for name in TEXTS:
         if name in own and not isinstance(own[name], str | property):

@@ -1,8 +1,9 @@
-"""Sparse LU factors with pivots on the diagonal, for matrices whose pattern is nearly symmetric."""
+"""Sparse LU factors with pivots on the diagonal, and how accurately factors solve."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,29 +11,64 @@ import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
-from dae_sdc.dae.matching import maximum_matching
-from dae_sdc.dae.pattern import Pattern
-from dae_sdc.dae.refinement import refinements_needed
+from dae_sdc.dae.pattern import Pattern, maximum_matching
+from dae_sdc.dae.state import Vector
+
+EPS = float(np.finfo(float).eps)
+
+# Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
+DOUBTFUL_GROWTH = 1e-4
+# Largest number of steps of iterative refinement with factors whose pivots were not the largest.
+MOST_REFINEMENTS = 2
+
+
+@functools.lru_cache(maxsize=4)
+def probe(n: int) -> Vector:
+    """A right-hand side, shape (n,), with a part in every direction: random, but always the same."""
+    return np.random.default_rng(n).standard_normal(n)
+
+
+def grows(solution: Vector, columns: Vector) -> bool:
+    """Whether a solution is so large that a pivot may have vanished; also if it is NaN."""
+    # Shapes: solution (n,), columns (n,).
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth = np.abs(solution * columns).max()
+    return not growth * len(columns) * EPS < DOUBTFUL_GROWTH * columns.max()
+
+
+def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | None:
+    """How many steps of refinement bring the backward error of each equation to n eps, if any do."""
+    # Shapes: matrix (n, n).
+    n = matrix.shape[0]
+    sizes = sparse.csc_matrix((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    rows = np.zeros(n)
+    np.maximum.at(rows, matrix.indices, sizes.data)
+    rhs = (rows * probe(n)).astype(matrix.dtype)
+    # Columns as they are when the rows are scaled to 1.
+    columns = np.maximum.reduceat(sizes.data / rows[matrix.indices], matrix.indptr[:-1])
+    solution = substitute(rhs)
+    if grows(solution, columns):
+        return None
+    for steps in range(MOST_REFINEMENTS + 1):
+        residual = rhs - matrix @ solution
+        bound = sizes @ np.abs(solution) + np.abs(rhs)
+        if (np.abs(residual) <= n * EPS * bound).all():
+            return steps
+        solution += substitute(residual)
+    return None
+
 
 Places = npt.NDArray[np.int32]
 
+# Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
+SMALLEST_WITH_DIAGONAL_PIVOTS = 500
+LEAST_SYMMETRY = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
+REMEMBERED_ORDERS = 8  # Number of patterns whose order is remembered.
+# Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
+MOST_PIVOT_FAILURES = 2
 
-@dataclass(frozen=True)
-class DiagonalPivotOptions:
-    """When pivots on the diagonal are tried."""
-
-    # Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
-    smallest: int = 500
-    least_symmetry: float = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
-    remembered: int = 8  # Number of patterns whose order is remembered.
-    # Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
-    most_failures: int = 2
-
-
-OPTIONS = DiagonalPivotOptions()
-
+# Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero.
 SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
-"""Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero."""
 
 
 class _Order(Pattern):
@@ -90,7 +126,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
     n = matrix.shape[0]
     entries = sparse.csc_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
     both = sparse.csc_matrix(entries + entries.T)
-    if (both.data == 2.0).sum() < OPTIONS.least_symmetry * matrix.nnz:
+    if (both.data == 2.0).sum() < LEAST_SYMMETRY * matrix.nnz:
         return None
     without, others = np.flatnonzero(empty), np.flatnonzero(~empty)
     node = np.cumsum(~empty) - 1
@@ -104,8 +140,7 @@ def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]
         node[without] = partners
     merge = sparse.csc_matrix((np.ones(n), (node, np.arange(n))), shape=(len(others), n))
     place = _minimum_degree(sparse.csc_matrix(merge @ both @ merge.T))
-    order: npt.NDArray[np.intp] = np.lexsort((empty, place[node]))
-    return order
+    return np.lexsort((empty, place[node]))
 
 
 def _minimum_degree(graph: Any) -> Places:
@@ -117,18 +152,7 @@ def _minimum_degree(graph: Any) -> Places:
     return place
 
 
-_known: tuple[_Order, ...] = ()
-"""Orders of the patterns that came last."""
-
-
-def _order_for(matrix: Any) -> _Order:
-    global _known
-    for known in _known:
-        if known.fits(matrix):
-            return known
-    found = _Order(matrix)
-    _known = (found, *_known[: OPTIONS.remembered - 1])
-    return found
+_known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.
 
 
 class DiagonalPivotLU:
@@ -184,16 +208,18 @@ class DiagonalPivotLU:
 
 
 def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None:
-    """LU factors with pivots on the diagonal, in an order that is remembered for the next of its pattern.
-
-    Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
-    for any exchange of rows leaves, and factorise in a quarter to a half of the time.
-    """
+    """LU factors with pivots on the diagonal, in an order that is remembered for the next of its pattern."""
+    # Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
+    # for any exchange of rows leaves, and factorise in a quarter to a half of the time.
     # Shapes: matrix (n, n).
-    if matrix.shape[0] < OPTIONS.smallest:
+    if matrix.shape[0] < SMALLEST_WITH_DIAGONAL_PIVOTS:
         return None
-    pattern = _order_for(matrix)
-    if pattern.order is None or pattern.failures >= OPTIONS.most_failures:
+    global _known
+    pattern = next((order for order in _known if order.fits(matrix)), None)
+    if pattern is None:
+        pattern = _Order(matrix)
+        _known = (pattern, *_known[: REMEMBERED_ORDERS - 1])
+    if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
         return None
     try:
         found = DiagonalPivotLU(matrix, pattern, settings)

@@ -10,17 +10,14 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import filtering
 
+# Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly.
 STEP: Final = 2.0**-400
-"""Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly."""
-
+# Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13.
 FIRST_DIFFERENCE: Final = 1e-3
-"""Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13."""
-
+# Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12.
 SECOND_DIFFERENCE: Final = 2e-2
-"""Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12."""
-
+# Relative difference up to which a derivative by complex steps and one by differences are the same.
 LARGEST_DISAGREEMENT: Final = 1e-6
-"""Relative difference up to which a derivative by complex steps and one by differences are the same."""
 
 
 def slope(function: Callable[[float], Any], step: float) -> Any:
@@ -38,12 +35,10 @@ def curvature(function: Callable[[float], Any], step: float) -> Any:
 
 
 def most_accurate(found: Vector) -> tuple[Vector, Vector]:
-    """The best of derivatives by differences with growing steps, and its error, for each entry.
-
-    Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far from
-    those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps may be
-    lost in rounding, and give exactly 0; if others give something else, these do not count.
-    """
+    """The best of derivatives by differences with growing steps, and its error, for each entry."""
+    # Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far
+    # from those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps
+    # may be lost in rounding, and give exactly 0; if others give something else, these do not count.
     # Shapes: found (k, ...).
     lost = ~np.logical_or.accumulate(found != 0.0, axis=0)
     changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, found), axis=0)), nan=np.inf)

@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector, unresolved
 from dae_sdc.errors import InputError
 
-STENCIL = 5
-"""Number of step ends in a difference quotient for u'."""
-
-SPREAD_FLOOR = 1e-6
-"""Change of an unknown over a step, relative to its size, that is assumed at least."""
-
-
-MOST_ROWS = 2048
-"""Rows of data of a step that a file may have."""
+STENCIL = 5  # Number of step ends in a difference quotient for u'.
+SPREAD_FLOOR = 1e-6  # Change of an unknown over a step, relative to its size, that is assumed at least.
+MOST_ROWS = 2048  # Rows of data of a step that a file may have.
 
 
 class Scheme(NamedTuple):
@@ -35,10 +29,8 @@ class Scheme(NamedTuple):
     without: tuple[int, ...] = ()  # Rows that the polynomials of the other unknowns leave out.
 
     def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
-        """Weights of the rows at K values of theta, in u (order 0) or u' dt (order 1), each of shape (K, R).
-
-        The first are those of the ``first`` unknowns, the second those of the others.
-        """
+        """Weights of the rows in u (order 0) or u' dt (1), for the ``first`` unknowns and for the others."""
+        # Shapes: theta (K,) -> (K, R) and (K, R).
         size = len(self.points) + len(self.slopes)
         rows = [row for row in range(size) if row not in self.without]
         basis = _basis(self.points, self.slopes, tuple(range(size)), order)
@@ -56,19 +48,15 @@ def _basis(points: tuple[float, ...], slopes: tuple[float, ...], rows: tuple[int
     """Chebyshev coefficients of the polynomials that are 1 in one of the rows and 0 in the others."""
     count = len(rows)
     at_points = chebvander(2.0 * np.array(points) - 1.0, count - 1)
-    by_theta = _derivative(count)
+    # Matrix from Chebyshev coefficients on theta in [0, 1] to those of the derivative.
+    by_theta = np.asarray(2.0 * chebder(np.eye(count)), dtype=np.float64)
     at_slopes = chebvander(2.0 * np.array(slopes) - 1.0, max(count - 2, 0)) @ by_theta
     coefficients: Vector = np.linalg.inv(np.vstack([at_points, at_slopes])[list(rows)])
     return by_theta @ coefficients if order else coefficients
 
 
-def _derivative(count: int) -> Vector:
-    """Matrix from ``count`` Chebyshev coefficients on theta in [0, 1] to those of the derivative."""
-    return np.asarray(2.0 * chebder(np.eye(count)), dtype=np.float64)
-
-
+# Cubic through both ends of a step; the data of a step are u and, where known, u' at its start.
 HERMITE = Scheme((0.0, 1.0), (0.0, 1.0))
-"""Cubic through both ends of a step; the data of a step are u and, where known, u' at its start."""
 
 
 @lru_cache(maxsize=64)
@@ -263,11 +251,9 @@ class DenseOutput:
         return scheme, rows
 
     def _without_guess(self, scheme: Scheme, rows: Vector) -> Scheme:
-        """The scheme of the first step, without start values of z that do not fit the values at the nodes.
-
-        From index 2 on an initial z need not satisfy any equation. It fits if the polynomial through the
-        nodes, continued to the start, departs from it by no more than the spread of those values.
-        """
+        """The scheme of the first step, without start values of z that do not fit the values at the nodes."""
+        # From index 2 on an initial z need not satisfy any equation. It fits if the polynomial through the
+        # nodes, continued to the start, departs from it by no more than the spread of those values.
         alone, others = scheme._replace(without=(0,)), rows[:, scheme.first :]
         gap = np.abs(alone.weights(np.zeros(1), 0)[1] @ others - others[0])
         spread = np.ptp(others[1:], axis=0)

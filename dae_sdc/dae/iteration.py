@@ -1,8 +1,7 @@
-"""The modified Newton iteration as one loop, for Python objects and for compiled code alike.
+"""The modified Newton iteration as one loop in the part of Python that numba compiles.
 
-What is written here keeps to the part of Python that numba compiles. The operations it is made of are methods
-of the object ``work``: in Python a :class:`dae_sdc.dae.newton.ModifiedNewton`, where they are described, in
-compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
+Its operations are methods of the object ``work``: in Python a :class:`dae_sdc.dae.newton.ModifiedNewton`,
+where they are described, in compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
 """
 
 from __future__ import annotations
@@ -10,17 +9,12 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-SLOW_CONTRACTION = 0.2
-"""Contraction above which a kept factorisation is renewed at once."""
-
+SLOW_CONTRACTION = 0.2  # Contraction above which a kept factorisation is renewed at once.
+# Contraction above which an iterate is given up, and the solve begins again with a new matrix each time.
 DIVERGING_CONTRACTION = 0.9
-"""Contraction above which an iterate is given up, and the solve begins again with a new matrix each time."""
-
-AGED_CONTRACTION = 0.01
-"""Contraction above which a kept factorisation is renewed when the next step begins."""
-
+AGED_CONTRACTION = 0.01  # Contraction above which a kept factorisation is renewed when the next step begins.
+# Smallest contraction that is believed: a measured one may be luck, and the matrix ages.
 LEAST_CONTRACTION = 1e-4
-"""Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
 
 BELIEVED_DECREASE = 0.5
 """Factor by which first corrections at a node must fall from solve to solve for a known rate to be trusted.
@@ -28,18 +22,13 @@ BELIEVED_DECREASE = 0.5
 Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
 contract what the sweeps bring back."""
 
+# Part of the tolerance below which a correction is the last one, whatever the contraction.
 LAST_CORRECTION = 0.1
-"""Part of the tolerance below which a correction is the last one, whatever the contraction."""
-
+# Relative correction above which an iteration that stands still has failed and is not at round-off.
 ROUND_OFF_CORRECTION = 1e-3
-"""Relative correction above which an iteration that stands still has failed and is not at round-off."""
-
+# Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows.
 BACKWARD_ERROR = 64.0 * 2.0**-52
-"""Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
-
-SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
-"""How an iteration ends."""
-
+SOLVED, UNSOLVED, SINGULAR = 0, 1, 2  # How an iteration ends.
 
 NEWEST, NOT_THE_SAME, HERE = 0, 1, 2
 """Which linearisation a matrix is to be made of.

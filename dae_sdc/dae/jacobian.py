@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import undefined
@@ -21,8 +21,8 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
+# Change of F, in standard deviations of its noise, below which a difference is taken to be zero.
 NOISE_LIMIT = 10.0
-"""Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
 
 
 @dataclass(frozen=True)
@@ -137,10 +137,7 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
-    """The matrix that ``jacobian`` returned, of doubles, dense or CSC as in its first call.
-
-    Raises InputError for anything but a real (n, n) matrix with valid indices.
-    """
+    """The matrix that ``jacobian`` returned, checked, of doubles, dense or CSC as in its first call."""
     try:
         if sparse.issparse(matrix):
             require_indices(matrix, f"{type(problem).__name__}.jacobian")
@@ -219,44 +216,33 @@ def groups_of_columns(problem: ProblemDAE) -> list[Any]:
     return _colouring(problem).groups
 
 
-@dataclass(frozen=True)
-class DifferenceSettings:
-    """Increments of differences relative to the sizes of the unknowns, and formulas.
+# Increments of differences relative to the sizes of the unknowns, and formulas. An error of dF/du' counts as
+# itself, while dF/du is multiplied by the step size: where dF/du' is singular, as in every DAE, short steps
+# need all its digits. FORWARD_INCREMENT, CENTRAL_INCREMENT, SIXTH_ORDER_INCREMENT: increments of formulas of
+# order 1, 2 and 6.
+FORWARD_INCREMENT = ROOT_EPS
+CENTRAL_INCREMENT = 2.0**-17
+SIXTH_ORDER_INCREMENT = 2.0**-9
+# Departure of F from a linear function of u', relative to its terms, that counts as round-off.
+LINEAR_DEPARTURE = 2.0**-46
+# SUSPECTED_JUMP, CERTAIN_JUMP: difference of the changes of F over the two halves of an increment, relative
+# to their sum, above which a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum,
+# 0 at a kink.
+SUSPECTED_JUMP = 0.3
+CERTAIN_JUMP = 0.75
 
-    An error of dF/du' counts as itself, while dF/du is multiplied by the step size: where dF/du' is singular,
-    as in every DAE, short steps need all its digits.
-    """
-
-    # forward, central, sixth: increments of formulas of order 1, 2 and 6.
-    forward: float = ROOT_EPS
-    central: float = 2.0**-17
-    sixth: float = 2.0**-9
-    # Departure of F from a linear function of u', relative to its terms, that counts as round-off.
-    linear: float = 2.0**-46
-    # suspected, jump: difference of the changes of F over the two halves of an increment, relative to their
-    # sum, above which a jump is looked for, and above which it is one: 1 at a jump, 1/2 at an extremum, 0
-    # at a kink.
-    suspected: float = 0.3
-    jump: float = 0.75
-
-
-SETTINGS = DifferenceSettings()
-
+# Points, in increments, and weights of differences by their order; the weight of the base is left out.
 _FORMULAS = {
     1: ((1.0, 1.0),),
     2: ((1.0, 0.5), (-1.0, -0.5)),
     6: tuple((k, w / 60.0) for k, w in ((1, 45), (-1, -45), (2, -9), (-2, 9), (3, 1), (-3, -1))),
 }
-"""Points, in increments, and weights of differences by their order; the weight of the base is left out."""
 
 _IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
 
 
 def improve_differences(problem: ProblemDAE) -> bool:
-    """Let the Jacobians of a problem be differenced by formulas of a higher order from here on.
-
-    To be called where Newton's method fails, before the step is made shorter: short steps need more digits.
-    """
+    """Let Jacobians be differenced by higher orders from here on: short steps need more digits."""
     if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
         return False
     _IMPROVED.add(problem)
@@ -264,10 +250,7 @@ def improve_differences(problem: ProblemDAE) -> bool:
 
 
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool) -> tuple[Any, Any]:
-    """Differences of F in u' and in u, by groups of columns.
-
-    Where F is linear in u', which two evaluations tell, large increments lose no digits.
-    """
+    """Differences of F in u' and in u, by groups of columns; large increments where F is linear in u'."""
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     improved = accurate or problem in _IMPROVED
     with np.errstate(all="ignore"):
@@ -295,7 +278,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurat
 
 def _increment(problem: ProblemDAE, order: int) -> float:
     """Relative increment of a formula, at which its own error is about that by round-off or noise."""
-    exact = {1: SETTINGS.forward, 2: SETTINGS.central, 6: SETTINGS.sixth}[order]
+    exact = {1: FORWARD_INCREMENT, 2: CENTRAL_INCREMENT, 6: SIXTH_ORDER_INCREMENT}[order]
     return max(exact, float(problem.round_off ** (1.0 / (order + 1.0))) if problem.noise is not None else 0.0)
 
 
@@ -310,7 +293,7 @@ def _is_linear_in_slope(
         for k in (1.0, 2.0)
     )
     scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
-    allowed = SETTINGS.linear * scale
+    allowed = LINEAR_DEPARTURE * scale
     if problem.noise is not None:
         allowed += 4.0 * NOISE_LIMIT * problem.noise.absolute
     return bool((np.abs(twice - 2.0 * once + base) <= allowed).all())
@@ -346,7 +329,7 @@ def _difference(
 
     across = np.zeros(n, dtype=bool)
     if order > 1 and problem.noise is None:
-        across = _jumps(*_secants(change, slice(None)), SETTINGS.suspected)
+        across = _jumps(*_secants(change, slice(None)), SUSPECTED_JUMP)
     for k, group in enumerate(groups):
         for distance, weight in _FORMULAS[order]:
             check()
@@ -363,7 +346,12 @@ def _difference(
         changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:
         return np.ascontiguousarray((changes / steps[:, None]).T)
-    return _scatter(colouring, changes, steps)
+    pattern, group_of = colouring.pattern, np.empty(n, dtype=np.intp)
+    for k, group in enumerate(groups):
+        group_of[group] = k
+    column = np.repeat(np.arange(n), np.diff(pattern.indptr))
+    data = changes[group_of[column], pattern.indices] / steps[column]
+    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _secants(change: Callable[[Any, float], Vector], group: Any) -> tuple[Vector, Vector]:
@@ -382,15 +370,4 @@ def _beside_jumps(change: Callable[[Any, float], Vector], group: Any, reach: flo
     nearer, farther = _secants(change, group)
     secants = 2.0 / reach * np.concatenate([nearer, farther])
     least = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
-    return np.where(_jumps(nearer, farther, SETTINGS.jump), least, smooth)
-
-
-def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:
-    """The matrix of the pattern from the changes of F by each group, shape (groups, n)."""
-    pattern = colouring.pattern
-    group_of = np.empty(len(steps), dtype=np.intp)
-    for k, group in enumerate(colouring.groups):
-        group_of[group] = k
-    column = np.repeat(np.arange(len(steps)), np.diff(pattern.indptr))
-    data = changes[group_of[column], pattern.indices] / steps[column]
-    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
+    return np.where(_jumps(nearer, farther, CERTAIN_JUMP), least, smooth)

@@ -7,7 +7,6 @@ corrections say nothing of the error, and nothing in the iteration itself shows 
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,27 +19,19 @@ from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, JacobianError, SolveError
 
-
-@dataclass(frozen=True)
-class ComparisonSettings:
-    """When a given Jacobian counts as wrong."""
-
-    step: float = 1e-5  # Change of the unknowns in a central difference, relative to their sizes.
-    # Relative difference between a product with the Jacobian and a difference that needs no explanation.
-    slack: float = 1e-4
-    # Multiple of the difference between forward and backward differences that bounds their error.
-    spread: float = 4.0
-    # Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
-    contraction: float = 0.95
-    iterations: int = 12  # Power iterations that measure the contraction.
-    # in_a_row, failures: failed steps, in a row and altogether, from which on a run with a wrong Jacobian
-    # ends.
-    in_a_row: int = 10
-    failures: int = 200
-    crawling: int = 1000  # Steps held up by slow contraction after which such a run ends.
-
-
-SETTINGS = ComparisonSettings()
+COMPARISON_STEP = 1e-5  # Change of the unknowns in a central difference, relative to their sizes.
+# Relative difference between a product with the Jacobian and a difference that needs no explanation.
+COMPARISON_SLACK = 1e-4
+# Multiple of the difference between forward and backward differences that bounds their error.
+COMPARISON_SPREAD = 4.0
+# Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
+USELESS_CONTRACTION = 0.95
+POWER_ITERATIONS = 12  # Power iterations that measure the contraction.
+# FAILURES_IN_A_ROW, FAILURES_ALTOGETHER: failed steps, in a row and altogether, from which on a run with a
+# wrong Jacobian ends.
+FAILURES_IN_A_ROW = 10
+FAILURES_ALTOGETHER = 200
+MOST_CRAWLING_STEPS = 1000  # Steps held up by slow contraction after which such a run ends.
 
 
 class WrongEntry(NamedTuple):
@@ -106,23 +97,21 @@ def _differs(
 ) -> bool:
     """Whether the product with one direction in u and u' together is off by more than differences explain."""
     (direction,) = directions(len(terms), 1)
-    of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], SETTINGS.step
+    of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], COMPARISON_STEP
     slope, spread = differences.along(of_u, of_du, step)
     mass, stiffness = linearization.mass, linearization.stiffness
-    allowed = SETTINGS.slack * (abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u) + np.abs(slope))
-    allowed += SETTINGS.spread * spread + 100.0 * np.finfo(float).eps * terms / step
+    allowed = COMPARISON_SLACK * (abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u) + np.abs(slope))
+    allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * terms / step
     return bool((np.abs(mass @ of_du + stiffness @ of_u - slope) > allowed).any())
 
 
 def wrong_entry(
     problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float
 ) -> WrongEntry | None:
-    """An entry of dF/du' or dF/du that is off by more than differences of F explain.
-
-    The matrices are multiplied by a random direction and compared with the derivative of F along it, three
-    evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm it,
-    and halving the set of unknowns finds the column.
-    """
+    """An entry of dF/du' or dF/du that is off by more than differences of F explain."""
+    # The matrices are multiplied by a random direction and compared with the derivative of F along it, three
+    # evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm
+    # it, and halving the set of unknowns finds the column.
     # Shapes: u and du (n,).
     sizes = unknown_sizes(problem, u, du)
     with np.errstate(all="ignore"):
@@ -143,16 +132,16 @@ def wrong_entry(
                 along = (none, direction) if of_derivative else (direction, none)
                 slope, spread = differences.along(*along, step)
                 product = matrix @ direction
-                allowed = SETTINGS.slack * (abs(matrix) @ np.abs(direction) + np.abs(slope))
-                allowed += SETTINGS.spread * spread + 100.0 * np.finfo(float).eps * terms / step
+                allowed = COMPARISON_SLACK * (abs(matrix) @ np.abs(direction) + np.abs(slope))
+                allowed += COMPARISON_SPREAD * spread + 100.0 * np.finfo(float).eps * terms / step
                 found = np.abs(product - slope) / np.maximum(allowed, np.finfo(float).tiny)
                 return np.where(np.isfinite(found), found, 0.0)
 
             first, second = directions(len(u), 2) * size
-            rows = excess(first, SETTINGS.step)
+            rows = excess(first, COMPARISON_STEP)
             if not (rows > 1.0).any():
                 continue
-            rows = np.minimum(rows, excess(second, 0.3 * SETTINGS.step))
+            rows = np.minimum(rows, excess(second, 0.3 * COMPARISON_STEP))
             row = int(np.argmax(rows))
             if rows[row] <= 1.0:
                 continue
@@ -163,14 +152,14 @@ def wrong_entry(
                 for half in halves:
                     direction = np.zeros(len(u))
                     direction[half] = first[half]
-                    found.append(excess(direction, SETTINGS.step)[row])
+                    found.append(excess(direction, COMPARISON_STEP)[row])
                 columns = halves[int(found[1] > found[0])]
             column = int(columns[0])
             direction = np.zeros(len(u))
             direction[column] = size[column]
             none = np.zeros(len(u))
             of_u, of_du = (none, direction) if of_derivative else (direction, none)
-            slope = differences.along(of_u, of_du, SETTINGS.step)[0][row] / size[column]
+            slope = differences.along(of_u, of_du, COMPARISON_STEP)[0][row] / size[column]
             return WrongEntry(row, column, of_derivative, float(matrix[row, column]), float(slope))
     return None
 
@@ -194,9 +183,9 @@ def contraction(
         differences = _Differences(problem, u, du, t)
         for damping in (1.0, 0.5):
             v, growth = directions(len(u), 1)[0] * sizes, []
-            for _ in range(SETTINGS.iterations):
+            for _ in range(POWER_ITERATIONS):
                 v = v / np.abs(v / sizes).max()
-                slope, _ = differences.along(c * v, v, 0.1 * SETTINGS.step)
+                slope, _ = differences.along(c * v, v, 0.1 * COMPARISON_STEP)
                 v = v - damping * factors.solve(slope)
                 growth.append(float(np.abs(v / sizes).max()))
                 if not 1e-6 < growth[-1] < np.inf:
@@ -206,16 +195,12 @@ def contraction(
     return float(np.nanmin(rates)) if np.isfinite(rates).any() else 0.0
 
 
+# Jacobians and parameters of the classes that have been compared in this process.
 _COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary()
-"""Jacobians and parameters of the classes that have been compared in this process."""
 
 
 class JacobianWatch:
-    """Compares the Jacobian that a problem gives with differences, at two places and where steps fail.
-
-    The two places are the start of a run and the end of its first step; a class is looked at once for the
-    same parameters, and again where steps fail.
-    """
+    """Compares a given Jacobian with differences in the first two steps of a class, and where steps fail."""
 
     def __init__(self, problem: ProblemDAE, may_shrink: bool) -> None:
         self.problem, self._may_shrink = problem, may_shrink
@@ -283,7 +268,7 @@ class JacobianWatch:
         linearization, entry = found
         known = coefficients if self._may_shrink else coefficients[:1]
         useless = (
-            contraction(self.problem, linearization, u, du, t, c) >= SETTINGS.contraction for c in known
+            contraction(self.problem, linearization, u, du, t, c) >= USELESS_CONTRACTION for c in known
         )
         return entry.text(self.problem, t) if all(useless) else ""
 
@@ -304,15 +289,15 @@ class JacobianWatch:
         """A step was solved; ``crawls`` if slow contraction held it up."""
         self._in_a_row = 0
         self._crawled += crawls
-        if self._crawled >= SETTINGS.crawling:
+        if self._crawled >= MOST_CRAWLING_STEPS:
             self._crawled = 0
-            self._failures = SETTINGS.failures
+            self._failures = FAILURES_ALTOGETHER
 
     def failed(self, points: Any, dt: float) -> None:
         """A step was not solved."""
         self._failures += 1
         self._in_a_row += 1
-        hopeless = self._in_a_row >= SETTINGS.in_a_row or self._failures >= SETTINGS.failures
+        hopeless = self._in_a_row >= FAILURES_IN_A_ROW or self._failures >= FAILURES_ALTOGETHER
         if not self._given or self._in_a_row < 2 or not (hopeless or self._in_a_row >= self._look_at):
             return
         # Each look that finds nothing lets the next wait for more: steps fail for other reasons, too.

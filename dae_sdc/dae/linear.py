@@ -6,7 +6,6 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -16,36 +15,32 @@ from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.linalg import SuperLU, splu
 
-from dae_sdc.dae.diagonal_pivots import DiagonalPivotLU, with_diagonal_pivots
-from dae_sdc.dae.matching import maximum_matching
-from dae_sdc.dae.pattern import Pattern
-from dae_sdc.dae.refinement import EPS, grows, probe, refinements_needed
+from dae_sdc.dae.diagonal_pivots import (
+    EPS,
+    DiagonalPivotLU,
+    grows,
+    probe,
+    refinements_needed,
+    with_diagonal_pivots,
+)
+from dae_sdc.dae.pattern import Pattern, maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
 
 Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
 
-SOLVERS = ("auto", "dense", "superlu", "klu")
-"""Linear solvers that :func:`factorize` takes by name."""
+SOLVERS = ("auto", "dense", "superlu", "klu")  # Linear solvers that :func:`factorize` takes by name.
 
-
-@dataclass(frozen=True)
-class LinearOptions:
-    """Settings of linear solvers."""
-
-    dense_bytes: int = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
-    # Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
-    diagnosis_size: int = 2000
-    # Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
-    reuse_size: int = 500
-    # remembered_patterns, remembered_entries: how many patterns of sparse matrices are remembered to be
-    # regular, each of at most so many entries.
-    remembered_patterns: int = 8
-    remembered_entries: int = 2**20
-
-
-LINEAR = LinearOptions()
+LARGEST_DENSE_BYTES = 4 * 2**30  # Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
+# Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
+LARGEST_DIAGNOSED = 2000
+# Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
+LEAST_REUSED_ORDER = 500
+# REMEMBERED_PATTERNS, REMEMBERED_ENTRIES: how many patterns of sparse matrices are remembered to be regular,
+# each of at most so many entries.
+REMEMBERED_PATTERNS = 8
+REMEMBERED_ENTRIES = 2**20
 
 SUPERNODES = {"relax": 1, "panel_size": 4}
 """Supernodes of SuperLU without padding, in narrow panels.
@@ -54,11 +49,9 @@ Chains factorise in 0.72 to 0.97 of the time that SciPy's defaults take, grids i
 
 
 def largest(values: Vector) -> float:
-    """Largest absolute value of a contiguous vector; NaN if one is.
-
-    Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips
-    NaN, their sum does not.
-    """
+    """Largest absolute value of a contiguous vector; NaN if one is."""
+    # Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips
+    # NaN, their sum does not.
     if not values.size:
         return 0.0
     total = dasum(values)
@@ -124,15 +117,11 @@ class DenseLU:
         return solution
 
 
-_regular_patterns: tuple[Pattern, ...] = ()
-"""The last patterns that were found to admit regular matrices."""
+_regular_patterns: tuple[Pattern, ...] = ()  # The last patterns that were found to admit regular matrices.
 
 
 def is_structurally_singular(matrix: Any) -> bool:
-    """Whether a square CSC matrix is singular whatever the values of its entries are.
-
-    Patterns that are not are remembered, because every step may bring matrices of one pattern.
-    """
+    """Whether a square CSC matrix is singular whatever its entries are; regular patterns are remembered."""
     global _regular_patterns
     if any(known.fits(matrix) for known in _regular_patterns):
         return False
@@ -140,17 +129,15 @@ def is_structurally_singular(matrix: Any) -> bool:
         return False
     if (maximum_matching(matrix) < 0).any():
         return True
-    if matrix.nnz <= LINEAR.remembered_entries:
-        _regular_patterns = (Pattern(matrix), *_regular_patterns[: LINEAR.remembered_patterns - 1])
+    if matrix.nnz <= REMEMBERED_ENTRIES:
+        _regular_patterns = (Pattern(matrix), *_regular_patterns[: REMEMBERED_PATTERNS - 1])
     return False
 
 
 def superlu(matrix: Any, **settings: Any) -> SuperLU:
-    """LU factors of a square CSC matrix by SuperLU.
-
-    SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
-    the places of their entries make singular are therefore recognised before.
-    """
+    """LU factors of a square CSC matrix by SuperLU."""
+    # SuperLU reads and writes beyond its memory where no entry is left that could be a pivot. Matrices that
+    # the places of their entries make singular are therefore recognised before.
     # Shapes: matrix (n, n).
     if is_structurally_singular(matrix):
         raise SingularMatrixError("the places of the entries make the matrix singular")
@@ -244,7 +231,7 @@ class SparseLU:
                     raise SingularMatrixError("singular to round-off")
         except SingularMatrixError:
             raise _singular(matrix, self._scale) from None
-        if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
+        if ordering is None and matrix.shape[0] >= LEAST_REUSED_ORDER:
             ordering = _Ordering(matrix, self._lu.perm_c)
         self._ordering = ordering
 
@@ -367,8 +354,7 @@ def _canonical(matrix: Any) -> Any:
 
 def _scaled(rhs: Vector, scale: Vector) -> Vector:
     """``rhs``, shape (n,) or (n, k), with its rows multiplied; in the order of memory it has."""
-    product: Vector = (rhs.T * scale).T
-    return product
+    return (rhs.T * scale).T
 
 
 def _column_maxima(matrix: Any) -> Vector:
@@ -400,10 +386,10 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
 
 def _dense(matrix: Any) -> npt.NDArray[np.float64]:
     n = matrix.shape[0]
-    if 8 * n * n > LINEAR.dense_bytes:
+    if 8 * n * n > LARGEST_DENSE_BYTES:
         raise InputError(
             f"solver 'dense' cannot take a sparse matrix with n={n}: as an array it needs "
-            f"{8 * n * n / 2**30:.3g} GiB, more than {LINEAR.dense_bytes / 2**30:.3g} GiB; take 'superlu'"
+            f"{8 * n * n / 2**30:.3g} GiB, more than {LARGEST_DENSE_BYTES / 2**30:.3g} GiB; take 'superlu'"
         )
     # dgetrf works by columns and would copy rows.
     array: npt.NDArray[np.float64] = matrix.toarray(order="F")
@@ -411,24 +397,19 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
 
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
-    if matrix.shape[0] > LINEAR.diagnosis_size:  # too large to be made dense, besides
-        return SingularMatrixError(_name_unmatched(matrix))
+    """The error, with row and column of what the matrix leaves open in its text, if that is known."""
+    if matrix.shape[0] > LARGEST_DIAGNOSED:  # too large to be made dense, besides
+        columns = maximum_matching(matrix)
+        rows, left = np.flatnonzero(columns < 0), np.setdiff1d(np.arange(matrix.shape[0]), columns)
+        return SingularMatrixError(f"{rows[0]},{left[0]}" if rows.size else "")
     array = matrix.toarray()
     if scale is not None and np.isfinite(scale).all():
         array *= scale[:, None]
     return SingularMatrixError(_name_null_space(array))
 
 
-def _name_unmatched(matrix: Any) -> str:
-    """A row and a column that are left where rows are matched with columns; empty if none is."""
-    columns = maximum_matching(matrix)
-    rows = np.flatnonzero(columns < 0)
-    left = np.setdiff1d(np.arange(matrix.shape[0]), columns)
-    return f"{rows[0]},{left[0]}" if rows.size else ""
-
-
 def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:
-    if len(matrix) > LINEAR.diagnosis_size:
+    if len(matrix) > LARGEST_DIAGNOSED:
         return ""
     scale = np.abs(matrix).max(axis=0)
     scale[scale == 0.0] = 1.0
@@ -508,10 +489,7 @@ def _arnoldi(
     goal: float,
     steps: int,
 ) -> tuple[list[Vector], list[list[float]], list[float]]:
-    """An orthonormal basis from ``start``, the columns of its Hessenberg matrix, and the best weights.
-
-    The basis vectors are the arrays that the solves return: none is copied.
-    """
+    """An orthonormal basis, of arrays that solves return, its Hessenberg matrix, and best weights."""
     basis = [dscal(1.0 / size, start)]
     hessenberg: list[list[float]] = []
     triangle: list[list[float]] = []

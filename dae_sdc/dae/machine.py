@@ -1,7 +1,4 @@
-"""How kernels are compiled, and called from compiled code and Python.
-
-Importing this imports numba, which takes half a second.
-"""
+"""How kernels are compiled, and called from compiled code and Python. Importing this imports numba."""
 
 from __future__ import annotations
 
@@ -145,6 +142,7 @@ def address_of(context: Any, pointer: Any) -> Any:
     return types.int64(pointer), generate
 
 
+# Options of functions that only compiled code calls: without what Python would need, they compile faster.
 INNER = {
     "no_cfunc_wrapper": True,
     "no_cpython_wrapper": True,
@@ -152,7 +150,6 @@ INNER = {
     "_nrt": False,
     "error_model": "numpy",
 }
-"""Options of functions that only compiled code calls: without what Python would need, they compile faster."""
 
 within_compiled = register_jitable(**INNER)
 """Decorator of functions that compiled code calls and Python may call."""

@@ -28,33 +28,25 @@ from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
-
-@dataclass(frozen=True)
-class NewtonOptions:
-    """Settings of :class:`ModifiedNewton` besides those of :mod:`dae_sdc.dae.iteration`."""
-
-    # Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
-    gmres_tolerance: float = 1e-2
-    gmres_products: int = 30  # Products with the matrix after which GMRES gives up.
-    # Correction, in units of the relative noise of F, below which no iteration gets reliably.
-    noise_correction: float = 10.0
-    # Decrease of the next correction, relative to the damping factor, for which a step is taken.
-    damping_decrease: float = 0.25
-    least_damping: float = 1e-3  # Damping factor below which the damped iteration ends.
-    most_matrices: int = 64  # Most matrices that are kept; all are dropped where another one is needed.
-
-
-NEWTON = NewtonOptions()
+# Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
+GMRES_TOLERANCE = 1e-2
+GMRES_PRODUCTS = 30  # Products with the matrix after which GMRES gives up.
+# Correction, in units of the relative noise of F, below which no iteration gets reliably.
+NOISE_CORRECTION = 10.0
+# Decrease of the next correction, relative to the damping factor, for which a step is taken.
+DAMPING_DECREASE = 0.25
+LEAST_DAMPING = 1e-3  # Damping factor below which the damped iteration ends.
+MOST_KEPT_MATRICES = 64  # Most matrices that are kept; all are dropped where another one is needed.
 
 
 class ImplicitSystem(ABC):
-    """A nonlinear system of equations in the form the Newton iteration works on.
+    """A nonlinear system for the Newton iteration; its iterate is ``_u`` and ``_du``, saved in ``_saved``."""
 
-    A subclass has the iterate in the arrays ``_u`` and ``_du``, and memory ``_saved`` for both of them.
-    """
-
+    problem: ProblemDAE
     key: Any
     time: float
+    u: Any
+    du: Any
     _u: Vector
     _du: Vector
     _saved: Vector
@@ -68,9 +60,9 @@ class ImplicitSystem(ABC):
     def residual(self) -> Vector:
         """F at the current iterate, shape (N,)."""
 
-    @abstractmethod
     def linearize(self) -> Any:
         """The Jacobian at the current iterate, in the form :meth:`matrix` takes."""
+        return linearize(self.problem, self.u, self.du, self.time)
 
     @abstractmethod
     def matrix(self, linearization: Any) -> Matrix:
@@ -99,12 +91,10 @@ class ImplicitSystem(ABC):
 
     @abstractmethod
     def size(self, correction: Vector) -> float:
-        """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
-
-        Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
-        is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
-        have another norm.
-        """
+        """Largest change of u' of the differential unknowns, relative to 1 + max abs(u')."""
+        # Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
+        # is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
+        # have another norm.
 
     @abstractmethod
     def rescale(self) -> None:
@@ -118,21 +108,23 @@ class ImplicitSystem(ABC):
         """Return to the remembered iterate."""
         self._u[:], self._du[:] = self._saved
 
-    @abstractmethod
     def magnitude(self, linearization: Any) -> Vector:
         """Sum of the absolute terms of each equation, the scale of its round-off; shape (N,)."""
+        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
+        terms: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
+        return terms
 
-    @abstractmethod
     def remark(self) -> str:
         """End of the message of a failed solve: what is wrong with a given Jacobian, or nothing."""
+        return jacobian_note(self.problem, self._u, self._du, self.time)
 
-    @abstractmethod
     def equation(self, i: int) -> str:
         """Name of equation i."""
+        return self.problem.equation_names[i]
 
-    @abstractmethod
     def unknown(self, i: int) -> str:
         """Name of unknown i."""
+        return self.problem.names[i]
 
 
 @dataclass
@@ -199,7 +191,7 @@ class ModifiedNewton:
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
-    _used: Any = None
+    last_linearization: Any = None  # The Jacobian used last.
     _age: int = 0
     _history: list[float] = field(default_factory=list)
 
@@ -207,12 +199,7 @@ class ModifiedNewton:
     def _goal(self) -> float:
         wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
         noise = self.problem.noise
-        return wanted if noise is None else max(wanted, NEWTON.noise_correction * noise.relative)
-
-    @property
-    def last_linearization(self) -> Any:
-        """The Jacobian used last."""
-        return self._used
+        return wanted if noise is None else max(wanted, NOISE_CORRECTION * noise.relative)
 
     @property
     def matrix_in_use(self) -> KeptMatrix:
@@ -248,7 +235,7 @@ class ModifiedNewton:
     def keeps_state(self) -> bool:
         """Whether :meth:`get_state` is complete: only where all Jacobians and factors are dense."""
         known = [one for one in self._kept.values() if one.factors is not None]
-        points = [one.linearization for one in known] + [self._linearization, self._used]
+        points = [one.linearization for one in known] + [self._linearization, self.last_linearization]
         first = [point[0] if isinstance(point, list) else point for point in points]
         dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
         return dense and all(isinstance(one.factors, DenseLU) for one in known)
@@ -273,7 +260,7 @@ class ModifiedNewton:
         for key, one in self._kept.items():
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
             kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
-        newest, used = place(self._linearization), place(self._used)
+        newest, used = place(self._linearization), place(self.last_linearization)
         return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
 
     def set_state(self, memory: Mapping[str, Any]) -> None:
@@ -289,7 +276,7 @@ class ModifiedNewton:
             )
             for key, numbers, place, factors in memory["kept"]
         }
-        self._linearization, self._used = points[memory["newest"]], points[memory["used"]]
+        self._linearization, self.last_linearization = points[memory["newest"]], points[memory["used"]]
         self._age = memory["age"]
 
     def solve(self, system: ImplicitSystem) -> None:
@@ -346,11 +333,11 @@ class ModifiedNewton:
             key = None
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= NEWTON.most_matrices:
+            if len(self._kept) >= MOST_KEPT_MATRICES:
                 self._kept.clear()
             kept = self._kept[key] = KeptMatrix()
         elif kept.factors is not None:
-            self._used = kept.linearization
+            self.last_linearization = kept.linearization
         self._matrix = kept
 
     def _direct(self) -> str:
@@ -380,7 +367,7 @@ class ModifiedNewton:
             step = system.difference_step(v)
             return (system.changed(v, -step) - residual) / step
 
-        found = krylov(product, residual, factors, NEWTON.gmres_tolerance, NEWTON.gmres_products)
+        found = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
         self.problem.work_counters["solve"].niter += found.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return found.x
@@ -433,7 +420,7 @@ class ModifiedNewton:
             kept.factors = factorize(matrix, self._direct(), like=kept.factors)
         except SingularMatrixError as error:
             raise SingularMatrixError(self._explain_singular(system, str(error))) from None
-        kept.linearization = self._used = self._linearization
+        kept.linearization = self.last_linearization = self._linearization
         return True
 
     def renew(self, which: int) -> bool:
@@ -455,13 +442,13 @@ class ModifiedNewton:
                 system.move(delta, fraction)
                 residual = system.residual()
                 next_size = system.size(self._solved(residual))
-                if next_size <= (1.0 - NEWTON.damping_decrease * fraction) * size:
+                if next_size <= (1.0 - DAMPING_DECREASE * fraction) * size:
                     break
                 if next_size < ROUND_OFF_CORRECTION and self.at_round_off():
                     return self._is_small(system)
                 system.move(delta, -fraction)
                 fraction *= 0.5
-                if fraction < NEWTON.least_damping:
+                if fraction < LEAST_DAMPING:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
                 return self._is_small(system)
@@ -515,8 +502,8 @@ class ModifiedNewton:
         residual = system.residual()
         self._check_finite(system, residual)
         scaled = np.abs(residual)
-        if self._used is not None:
-            scaled /= np.maximum(system.magnitude(self._used), 1e-300)
+        if self.last_linearization is not None:
+            scaled /= np.maximum(system.magnitude(self.last_linearization), 1e-300)
         worst = system.equation(int(np.nanargmax(scaled)))
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(
@@ -530,11 +517,7 @@ class ModifiedNewton:
 
 
 class NodeSystem(ImplicitSystem):
-    """F(t, r + c U, U) = 0 at one node, for the integrated unknowns U = u' and the others themselves.
-
-    The rows it works on are views of the stage arrays, so that the solution is where it belongs when the
-    solve ends.
-    """
+    """F(t, r + c U, U) = 0 at a node, for integrated U = u' and other z, in views of the stages."""
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
         self.problem = problem
@@ -574,22 +557,15 @@ class NodeSystem(ImplicitSystem):
         return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         value = self.problem.evaluate(self.u, self.du, self.time)
         return value if self.tau is None else value - self.tau
 
-    def linearize(self) -> Linearization:
-        """See :class:`ImplicitSystem`."""
-        return linearize(self.problem, self.u, self.du, self.time)
-
     def matrix(self, linearization: Linearization) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         if self.split < self.problem.n and linearization.depends_on_derivative(self.split):
             self.split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             # Unknowns that are left out have no weight.
             whole = self.problem.run_scales.unknowns + np.abs(self._u)
@@ -600,12 +576,7 @@ class NodeSystem(ImplicitSystem):
             found[self.split :] = tolerance / self._algebraic_weight
         return found
 
-    def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
-        return jacobian_note(self.problem, self._u, self._du, self.time)
-
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.
         k, n = self.n_integrated, correction.size
         if k > 0:
@@ -616,7 +587,6 @@ class NodeSystem(ImplicitSystem):
             daxpy(correction, self._u, n=n - k, offx=k, offy=k, a=-fraction)
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             return self._own * self._grown * self.unit * largest(correction * self.weights)
         split = self.split
@@ -628,7 +598,6 @@ class NodeSystem(ImplicitSystem):
         return max(differential, algebraic) if both < np.inf else both
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             self._grown = min(1.0, 1.0 / (self.unit * largest(self._u * self.weights) or 1.0))
             return
@@ -637,17 +606,3 @@ class NodeSystem(ImplicitSystem):
         if split < self.problem.n:
             weight = self._own / (1.0 + largest(self._u[split:]))
             self._algebraic_weight = min(self._algebraic_weight, weight)
-
-    def magnitude(self, linearization: Linearization) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
-        value: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
-        return value
-
-    def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.equation_names[i]
-
-    def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.names[i]

@@ -11,32 +11,33 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check
 from dae_sdc.errors import ConvergenceError, DAEError
 
-
-@dataclass(frozen=True)
-class PathOptions:
-    """Settings of the continuation along a path."""
-
-    most_unknowns: int = 500  # Largest number of unknowns; matrices are dense.
-    # first_step, largest_step, smallest_step: lengths of steps along the path, in units of the sizes of the
-    # values; the largest also in units of the range of the parameter.
-    first_step: float = 0.01
-    largest_step: float = 0.05
-    smallest_step: float = 1e-9
-    correction_tolerance: float = 1e-10  # Length of the last correction, in units of the sizes.
-    # Number of iterations of a correction from which on each must be shorter by ``contraction``.
-    correction_iterations: int = 8
-    # Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
-    contraction: float = 0.6
-    most_iterations: int = 50  # Largest number of iterations of a correction.
-    easy_iterations: int = 4  # Number of iterations up to which the next step is longer.
-    sharpest_turn: float = 0.95  # Smallest cosine of the angle between the directions of two points.
-    # Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
-    kink_step: float = 1e-4
-    kink_reach: float = 10.0  # Largest distance, in such steps, at which it goes on behind the kink.
-    most_points: int = 2000  # Largest number of points.
+MOST_PATH_UNKNOWNS = 500  # Largest number of unknowns; matrices are dense.
+# FIRST_LENGTH, LARGEST_LENGTH, SMALLEST_LENGTH: lengths of steps along the path, in units of the sizes of the
+# values; the largest also in units of the range of the parameter.
+FIRST_LENGTH = 0.01
+LARGEST_LENGTH = 0.05
+SMALLEST_LENGTH = 1e-9
+PATH_TOLERANCE = 1e-10  # Length of the last correction, in units of the sizes.
+# Number of iterations of a correction from which on each must be shorter by ``contraction``.
+CORRECTION_ITERATIONS = 8
+# Largest ratio of the lengths of such iterations: differences across a kink converge slowly.
+SLOWEST_CORRECTION = 0.6
+MOST_PATH_CORRECTIONS = 50  # Largest number of iterations of a correction.
+EASY_CORRECTIONS = 4  # Number of iterations up to which the next step is longer.
+SHARPEST_TURN = 0.95  # Smallest cosine of the angle between the directions of two points.
+# Length of a step, of those that do not succeed, from which on the path is taken to have a kink there.
+KINK_LENGTH = 1e-4
+KINK_REACH = 10.0  # Largest distance, in such steps, at which it goes on behind the kink.
+MOST_POINTS = 2000  # Largest number of points.
 
 
-PATH = PathOptions()
+@dataclass(frozen=True, eq=False)
+class PathEquations:
+    """n equations in n + 1 values, their derivatives, and the sizes of the values, shape (n + 1,)."""
+
+    residual: Callable[[Vector], Vector]
+    jacobian: Callable[[Vector], Vector]
+    sizes: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +49,7 @@ class PathPoint:
 
 
 def follow(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    start: Vector,
-    sizes: Vector,
-    within: tuple[float, float],
-    forward: float = 1.0,
+    equations: PathEquations, start: Vector, within: tuple[float, float], forward: float = 1.0
 ) -> Iterator[PathPoint]:
     """The points of a path from a solution on, until the last value leaves its range or the path is lost.
 
@@ -61,19 +57,19 @@ def follow(
     ----------
     E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
     """
-    # Shapes: start (n + 1,), sizes (n + 1,).
+    # Shapes: start (n + 1,).
     direction = np.append(np.zeros(len(start) - 1), forward)
-    point = PathPoint(start, tangent_at(jacobian(start), sizes, direction))
+    point = PathPoint(start, tangent_at(equations, start, direction))
     yield point
-    length = PATH.first_step
-    for _ in range(PATH.most_points):
+    length = FIRST_LENGTH
+    for _ in range(MOST_POINTS):
         found = None
-        while found is None and length >= PATH.smallest_step:
+        while found is None and length >= SMALLEST_LENGTH:
             check()
             try:
-                found, easy = _next(residual, jacobian, point, length, sizes, within)
-                if found is None and length <= PATH.kink_step:
-                    found = _behind_kink(residual, jacobian, point, length, sizes)
+                found, easy = _next(equations, point, length, within)
+                if found is None and length <= KINK_LENGTH:
+                    found = _behind_kink(equations, point, length)
             except (DAEError, np.linalg.LinAlgError):
                 found, easy = None, False
             if found is None:
@@ -84,18 +80,14 @@ def follow(
         yield point
         if point.values[-1] in within:
             return
-        length = min(PATH.largest_step, length * (1.5 if easy else 1.0))
+        length = min(LARGEST_LENGTH, length * (1.5 if easy else 1.0))
 
 
 def _next(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    point: PathPoint,
-    length: float,
-    sizes: Vector,
-    within: tuple[float, float],
+    equations: PathEquations, point: PathPoint, length: float, within: tuple[float, float]
 ) -> tuple[PathPoint | None, bool]:
     """The point after a step, and whether it was found easily; None where the step is too long."""
+    sizes = equations.sizes
     guess = point.values + length * sizes * point.tangent
     normal = point.tangent
     outside = [end for end in within if (guess[-1] - end) * (point.values[-1] - end) < 0.0]
@@ -105,41 +97,32 @@ def _next(
         guess = point.values + part * length * sizes * point.tangent
         guess[-1] = outside[0]
         normal = np.append(np.zeros(len(guess) - 1), 1.0)
-    values, count = corrected(residual, jacobian, guess, normal, sizes)
+    values, count = corrected(equations, guess, normal)
     if values is None:
         return None, False
     if outside:
         values[-1] = outside[0]
-    tangent = tangent_at(jacobian(values), sizes, point.tangent)
-    if tangent @ point.tangent < PATH.sharpest_turn:
+    tangent = tangent_at(equations, values, point.tangent)
+    if tangent @ point.tangent < SHARPEST_TURN:
         return None, False
-    return PathPoint(values, tangent), count <= PATH.easy_iterations
+    return PathPoint(values, tangent), count <= EASY_CORRECTIONS
 
 
-def _behind_kink(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    point: PathPoint,
-    length: float,
-    sizes: Vector,
-) -> PathPoint | None:
-    """A point behind a kink, where the equations have other derivatives; None where there is no path.
-
-    The determinant of the derivatives and the direction keeps its sign along a path, also where that turns
-    back.
-    """
-    before, beyond = jacobian(point.values), point.values + length * sizes * point.tangent
-    behind = jacobian(beyond)
+def _behind_kink(equations: PathEquations, point: PathPoint, length: float) -> PathPoint | None:
+    """A point behind a kink, where the equations have other derivatives; None where there is no path."""
+    # The determinant of the derivatives and the direction keeps its sign, also where the path turns back.
+    sizes, beyond = equations.sizes, point.values + length * equations.sizes * point.tangent
+    before, behind = equations.jacobian(point.values), equations.jacobian(beyond)
     null = np.linalg.svd(_with_rows_of_one_size(behind * sizes))[2][-1]
     signs = [
         np.linalg.slogdet(np.vstack([_with_rows_of_one_size(matrix * sizes), direction]))[0]
         for matrix, direction in ((before, point.tangent), (behind, null))
     ]
     tangent: Vector = null * signs[0] * signs[1]
-    values, _ = corrected(residual, jacobian, beyond + length * sizes * tangent, tangent, sizes)
+    values, _ = corrected(equations, beyond + length * sizes * tangent, tangent)
     if values is None or not signs[0] * signs[1]:
         return None
-    is_near = np.linalg.norm((values - beyond) / sizes) <= PATH.kink_reach * length
+    is_near = np.linalg.norm((values - beyond) / sizes) <= KINK_REACH * length
     return PathPoint(values, tangent) if is_near else None
 
 
@@ -150,20 +133,14 @@ def _with_rows_of_one_size(matrix: Vector) -> Vector:
     return scaled
 
 
-def corrected(
-    residual: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Vector],
-    guess: Vector,
-    normal: Vector,
-    sizes: Vector,
-) -> tuple[Vector | None, int]:
+def corrected(equations: PathEquations, guess: Vector, normal: Vector) -> tuple[Vector | None, int]:
     """The solution on the plane through a guess, by Newton's method, and its iterations; None if it fails."""
-    values, before = guess.copy(), np.inf
-    for count in range(1, PATH.most_iterations + 1):
-        left = residual(values)
+    values, before, sizes = guess.copy(), np.inf, equations.sizes
+    for count in range(1, MOST_PATH_CORRECTIONS + 1):
+        left = equations.residual(values)
         if not np.isfinite(left).all():
             return None, count
-        matrix = np.vstack([jacobian(values) * sizes, normal])
+        matrix = np.vstack([equations.jacobian(values) * sizes, normal])
         rows = np.abs(matrix).max(axis=1)
         if not (rows > 0.0).all() or not np.isfinite(rows).all():
             return None, count
@@ -171,18 +148,18 @@ def corrected(
         step = np.linalg.solve(matrix / rows[:, None], right / rows)
         values = values + sizes * step
         size = float(np.abs(step).max())
-        if size <= PATH.correction_tolerance * max(1.0, float(np.abs(values / sizes).max())):
+        if size <= PATH_TOLERANCE * max(1.0, float(np.abs(values / sizes).max())):
             return values, count
-        slowest = 1.0 if count <= PATH.correction_iterations else PATH.contraction
+        slowest = 1.0 if count <= CORRECTION_ITERATIONS else SLOWEST_CORRECTION
         if not size < slowest * before:
             return None, count
         before = size
-    return None, PATH.most_iterations
+    return None, MOST_PATH_CORRECTIONS
 
 
-def tangent_at(matrix: Vector, sizes: Vector, direction: Vector) -> Vector:
-    """The direction of the path, along a given one."""
-    bordered = np.vstack([matrix * sizes, direction])
+def tangent_at(equations: PathEquations, values: Vector, direction: Vector) -> Vector:
+    """The direction of the path at a point, along a given one."""
+    bordered = np.vstack([equations.jacobian(values) * equations.sizes, direction])
     rows = np.abs(bordered).max(axis=1)
     if not (rows > 0.0).all():
         raise ConvergenceError("an equation does not depend on any value; the path has no direction")
@@ -208,7 +185,8 @@ def newton_homotopy(
         return np.asarray(np.column_stack([jacobian(point[:-1]), start]) / rows[:, None])
 
     last = x, 0.0
-    for point in follow(deformed, derivatives, np.append(x, 0.0), np.append(sizes, 1.0), (-0.5, 1.0)):
+    equations = PathEquations(deformed, derivatives, np.append(sizes, 1.0))
+    for point in follow(equations, np.append(x, 0.0), (-0.5, 1.0)):
         last = point.values[:-1], float(point.values[-1])
     if last[1] < 1.0:
         raise ConvergenceError(f"the path of the homotopy was lost at {last[1]:.3g} of its way")

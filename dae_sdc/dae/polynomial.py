@@ -113,10 +113,7 @@ class EndDerivative:
 
 @dataclass(frozen=True)
 class EndWithInterior(EndDerivative):
-    """u' at the end of a step, and values within it that determine a polynomial together with its ends.
-
-    A message has u' alone.
-    """
+    """u' at the end of a step, and values within it, left out of messages, for a polynomial with its ends."""
 
     theta: tuple[float, ...] = ()  # Where they are, in (0, 1).
     inner: Vector | None = None  # Shape (P, n). u there, if it was kept.
@@ -169,10 +166,7 @@ class StepPolynomial(NamedTuple):
     def extrapolate(
         self, time: float, dt: float, nodes: tuple[float, ...], value: Vector, derivative: Vector
     ) -> None:
-        """Continue the polynomials to the nodes of a step at ``time`` of size ``dt``, into the given arrays.
-
-        ``value`` receives the unknowns that are not integrated, ``derivative`` those that are.
-        """
+        """Continue the polynomials to the nodes of another step: z into ``value``, U into ``derivative``."""
         k = self.n_integrated
         matrix = self.continuation(time, dt, nodes)
         np.matmul(matrix, self.derivative[:, :k], out=derivative[:, :k])
@@ -180,8 +174,8 @@ class StepPolynomial(NamedTuple):
             np.matmul(matrix, self.value[:, k:], out=value[:, k:])
 
 
+# End of the new step, in units of the last one from its start, beyond which its polynomial is not used.
 FARTHEST_EXTRAPOLATION = 3.5
-"""End of the new step, in units of the last one from its start, beyond which its polynomial is not used."""
 
 
 def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:

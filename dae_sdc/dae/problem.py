@@ -26,17 +26,15 @@ from dae_sdc.dae.declaration import (
     checked_attribute,
     when_asked,
 )
-from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.dae.values import is_integer, is_sequence, real_numbers, shortened, undefined
+from dae_sdc.dae.values import guard_methods, is_integer, is_sequence, real_numbers, shortened, undefined
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.registry import Registry
 
-LARGEST_PROBLEM = 10_000_000
-"""Largest number of unknowns of a problem."""
+LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
 
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
@@ -450,8 +448,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             ) from None
 
 
+# What stands for the checked attributes in a class that gives none of them.
 DEFAULTS = _places(ProblemDAE)
-"""What stands for the checked attributes in a class that gives none of them."""
 
+# Every problem of the library by its name.
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")
-"""Every problem of the library by its name."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,24 +11,15 @@ from dae_sdc.dae.jacobian import NOISE_LIMIT
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 
+# Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
+# Corrections are measured in another norm, and directions may cancel.
+RESIDUAL_FACTOR = 100.0
+LEAST_RELATIVE_STEP = 1e-8  # Relative change of the unknowns below which rounding would hide that of F.
+# Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
+RESIDUAL_NOISE = 50.0
+RESIDUAL_ROUNDING = 2.0**-50  # Relative change of the unknowns by rounding.
 
-@dataclass(frozen=True)
-class ResidualSettings:
-    """Settings of :func:`is_small`."""
-
-    # Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
-    # Corrections are measured in another norm, and directions may cancel.
-    factor: float = 100.0
-    least_step: float = 1e-8  # Relative change of the unknowns below which rounding would hide that of F.
-    # Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
-    noise: float = 50.0
-    rounding: float = 2.0**-50  # Relative change of the unknowns by rounding.
-
-
-SETTINGS = ResidualSettings()
-
-DIRECTIONS = 3
-"""Most directions in which the unknowns are changed, until the residual is accepted."""
+DIRECTIONS = 3  # Most directions in which the unknowns are changed, until the residual is accepted.
 
 
 @functools.lru_cache(maxsize=16)
@@ -57,13 +47,11 @@ def is_small(
     changed: Callable[[float, Vector], Vector],
     allowed: Vector | None = None,
 ) -> bool:
-    """Whether a residual is no larger than what tolerated changes of the unknowns make of F.
-
-    Each equation counts for itself, in units of the change of F along a random direction. The unknowns are
-    changed by as much as their error may be, or by more where that would be lost in rounding.
-    """
+    """Whether each entry of a residual is no larger than what tolerated changes of unknowns make of F."""
+    # Unknowns are changed along random directions by as much as their error may be, or by more where that
+    # would be lost in rounding.
     # Shapes: left (N,), base (N,), allowed (N,).
-    enlarged = max(1.0, SETTINGS.least_step / relative)
+    enlarged = max(1.0, LEAST_RELATIVE_STEP / relative)
     allowed = np.zeros_like(left) if allowed is None else allowed
     allowed.fill(0.0)
     with np.errstate(all="ignore"):
@@ -71,13 +59,13 @@ def is_small(
             value = _finite(changed, enlarged, direction)
             if value is None:
                 return True
-            np.maximum(allowed, np.abs(value - base) * (SETTINGS.factor / enlarged), out=allowed)
+            np.maximum(allowed, np.abs(value - base) * (RESIDUAL_FACTOR / enlarged), out=allowed)
             if (left <= allowed).all():
                 return True
         for direction in directions(len(left)):
-            value = _finite(changed, SETTINGS.rounding / relative, direction)
+            value = _finite(changed, RESIDUAL_ROUNDING / relative, direction)
             if value is not None:
-                np.maximum(allowed, np.abs(value - base) * SETTINGS.noise, out=allowed)
+                np.maximum(allowed, np.abs(value - base) * RESIDUAL_NOISE, out=allowed)
         return bool((left <= allowed).all())
 
 

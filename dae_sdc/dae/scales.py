@@ -8,7 +8,6 @@ are powers of two change no digit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,47 +16,39 @@ from scipy import sparse
 from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 
-
-@dataclass(frozen=True)
-class ScaleSettings:
-    """Settings of :class:`Scales`."""
-
-    # Size below which only an absolute error counts of an unknown that begins at 0, relative to the one
-    # expected from the equations; a repeated run may lower it.
-    floor: float = 2.0**-7
-    # The floor of unknowns of index 2 and more, which have larger rounding errors.
-    floor_of_multipliers: float = 0.5
-    # Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
-    noise_of_start: float = 2.0**-34
-    # underflow, left_over: start values that count as 0: absolute, and relative to the largest one. An
-    # iteration with many digits leaves such values.
-    underflow: float = 1e-30
-    left_over: float = 1e-25
-    # Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
-    # tolerance is less.
-    rounding: float = 2.0**-39
-    # wrong_floor, wrong_floor_midway: largest value of an unknown in a run, in units of its floor, below
-    # which the floor was too large and the run is repeated: at the end of a run, and before it.
-    wrong_floor: float = 2.0**-3
-    wrong_floor_midway: float = 2.0**-7
-    # Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
-    unseen_size: float = 10.0
-    # Part of its value in an earlier run with larger floors that a value must keep to count as no error.
-    lasting_part: float = 0.5
-    # Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
-    largest_change: float = 2.0**-14
-    most_returns: int = 3  # Largest number of times that a run is repeated.
-    # Least ratio of the rates of change of the solution in one step and in the step before.
-    kept_rate: float = 0.5
-    # Least number of times that the solution is taken to change by its size in the interval.
-    least_changes: float = 1.0
-    # Part of the interval that is the scale of time where nothing else determines one.
-    first_part: float = 0.125
-    # Longest scale of time, in units of the interval: noise of the equations could suggest any.
-    longest: float = 16.0
-
-
-SETTINGS = ScaleSettings()
+# Size below which only an absolute error counts of an unknown that begins at 0, relative to the one expected
+# from the equations; a repeated run may lower it.
+FLOOR = 2.0**-7
+# The floor of unknowns of index 2 and more, which have larger rounding errors.
+FLOOR_OF_MULTIPLIERS = 0.5
+# Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
+NOISE_OF_START = 2.0**-34
+# UNDERFLOW, LEFT_OVER: start values that count as 0: absolute, and relative to the largest one. An iteration
+# with many digits leaves such values.
+UNDERFLOW = 1e-30
+LEFT_OVER = 1e-25
+# Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
+# tolerance is less.
+ROUNDING_OF_TERMS = 2.0**-39
+# WRONG_FLOOR, WRONG_FLOOR_MIDWAY: largest value of an unknown in a run, in units of its floor, below which
+# the floor was too large and the run is repeated: at the end of a run, and before it.
+WRONG_FLOOR = 2.0**-3
+WRONG_FLOOR_MIDWAY = 2.0**-7
+# Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
+UNSEEN_SIZE = 10.0
+# Part of its value in an earlier run with larger floors that a value must keep to count as no error.
+LASTING_PART = 0.5
+# Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
+LARGEST_CHANGE_OF_FLOOR = 2.0**-14
+MOST_RETURNS = 3  # Largest number of times that a run is repeated.
+# Least ratio of the rates of change of the solution in one step and in the step before.
+KEPT_RATE = 0.5
+# Least number of times that the solution is taken to change by its size in the interval.
+LEAST_CHANGES = 1.0
+# Part of the interval that is the scale of time where nothing else determines one.
+FIRST_PART = 0.125
+# Longest scale of time, in units of the interval: noise of the equations could suggest any.
+LONGEST_TIME = 16.0
 
 
 class Scales:
@@ -83,7 +74,7 @@ class Scales:
     def __init__(self, nominal: Any, index: tuple[int, ...]) -> None:
         n, self.running = len(index), nominal is None
         self._multipliers = np.array(index) > 1
-        self._parts = np.where(self._multipliers, SETTINGS.floor_of_multipliers, SETTINGS.floor)
+        self._parts = np.where(self._multipliers, FLOOR_OF_MULTIPLIERS, FLOOR)
         given = 1.0 if nominal is None else nominal
         sizes = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)).copy()
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
@@ -112,9 +103,9 @@ class Scales:
         known = np.isfinite(self._learned)
         floors[known] = self._learned[known]
         # Below that an unknown is nothing but rounding of the other terms of its equations.
-        self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
+        self._least[:] = min(1.0, ROUNDING_OF_TERMS / rtol) * balance.own
         # Values that rounding of other terms hides count as 0.
-        self.hidden[:] = SETTINGS.rounding * balance.own
+        self.hidden[:] = ROUNDING_OF_TERMS * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
         self._zero[:] = ~balance.known
@@ -123,7 +114,7 @@ class Scales:
 
     def see_rate(self, u_rate: float) -> None:
         """Update ``rate`` when a step begins; ``u_rate`` is how often u now changes by its size."""
-        self.rate = max(u_rate, SETTINGS.kept_rate * self.rate, self.least_rate)
+        self.rate = max(u_rate, KEPT_RATE * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Decide at the end of a run, or before, whether its floors are too large."""
@@ -131,20 +122,20 @@ class Scales:
         if not (self.running and self.watched):
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
-        lost = self._zero & (seen <= SETTINGS.unseen_size * rtol * self._floors)
-        part = SETTINGS.wrong_floor if ended else SETTINGS.wrong_floor_midway
+        lost = self._zero & (seen <= UNSEEN_SIZE * rtol * self._floors)
+        part = WRONG_FLOOR if ended else WRONG_FLOOR_MIDWAY
         # Small multipliers may be nothing but the error of what they multiply, magnified by short steps.
         wrong = self._zero & ~self._multipliers & (np.maximum(seen, self._least) < part * self._floors)
         # A value below its tolerance may be noise; it lowers a floor only once.
         wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
-        if wrong.any() and self.returns < SETTINGS.most_returns:
+        if wrong.any() and self.returns < MOST_RETURNS:
             self.returns += 1
             self._earlier[:] = seen
-            least = SETTINGS.largest_change * self._floors
+            least = LARGEST_CHANGE_OF_FLOOR * self._floors
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
         # An error falls with the floor by which it was measured, a value stays.
-        reported = lost & (seen > self.hidden) & (seen > SETTINGS.lasting_part * self._earlier)
+        reported = lost & (seen > self.hidden) & (seen > LASTING_PART * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
 
     def get_state(self) -> dict[str, Any]:
@@ -173,29 +164,20 @@ _ARRAYS = (
     "_learned",
     "_zero",
 )
-KEPT = _NUMBERS + _ARRAYS
-"""Attributes of :class:`Scales` that change in a run."""
+KEPT = _NUMBERS + _ARRAYS  # Attributes of :class:`Scales` that change in a run.
 
-
-@dataclass(frozen=True)
-class BalanceOptions:
-    """Settings of :func:`balanced_sizes` and :func:`balanced`."""
-
-    # weight_of_sizes, weight_of_time: weights in the least squares of two preferences, for sizes that
-    # nothing determines to be near 1, and for time to be near a part of the interval.
-    weight_of_sizes: float = 1e-12
-    weight_of_time: float = 1e-5
-    smallest_term: float = 2.0**-30  # Part of the largest term of an equation below which another is ignored.
-    dense_order: int = 400  # Order up to which the normal equations are solved as a dense matrix.
-    grid: float = 2.0**20  # Number of steps in a factor of two to which estimates are rounded.
-    # Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
-    fastest: float = 2.0**-40
-    # Times that the least squares are solved, each without the terms that were too small in the last.
-    least_squares_rounds: int = 3
-    balancing_rounds: int = 30  # Times that rows and columns of a matrix are balanced.
-
-
-BALANCE = BalanceOptions()
+# WEIGHT_OF_SIZES, WEIGHT_OF_TIME: weights in the least squares of two preferences, for sizes that nothing
+# determines to be near 1, and for time to be near a part of the interval.
+WEIGHT_OF_SIZES = 1e-12
+WEIGHT_OF_TIME = 1e-5
+SMALLEST_TERM = 2.0**-30  # Part of the largest term of an equation below which another is ignored.
+LARGEST_DENSE_ORDER = 400  # Order up to which the normal equations are solved as a dense matrix.
+GRID_OF_SIZES = 2.0**20  # Number of steps in a factor of two to which estimates are rounded.
+# Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
+FASTEST_EQUATION = 2.0**-40
+# Times that the least squares are solved, each without the terms that were too small in the last.
+LEAST_SQUARES_ROUNDS = 3
+BALANCING_ROUNDS = 30  # Times that rows and columns of a matrix are balanced.
 
 
 def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
@@ -243,7 +225,7 @@ class Balance(NamedTuple):
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
         """The balance from the start and the interval alone."""
-        sizes, time = np.abs(u0), float(rounded(np.log2(SETTINGS.first_part * span)))
+        sizes, time = np.abs(u0), float(rounded(np.log2(FIRST_PART * span)))
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
@@ -257,7 +239,7 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     # Shapes: matrix (n, m).
     entries = np.abs(matrix)
     factors = [np.ones(size) for size in entries.shape]
-    for _ in range(BALANCE.balancing_rounds):
+    for _ in range(BALANCING_ROUNDS):
         changed = False
         for axis, factor in enumerate(factors):
             largest = entries.max(axis=1 - axis, initial=0.0)
@@ -271,22 +253,16 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     return factors[0], factors[1]
 
 
-def power_of_two(sizes: Vector) -> Vector:
-    """The powers of two next to sizes, 1 for sizes of 0."""
-    powers: Vector = np.exp2(np.round(np.log2(np.where(sizes > 0.0, sizes, 1.0))))
-    return powers
-
-
 def rounded(logarithm: Any) -> Any:
     """2 to the power of ``logarithm``, rounded to a fine grid that has all powers of two."""
     with np.errstate(over="ignore"):
-        return np.exp2(np.round(BALANCE.grid * logarithm) / BALANCE.grid)
+        return np.exp2(np.round(GRID_OF_SIZES * logarithm) / GRID_OF_SIZES)
 
 
 def zeros(u0: Vector) -> Any:
     """Which start values count as 0, see ``underflow`` of :class:`ScaleSettings`; bool, shape (n,)."""
     sizes = np.abs(u0)
-    return sizes <= max(SETTINGS.underflow, SETTINGS.left_over * float(sizes.max(initial=0.0)))
+    return sizes <= max(UNDERFLOW, LEFT_OVER * float(sizes.max(initial=0.0)))
 
 
 def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None = None) -> Balance:
@@ -298,16 +274,16 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float, reach: Vector | None =
     bounded = np.zeros(n, dtype=bool) if reach is None else np.isfinite(reach)
     if reach is not None:
         sizes, known = np.where(bounded, np.maximum(sizes, reach), sizes), known | bounded
-    prior = float(np.log2(SETTINGS.first_part * span))
+    prior = float(np.log2(FIRST_PART * span))
     while True:
         logs, theta, lost = _least_squares(terms, n, sizes, known, prior)
         result = np.where(known, sizes, rounded(logs))
-        time = float(rounded(min(theta, np.log2(SETTINGS.longest * span))))
+        time = float(rounded(min(theta, np.log2(LONGEST_TIME * span))))
         own = _own_sizes(terms, n, result, time)
         # Where all terms of an unknown are far smaller than others, it may be so large that one matters.
         result = np.where(lost & (own > 0.0), own, result)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
-        noise = known & ~bounded & (sizes < SETTINGS.noise_of_start * own)
+        noise = known & ~bounded & (sizes < NOISE_OF_START * own)
         if not noise.any():
             # Beyond its reach the equations are others, which rounding beside these terms says nothing of.
             own = np.where(bounded, np.minimum(own, sizes), own)
@@ -333,10 +309,10 @@ def _least_squares(
     factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
     of_time = np.where(terms.derivatives, -1.0, 0.0)
     weight = np.where(_fast(terms, n, sizes, known), 0.0, 1.0)
-    for _ in range(BALANCE.least_squares_rounds):
+    for _ in range(LEAST_SQUARES_ROUNDS):
         # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
         right, border = np.zeros((2, size))
-        data, at, other_at = [np.full(size, BALANCE.weight_of_sizes)], [np.arange(size)], [np.arange(size)]
+        data, at, other_at = [np.full(size, WEIGHT_OF_SIZES)], [np.arange(size)], [np.arange(size)]
         for one, a in zip(places, factors, strict=True):
             right -= np.bincount(one, weight * a * logs, size)
             border += np.bincount(one, weight * a * of_time, size)
@@ -346,21 +322,21 @@ def _least_squares(
                 other_at.append(other)
         entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
         sides = np.array([right, border]).T
-        if size <= BALANCE.dense_order:
+        if size <= LARGEST_DENSE_ORDER:
             normal = np.zeros((size, size))
             np.add.at(normal, entries[1], entries[0])
             whole, with_time = np.linalg.solve(normal, sides).T
         else:
             normal = sparse.csc_array(entries, shape=(size, size))
             whole, with_time = superlu(normal).solve(sides).T
-        own_time = BALANCE.weight_of_time + weight @ of_time**2
-        right_of_time = BALANCE.weight_of_time * prior - (weight * of_time) @ logs
+        own_time = WEIGHT_OF_TIME + weight @ of_time**2
+        right_of_time = WEIGHT_OF_TIME * prior - (weight * of_time) @ logs
         theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))
         x = whole - theta * with_time
         term = logs + x[places[0]] + factors[1] * x[places[1]] + theta * of_time
         largest = np.full(n, -np.inf)
         np.maximum.at(largest, terms.rows, term)
-        smaller = (term < largest[terms.rows] + np.log2(BALANCE.smallest_term)) & (weight > 0.0)
+        smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
         if not smaller.any():
             break
         weight[smaller] = 0.0
@@ -380,7 +356,7 @@ def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
     some = (parts > 0.0).all(axis=0) & ~unsure
     times = np.divide(parts[1], parts[0], out=np.full(n, np.inf), where=some)
     slowest = times[some].max(initial=0.0)
-    return terms.derivatives & (times < BALANCE.fastest * slowest)[terms.rows]
+    return terms.derivatives & (times < FASTEST_EQUATION * slowest)[terms.rows]
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
@@ -399,5 +375,4 @@ def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
     counts = others > 0.0
     with np.errstate(over="ignore"):
         np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
-    own: Vector = np.where(np.isfinite(found[:n]), found[:n], 0.0)
-    return own
+    return np.where(np.isfinite(found[:n]), found[:n], 0.0)

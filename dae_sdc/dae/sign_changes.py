@@ -14,8 +14,7 @@ from dae_sdc.errors import InputError
 
 EPS = float(np.finfo(float).eps)
 
-OfTimes = Callable[[Vector], Vector]
-"""A function of times, shape (K,), whose values have shape (K,)."""
+OfTimes = Callable[[Vector], Vector]  # A function of times, shape (K,), whose values have shape (K,).
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,9 @@ _TO_FINE = _weights(_PLACES, _FINE)
 def samples(
     function: OfTimes, edges: Vector, what: str, options: SamplingOptions = SAMPLING
 ) -> tuple[Vector, Vector]:
-    """Times between which a function changes its sign at most once, and its values there.
-
-    Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
-    through all nine changes its sign no more often than they do.
-    """
+    """Times between which a function changes its sign at most once, and its values there."""
+    # Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
+    # through all nine changes its sign no more often than they do.
     # Shapes: edges (K,).
     per_part = max(1, options.cells // max(1, len(edges) - 1))
     left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()

@@ -10,15 +10,12 @@ from pySDC.implementations.datatype_classes.mesh import mesh
 from dae_sdc.dae.polynomial import Vector as Vector, unpack
 from dae_sdc.errors import InputError, MissingPartError
 
+# Parts that states of other kinds of problems have in pySDC.
 PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn")
-"""Parts that states of other kinds of problems have in pySDC."""
 
 
 class StateShape(NamedTuple):
-    """What pySDC calls ``init``: everything needed to make a new state.
-
-    The first three entries are those every pySDC datatype reads.
-    """
+    """What pySDC calls ``init``: all that makes a new state; the first three are those its datatypes read."""
 
     shape: int  # Number of unknowns n = n_diff + n_alg.
     comm: None  # Communicator of a distributed state; states of DAEs are not distributed.
@@ -124,9 +121,7 @@ class MeshDAE(mesh, metaclass=_WithAdvice):  # type: ignore[misc]
 
     def _part(self, start: int | None, stop: int | None) -> MeshDAE:
         if self.n_diff is None:
-            raise AttributeError(
-                f"an array of shape {self.shape} cut from a state has no differential and algebraic part"
-            )
+            raise AttributeError  # Python then asks __getattr__, which tells why
         return attach(self.view(np.ndarray)[start:stop], None)
 
     @property

@@ -1,14 +1,19 @@
-"""Values that users and their functions give: taken as real numbers, shown in messages, or missing."""
+"""What users give: values as real numbers, and functions whose arguments they cannot change."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from dae_sdc.arguments import shown
 from dae_sdc.dae.polynomial import Vector
+from dae_sdc.errors import EvaluationError, InputError
 
 _MASKED = type(np.ma.masked)
 _ROWS = (list, tuple)
@@ -79,3 +84,91 @@ def is_integer(value: Any) -> bool:
 def is_number(value: Any) -> bool:
     """Whether a value is a real number and no bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+S = TypeVar("S", bound=Callable[..., Any])
+
+# Methods that return a number for each of several things.
+ROWS = ("switches", "sides", "breakpoints", "invariants")
+# Methods of time alone; in problems of the library, undefined values are an EvaluationError.
+OF_TIME = ("u_exact", "du_exact")
+
+
+def read_only(function: S, name: str) -> S:
+    """A function whose arrays are read-only until it returns, and whose results are checked by its name."""
+    method = name.rpartition(".")[2]
+    returns_row = method in ROWS
+    bundled = method in OF_TIME and function.__module__.startswith("dae_sdc.")
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        if named:
+            bound = inspect.signature(function).bind(*arguments, **named)
+            arguments, named = bound.args, bound.kwargs
+        locked = [x for x in arguments if isinstance(x, np.ndarray) and x.flags.writeable]
+        for array in locked:
+            array.setflags(write=False)
+        try:
+            value = function(*arguments, **named)
+        except NotImplementedError:
+            if method not in OF_TIME:
+                raise
+            raise InputError(f"{name} is not implemented; pass an initial value u0") from None
+        except (ArithmeticError, ValueError) as error:
+            if bundled and undefined(error):
+                raise EvaluationError(f"{name} has no value at t={arguments[-1]!r}: {error}") from error
+            if isinstance(error, InputError) or "read-only" not in str(error):
+                raise
+            raise InputError(
+                f"{name} writes to one of its arguments or to a view of it; let it work on a copy"
+            ) from error
+        finally:
+            for array in locked:
+                array.setflags(write=True)
+        if returns_row and not _is_row(value):
+            raise InputError(f"{name} must return a number for each, as a list or array; got {shown(value)}")
+        if method == "invariants_jacobian" and not (
+            getattr(value, "ndim", 0) == 2
+            and value.shape[1] == np.size(arguments[-2])
+            and value.dtype.kind in "biuf"
+        ):
+            raise InputError(
+                f"{name} must return a matrix with a column for each unknown, an array or a sparse matrix; "
+                f"got {shown(value)}"
+            )
+        return value
+
+    vars(call)["unguarded"] = True
+    return cast(S, call)
+
+
+def _is_row(value: Any) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value.ndim == 1
+    row = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    # Asking an abstract base class costs twenty times as much as asking for a float.
+    return row and (
+        set(map(type, value)) <= {float}
+        or all(isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value)
+    )
+
+
+def unguarded(method: S) -> S:
+    """Mark a method of the library that only reads, so that its arguments need no guard."""
+    vars(method)["unguarded"] = True
+    return method
+
+
+def guard_methods(cls: type[Any], names: tuple[str, ...]) -> None:
+    """Give the named methods that a class defines itself read-only arguments."""
+    for name in names:
+        method = vars(cls).get(name)
+        if callable(method):
+            setattr(cls, name, guarded(method, f"{cls.__name__}.{name}"))
+
+
+def guarded(function: S, name: str) -> S:
+    """A function with read-only arguments, or itself if it is of the library; see :func:`read_only`."""
+    # Functions of compiled code, and those that the library derives, do not write.
+    of_library = hasattr(function, "unguarded") or hasattr(function, "supplied")
+    return function if of_library else read_only(function, name)

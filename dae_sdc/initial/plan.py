@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.matching import maximum_matching
+from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import Integers, ModelJets, Part
 from dae_sdc.initial.parts import Group, groups_of

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.counters import uncounted
-from dae_sdc.dae.paths import PATH, PathPoint, corrected, follow, tangent_at
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, PathEquations, PathPoint, corrected, follow, tangent_at
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.linear.equilibrium import Rest, Steady, row_scales
-from dae_sdc.linear.minimal import DEFLATION, by_ranks
+from dae_sdc.linear.minimal import DEPENDENT_BY_DIFFERENCES, DEPENDENT_POLES, by_ranks
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import meter
 
@@ -136,7 +136,7 @@ class _Path:
             sparse.csc_matrix(one)[:n] for one in self.rest.halves(*self.rest.state(values[:-1]))
         )
         exact = getattr(self.rest.problem, "jacobian", None) is not None
-        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        bound = DEPENDENT_POLES if exact else DEPENDENT_BY_DIFFERENCES
         return by_ranks(mass, -stiffness, np.zeros((n, 0)), bound)[0].poles()
 
 
@@ -149,8 +149,8 @@ def branch_of(
         raise InputError(
             f"{parameter} needs two different values from which and to which it goes; got {within}"
         )
-    if problem.n > PATH.most_unknowns:
-        raise InputError(f"branches are followed for at most {PATH.most_unknowns} unknowns; got {problem.n}")
+    if problem.n > MOST_PATH_UNKNOWNS:
+        raise InputError(f"branches are followed for at most {MOST_PATH_UNKNOWNS} unknowns; got {problem.n}")
     handle = ParameterOfProblem(problem, parameter)
     before = handle.value
     rest = Rest.at(problem, start.t, start.u, start.du)
@@ -160,17 +160,18 @@ def branch_of(
     try:
         with uncounted(problem):
             path.rows = row_scales(path.jacobian(begin), sizes)
+            equations = PathEquations(path.residual, path.jacobian, sizes)
             ends = min(first, last), max(first, last)
             forward = 1.0 if last > first else -1.0
             points, reached = [], 0.0
             with meter(100, "%") as bar:
-                for point in follow(path.residual, path.jacobian, begin, sizes, ends, forward):
+                for point in follow(equations, begin, ends, forward):
                     points.append(point)
                     part = 100.0 * abs(point.values[-1] - first) / abs(last - first)
                     bar.update(max(0.0, part - reached))
                     reached = max(reached, part)
             unstable = np.array([_unstable(path, point) for point in points])
-            special = _special(path, points, unstable, sizes)
+            special = _special(path, points, unstable, equations)
     finally:
         handle.value = before
     values = np.array([point.values for point in points])
@@ -191,7 +192,7 @@ def _unstable(path: _Path, point: PathPoint) -> int:
 
 
 def _special(
-    path: _Path, points: list[PathPoint], unstable: npt.NDArray[np.int64], sizes: Vector
+    path: _Path, points: list[PathPoint], unstable: npt.NDArray[np.int64], equations: PathEquations
 ) -> list[SpecialPoint]:
     """Folds, where the parameter turns back, and Hopf points, where a pair of poles crosses the axis."""
     found = []
@@ -199,13 +200,13 @@ def _special(
         if one.tangent[-1] * other.tangent[-1] < 0.0:
 
             def turns(values: Vector, along: Vector = one.tangent) -> float:
-                return float(tangent_at(path.jacobian(values), sizes, along)[-1])
+                return float(tangent_at(equations, values, along)[-1])
 
-            values = _located(path, one, other, sizes, turns)
+            values = _located(equations, one, other, turns)
             found.append(SpecialPoint("fold", float(values[-1]), values[:-1]))
         elif min(unstable[at : at + 2]) >= 0 and abs(int(unstable[at + 1] - unstable[at])) == 2:
             try:
-                values = _located(path, one, other, sizes, lambda values: _nearest_pair(path, values).real)
+                values = _located(equations, one, other, lambda values: _nearest_pair(path, values).real)
                 pair = _nearest_pair(path, values)
             except DAEError:
                 continue
@@ -223,16 +224,16 @@ def _nearest_pair(path: _Path, values: Vector) -> complex:
 
 
 def _located(
-    path: _Path, one: PathPoint, other: PathPoint, sizes: Vector, function: Callable[[Vector], float]
+    equations: PathEquations, one: PathPoint, other: PathPoint, function: Callable[[Vector], float]
 ) -> Vector:
     """The point between two of a path at which a function changes its sign, by bisection."""
     low, high, sign = 0.0, 1.0, np.sign(function(one.values))
     found = one.values
     chord = other.values - one.values
-    normal = chord / sizes / np.linalg.norm(chord / sizes)
+    normal = chord / equations.sizes / np.linalg.norm(chord / equations.sizes)
     for _ in range(MOST_HALVINGS):
         part = 0.5 * (low + high)
-        values, _ = corrected(path.residual, path.jacobian, one.values + part * chord, normal, sizes)
+        values, _ = corrected(equations, one.values + part * chord, normal)
         if values is None:
             break
         found = values

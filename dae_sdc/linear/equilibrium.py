@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.paths import PATH, newton_homotopy
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import check, under_way
@@ -25,45 +25,37 @@ from dae_sdc.initial.jets import ModelJets
 
 Booleans = npt.NDArray[np.bool_]
 
-
-@dataclass(frozen=True)
-class RestOptions:
-    """Settings of the search for steady states."""
-
-    newton_iterations: int = 60  # Largest number of damped Newton iterations.
-    shortest_step: float = 2.0**-12  # Smallest fraction of a Newton step that is tried.
-    polishing_iterations: int = 3  # Full steps after convergence, taken as long as they become shorter.
-    round_off: float = 1e-13  # Residual, relative to the terms, up to which further steps may make it larger.
-    # Largest residual, relative to the terms of its equation, of an equation that holds.
-    relative_residual: float = 1e-9
-    # Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
-    dependent: float = 1e-11
-    # Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
-    most_dense: int = 500
-    # Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
-    regularization: float = 1e-7
-    transient_steps: int = 400  # Largest number of implicit Euler steps.
-    # Residual, relative to its terms, from which on Newton's method is tried after a step, and the factor
-    # by which it must be smaller for the next time.
-    newton_again: float = 1e-2
-    transient_iterations: int = 10  # Largest number of Newton iterations in such a step.
-    # first_step, longest_step, largest_growth: first time step and the one at which the steps end, as parts
-    # of the interval of the problem, and the largest ratio of one to the one before.
-    first_step: float = 1e-3
-    longest_step: float = 1e12
-    largest_growth: float = 4.0
-    shrinking: float = 0.25  # Factor of a time step that failed.
-    # Entry in the null space of the Jacobian from which on an unknown counts as not determined.
-    undetermined: float = 1e-3
-    # Value, in units of the size of the unknown, that is set to 0: what iterations leave of one that is 0.
-    vanishing: float = 1e-30
-    # Change of a conserved quantity at the guess, relative to the equations, up to which it is conserved.
-    lawful: float = 1e-10
-    # Parts of the interval after which the equations are evaluated again, to see if they depend on time.
-    later: tuple[float, ...] = (0.137, 0.419, 0.871)
-
-
-STEADY = RestOptions()
+REST_NEWTON_ITERATIONS = 60  # Largest number of damped Newton iterations.
+SHORTEST_DAMPED_STEP = 2.0**-12  # Smallest fraction of a Newton step that is tried.
+POLISHING_ITERATIONS = 3  # Full steps after convergence, taken as long as they become shorter.
+REST_ROUND_OFF = 1e-13  # Residual, relative to the terms, up to which further steps may make it larger.
+# Largest residual, relative to the terms of its equation, of an equation that holds.
+RELATIVE_REST_RESIDUAL = 1e-9
+# Singular value of the scaled Jacobian, relative to the largest, that counts as 0.
+DEPENDENT_ROWS = 1e-11
+# Number of unknowns up to which steps are found by singular values; beyond it by sparse factors.
+MOST_DENSE_VALUES = 500
+# Weight of the step beside the scaled residual, where a sparse Jacobian is singular.
+REGULARIZATION = 1e-7
+TRANSIENT_STEPS = 400  # Largest number of implicit Euler steps.
+# Residual, relative to its terms, from which on Newton's method is tried after a step, and the factor by
+# which it must be smaller for the next time.
+NEWTON_AGAIN = 1e-2
+TRANSIENT_ITERATIONS = 10  # Largest number of Newton iterations in such a step.
+# FIRST_TRANSIENT_STEP, LONGEST_TRANSIENT_STEP, LARGEST_TRANSIENT_GROWTH: first time step and the one at which
+# the steps end, as parts of the interval of the problem, and the largest ratio of one to the one before.
+FIRST_TRANSIENT_STEP = 1e-3
+LONGEST_TRANSIENT_STEP = 1e12
+LARGEST_TRANSIENT_GROWTH = 4.0
+SHRINKING_RESIDUAL = 0.25  # Factor of a time step that failed.
+# Entry in the null space of the Jacobian from which on an unknown counts as not determined.
+UNDETERMINED_PART = 1e-3
+# Value, in units of the size of the unknown, that is set to 0: what iterations leave of one that is 0.
+VANISHING_SIZE = 1e-30
+# Change of a conserved quantity at the guess, relative to the equations, up to which it is conserved.
+LAWFUL_PART = 1e-10
+# Parts of the interval after which the equations are evaluated again, to see if they depend on time.
+LATER_TIMES: tuple[float, ...] = (0.137, 0.419, 0.871)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +268,8 @@ class Rest:
         return np.concatenate([np.maximum(np.abs(self.u), nominal)[self.free], rates])
 
 
+# Factor of dF/du at which dF/du' is lost beside it: a power of two, which rounds nothing.
 SEPARATING = 2.0**60
-"""Factor of dF/du at which dF/du' is lost beside it: a power of two, which rounds nothing."""
 
 
 def exact_halves(jacobian: Any, u: Any, du: Any, t: float) -> tuple[Any, Any] | None:
@@ -304,12 +296,12 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
         scaled = matrix * sizes / rows[:, None]
     right = -residual / rows
     found = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
-    if found is None and scaled.shape[1] <= STEADY.most_dense:
+    if found is None and scaled.shape[1] <= MOST_DENSE_VALUES:
         dense = scaled.toarray() if sparse.issparse(scaled) else scaled
-        found = lstsq(dense, right, cond=STEADY.dependent, lapack_driver="gelsy")[0]
+        found = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
     if found is None:
         m, n = scaled.shape
-        small = -(STEADY.regularization**2) * sparse.eye(n)
+        small = -(REGULARIZATION**2) * sparse.eye(n)
         both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, small]], format="csc")
         found = superlu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
     return np.asarray(sizes * found)
@@ -325,10 +317,10 @@ def _direct(matrix: Any, right: Vector) -> Vector | None:
         except SingularMatrixError:
             return None
         pivots = np.abs(factors.U.diagonal())
-        good = pivots.min() > STEADY.dependent * pivots.max()
+        good = pivots.min() > DEPENDENT_ROWS * pivots.max()
         return np.asarray(factors.solve(right)) if good else None
     triangles, order, failed = dgetrf(matrix)
-    if failed or not dgecon(triangles, np.abs(matrix).sum(axis=0).max())[0] > STEADY.dependent:
+    if failed or not dgecon(triangles, np.abs(matrix).sum(axis=0).max())[0] > DEPENDENT_ROWS:
         return None
     return np.asarray(dgetrs(triangles, order, right)[0])
 
@@ -339,22 +331,22 @@ def newton(rest: Rest, x: Vector) -> tuple[Vector, float]:
     residual = rest.residual(x)
     if not np.isfinite(residual).all():
         return x, np.inf
-    for _ in range(STEADY.newton_iterations):
+    for _ in range(REST_NEWTON_ITERATIONS):
         matrix = rest.jacobian(x)
         rows = row_scales(matrix, np.maximum(sizes, np.abs(x)))
         worst = float(np.abs(residual / rows).max(initial=0.0))
-        if full and worst <= STEADY.relative_residual:
+        if full and worst <= RELATIVE_REST_RESIDUAL:
             break
         step = least_step(matrix, residual, sizes)
         norm, part = np.linalg.norm(residual / rows), 1.0
-        while part >= STEADY.shortest_step:
+        while part >= SHORTEST_DAMPED_STEP:
             trial = rest.residual(x + part * step)
             if np.isfinite(trial).all() and np.linalg.norm(trial / rows) <= (1.0 - 0.1 * part) * norm:
                 break
             part *= 0.5
         else:
             # Nothing is less than what round-off leaves.
-            return (_polished(rest, x), worst) if worst <= STEADY.relative_residual else (x, worst)
+            return (_polished(rest, x), worst) if worst <= RELATIVE_REST_RESIDUAL else (x, worst)
         x, residual, full = x + part * step, trial, part == 1.0
     return _polished(rest, x), worst
 
@@ -363,18 +355,18 @@ def _polished(rest: Rest, x: Vector) -> Vector:
     """Values after further steps, as long as these become shorter."""
     sizes = np.maximum(rest.sizes, np.abs(x))
     before = np.inf
-    for _ in range(STEADY.polishing_iterations):
+    for _ in range(POLISHING_ITERATIONS):
         matrix, residual = rest.jacobian(x), rest.residual(x)
         step, rows = least_step(matrix, residual, rest.sizes), row_scales(matrix, sizes)
         length = float(np.abs(step / sizes).max(initial=0.0))
         left = np.abs(rest.residual(x + step) / rows).max(initial=0.0)
-        allowed = max(np.abs(residual / rows).max(initial=0.0), STEADY.round_off)
+        allowed = max(np.abs(residual / rows).max(initial=0.0), REST_ROUND_OFF)
         if not (length < 0.5 * before and left <= allowed):
             break
         x, before = x + step, length
         if length == 0.0:
             break
-    return np.asarray(np.where(np.abs(x) <= STEADY.vanishing * rest.sizes, 0.0, x))
+    return np.asarray(np.where(np.abs(x) <= VANISHING_SIZE * rest.sizes, 0.0, x))
 
 
 def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
@@ -390,26 +382,26 @@ def pseudo_transient(rest: Rest, x: Vector) -> tuple[Vector, int]:
     (1998).
     """
     begin, end = map(float, rest.problem.interval)
-    h = STEADY.first_step * (end - begin)
+    h = FIRST_TRANSIENT_STEP * (end - begin)
     sizes, residual = rest.sizes, rest.residual(x)
     measure = partial(_measure, rest, sizes)
     before = measure(x, residual)
-    tried = STEADY.newton_again
-    for count in range(1, STEADY.transient_steps + 1):
+    tried = NEWTON_AGAIN
+    for count in range(1, TRANSIENT_STEPS + 1):
         new = _euler_step(rest, x, h)
         if new is None:
-            h *= STEADY.shrinking
+            h *= SHRINKING_RESIDUAL
             continue
         now = measure(new, rest.residual(new))
         x = new
         if now <= tried:
-            tried = STEADY.newton_again * now
+            tried = NEWTON_AGAIN * now
             near, worst = newton(rest, x)
-            if worst <= STEADY.relative_residual:
+            if worst <= RELATIVE_REST_RESIDUAL:
                 return near, count
-        h *= min(STEADY.largest_growth, max(1.5, before / now if now else np.inf))
+        h *= min(LARGEST_TRANSIENT_GROWTH, max(1.5, before / now if now else np.inf))
         before = now
-        if h > STEADY.longest_step * (end - begin):
+        if h > LONGEST_TRANSIENT_STEP * (end - begin):
             break
     return x, count
 
@@ -423,7 +415,7 @@ def _euler_step(rest: Rest, x: Vector, h: float) -> Vector | None:
     """The values after an implicit Euler step; None if Newton's method does not converge."""
     (old, _), new, sizes = rest.state(x), x.copy(), rest.sizes
     before = np.inf
-    for _ in range(STEADY.transient_iterations):
+    for _ in range(TRANSIENT_ITERATIONS):
         u, rates = rest.state(new)
         rates = rates + (u - old) / h
         residual = rest.with_rates(u, rates, rest.t)
@@ -490,7 +482,7 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
 
     def accepted(x: Vector, what: str) -> Vector | None:
         x, worst = newton(rest, x)
-        if worst <= STEADY.relative_residual:
+        if worst <= RELATIVE_REST_RESIDUAL:
             done.append(what)
             return x
         done.append(f"{what}: {_left(rest, x, worst)}")
@@ -502,8 +494,8 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
         "homotopy": lambda: homotopy(rest, begin),
     }
     for name, method in methods.items():
-        if name == "homotopy" and len(begin) > PATH.most_unknowns:
-            done.append(f"{name}: for at most {PATH.most_unknowns} unknowns")
+        if name == "homotopy" and len(begin) > MOST_PATH_UNKNOWNS:
+            done.append(f"{name}: for at most {MOST_PATH_UNKNOWNS} unknowns")
             continue
         if name == "homotopy" and len(begin) != len(rest.equation_names):
             done.append(f"{name}: for as many equations as unknowns")
@@ -529,7 +521,7 @@ def _lawful(rest: Rest, x: Vector) -> tuple[Rest, Vector]:
     bound = replace(rest, conserved=laws)
     for begin in (x, rest.begin):
         found, worst = newton(bound, begin)
-        if worst <= STEADY.relative_residual:
+        if worst <= RELATIVE_REST_RESIDUAL:
             return bound, found
     return rest, x
 
@@ -537,16 +529,16 @@ def _lawful(rest: Rest, x: Vector) -> tuple[Rest, Vector]:
 def _laws(rest: Rest, x: Vector) -> Vector | None:
     r"""Linear conservation laws: :math:`w^T F_{u'} u` with :math:`w^T F(u) = 0` at rest and at the guess."""
     n = rest.problem.n
-    if n > STEADY.most_dense:
+    if n > MOST_DENSE_VALUES:
         return None
     u, du = rest.state(x)
     mass, stiffness = (half.toarray() if sparse.issparse(half) else half for half in rest.halves(u, du))
     rows = row_scales(stiffness, np.maximum(np.abs(u), 1.0))
     left, values, _ = np.linalg.svd((stiffness * np.maximum(np.abs(u), 1.0) / rows[:, None])[:n])
-    rank = int((values > STEADY.dependent * values[0]).sum())
+    rank = int((values > DEPENDENT_ROWS * values[0]).sum())
     null = left[:, rank:].T
     start = rest.with_rates(rest.u, rest.du, rest.t)[:n] / rows[:n]
-    if not null.size or not np.abs(null @ start).max() <= STEADY.lawful * np.abs(start).max(initial=0.0):
+    if not null.size or not np.abs(null @ start).max() <= LAWFUL_PART * np.abs(start).max(initial=0.0):
         return None
     laws: Vector = null @ (mass[:n] / rows[:n, None])
     return laws if np.abs(laws).max() > 0.0 else None
@@ -565,14 +557,14 @@ def _left(rest: Rest, x: Vector, worst: float) -> str:
 def _undetermined(rest: Rest, x: Vector) -> list[int]:
     """Numbers of the unknowns that the Jacobian leaves free."""
     matrix = rest.jacobian(x)
-    if matrix.shape[1] > STEADY.most_dense or not matrix.shape[1]:
+    if matrix.shape[1] > MOST_DENSE_VALUES or not matrix.shape[1]:
         return []
     dense = matrix.toarray() if sparse.issparse(matrix) else matrix
     sizes = rest.sizes
     scaled = dense * sizes / row_scales(matrix, sizes)[:, None]
     _, values, right = np.linalg.svd(scaled)
-    rank = int((values > STEADY.dependent * values[0]).sum())
-    loose = np.abs(right[rank:]).max(axis=0, initial=0.0) > STEADY.undetermined
+    rank = int((values > DEPENDENT_ROWS * values[0]).sum())
+    loose = np.abs(right[rank:]).max(axis=0, initial=0.0) > UNDETERMINED_PART
     numbers = np.concatenate([np.flatnonzero(rest.free), np.flatnonzero(rest.turning)])[loose]
     return [int(j) for j in np.unique(numbers)]
 
@@ -581,10 +573,10 @@ def _of_time(rest: Rest, x: Vector) -> tuple[str, ...]:
     """A remark where the equations do not hold at later times."""
     begin, end = map(float, rest.problem.interval)
     rows = row_scales(rest.jacobian(x), np.maximum(rest.sizes, np.abs(x)))
-    for part in STEADY.later:
+    for part in LATER_TIMES:
         later = rest.residual(x, rest.t + part * (end - begin))
         with np.errstate(invalid="ignore"):
-            wrong = np.flatnonzero(~(np.abs(later / rows) <= 1e3 * STEADY.relative_residual))
+            wrong = np.flatnonzero(~(np.abs(later / rows) <= 1e3 * RELATIVE_REST_RESIDUAL))
         if wrong.size:
             return (f"at t={rest.t:g} only: '{rest.equation_names[wrong[0]]}' depends on time",)
     return ()

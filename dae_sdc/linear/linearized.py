@@ -19,7 +19,14 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
-from dae_sdc.linear.minimal import DEFLATION, Minimal, by_offsets, by_ranks, in_coordinates
+from dae_sdc.linear.minimal import (
+    DEPENDENT_BY_DIFFERENCES,
+    DEPENDENT_POLES,
+    Minimal,
+    by_offsets,
+    by_ranks,
+    in_coordinates,
+)
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
@@ -30,8 +37,8 @@ from dae_sdc.structure.signature import StructureError
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
+# Inputs by name; each is a parameter of its name, or adds to equations with a factor for each.
 Inputs = Mapping[str, Mapping[str, float]]
-"""Inputs by name; each is a parameter of its name, or adds to equations with a factor for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +71,7 @@ def inputs_of(inputs: Any) -> Inputs:
 
 
 def with_inputs(model: Model, inputs: Inputs) -> Model:
-    """A model in which each input is an unknown, with an equation that gives it its value.
-
-    A parameter is replaced; an input of equations is what they are equal to, instead of 0.
-    """
+    """A model in which each input, a parameter or a right side, is an unknown with an equation."""
     made = without_equations(model, model.name, model.title)
     made.definitions, made.conditions, made.of_function = (
         model.definitions,
@@ -203,7 +207,8 @@ class Linearizer(ABC):
                 A = sparse.block_diag([A, [[1.0]]])
                 B = sparse.vstack([B, sparse.csc_matrix((1, B.shape[1]))])
                 found = found.with_rate(at)
-                names.append(name_of(*_differentiated(names[at])))
+                base, order = name_and_order(names[at])
+                names.append(name_of(base, order + 1))
                 units.append(unit_of(names[-1], names[:-1], units))
                 u, du, at = np.append(u, du[at]), np.append(du, 0.0), n
             rows.append(at)
@@ -217,11 +222,6 @@ class Linearizer(ABC):
             *(u, du, index, found, (remark,) if remark else ()),
         )
         return LinearSystem(*own)
-
-
-def _differentiated(name: str) -> tuple[str, int]:
-    base, order = name_and_order(name)
-    return base, order + 1
 
 
 class LinearModel(Linearizer):
@@ -361,7 +361,7 @@ class LinearProblem(Linearizer):
     ) -> tuple[Minimal, int, str]:
         """The minimal form at a state, the index, and a remark where it is that of frozen matrices."""
         exact = getattr(self.problem, "jacobian", None) is not None
-        bound = DEFLATION.dependent if exact else DEFLATION.dependent_by_differences
+        bound = DEPENDENT_POLES if exact else DEPENDENT_BY_DIFFERENCES
         found, steps = by_ranks(*self.matrices(state), bound)
         return in_coordinates(found, self.names, preferred), steps, _frozen(steps, state)
 

@@ -17,23 +17,14 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.structure.rank import equilibration
 
+# Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
+DEPENDENT_POLES = 1e-10
+DEPENDENT_BY_DIFFERENCES = 1e-7  # The bound where the matrices are finite differences.
+# Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
+WEAKEST_PIVOT = 1e-11
+PREFERENCE = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
 
-@dataclass(frozen=True)
-class DeflationOptions:
-    """Settings of the separation of finite from infinite poles."""
-
-    # Singular value, relative to the largest, that counts as 0, of matrices that are known to round-off.
-    dependent: float = 1e-10
-    dependent_by_differences: float = 1e-7  # The bound where the matrices are finite differences.
-    # Smallest pivot of a stage, relative to the largest, with which coordinates are chosen by offsets.
-    weakest_pivot: float = 1e-11
-    preference: float = 1e-5  # Factor of the pivots of unknowns that are to be coordinates.
-
-
-DEFLATION = DeflationOptions()
-
-Stacks = tuple[Vector, ...]
-"""Matrices that belong to an input, its first derivative, and so on."""
+Stacks = tuple[Vector, ...]  # Matrices that belong to an input, its first derivative, and so on.
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +82,7 @@ class Minimal:
             # z = w + B_k v^(k-1) takes the highest derivative out.
             through = _added(through, [own @ stack[k]], k - 1)
             stack[k - 1] = stack[k - 1] + A @ stack[k]
-        while len(through) > 1 and not through[-1].any():
-            through.pop()
-        return A, stack[0], own, tuple(through)
+        return A, stack[0], own, _trimmed(through)
 
 
 def _padded(stack: list[Vector], length: int, shape: Any) -> list[Vector]:
@@ -109,7 +98,7 @@ def _added(stack: Sequence[Vector], more: Sequence[Vector], later: int) -> list[
     return found
 
 
-def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEFLATION.dependent) -> tuple[Minimal, int]:
+def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tuple[Minimal, int]:
     r"""Deflate the infinite poles of E x' = A x + B v by ranks.
 
     The rows of A where E has none are constraints; a basis of what satisfies them, and the other rows, give
@@ -144,10 +133,8 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEFLATION.dependent) -> 
         stack = _added([kept.T @ part for part in stack], [kept.T @ A @ one for one in shift], 0)
         stack = _added(stack, [-kept.T @ E @ one for one in shift], 1)
         S, E, A, steps = S @ free, kept.T @ E @ free, kept.T @ A @ free, steps + 1
-    while len(stack) > 1 and not stack[-1].any():
-        stack.pop()
     unscaled = cols[:, None]
-    return Minimal((), E, A, tuple(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
+    return Minimal((), E, A, _trimmed(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
 
 
 def in_coordinates(found: Minimal, names: Sequence[str], preferred: Sequence[str] = ()) -> Minimal:
@@ -156,7 +143,7 @@ def in_coordinates(found: Minimal, names: Sequence[str], preferred: Sequence[str
     if found.coordinates or not r:
         return found
     sizes = np.linalg.norm(found.S, axis=1)
-    weights = np.where(np.isin(names, list(preferred)), 1.0 / DEFLATION.preference, 1.0)
+    weights = np.where(np.isin(names, list(preferred)), 1.0 / PREFERENCE, 1.0)
     weights = weights / np.where(sizes > 0.0, sizes, 1.0)
     chosen = np.sort(qr((found.S * weights[:, None]).T, mode="r", pivoting=True)[1][:r])
     # z = S_chosen x_chosen up to what inputs add, which stays in W.
@@ -188,9 +175,7 @@ def by_offsets(
     """
     # Shapes: x (jets,).
     matrix = sparse.csc_matrix(system.jacobian(x))
-    free = _free(
-        system, matrix, np.where(np.isin(system.jet_names, list(preferred)), DEFLATION.preference, 1.0)
-    )
+    free = _free(system, matrix, np.where(np.isin(system.jet_names, list(preferred)), PREFERENCE, 1.0))
     bound = np.flatnonzero(~free)
     at_free = np.flatnonzero(free)
     rows, _, _ = offsets_stages(system.analysis.c, system.analysis.d)
@@ -226,11 +211,9 @@ def by_offsets(
 
 
 def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> tuple[Vector, Vector]:
-    """The free jets by coordinates along the constraints, and the derivatives of these by the free jets.
-
-    Jets of one order that are free for as many orders have an orthonormal basis V of their free changes: V' x
-    and its derivatives are as many coordinates.
-    """
+    """The free jets by coordinates along the constraints, and the derivatives of these by the free jets."""
+    # Jets of one order that are free for as many orders have an orthonormal basis V of their free changes: V'
+    # x and its derivatives are as many coordinates.
     place, free = system.place, {system.jets[at]: column for column, at in enumerate(at_free)}
     chains: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for j, k in free:
@@ -254,6 +237,7 @@ def _along_constraints(system: ModelJets, at_free: Any, everything: Vector) -> t
 
 
 def _trimmed(stack: list[Vector]) -> Stacks:
+    """A stack without the highest derivatives of inputs that do not count."""
     while len(stack) > 1 and not stack[-1].any():
         stack.pop()
     return tuple(stack)
@@ -281,7 +265,7 @@ def _free(system: ModelJets, matrix: Any, weights: Vector) -> npt.NDArray[np.boo
         more = count - int(carried.sum())
         triangle, order = qr(left, mode="r", pivoting=True)
         pivots = np.abs(np.diag(triangle))[:more]
-        if pivots.size < more or (more and pivots[-1] <= DEFLATION.weakest_pivot * DEFLATION.preference):
+        if pivots.size < more or (more and pivots[-1] <= WEAKEST_PIVOT * PREFERENCE):
             raise SingularMatrixError("the equations of a stage are dependent at this state")
         bound[stage.jets[carried]] = True
         bound[stage.jets[~carried][order[:more]]] = True

@@ -14,10 +14,10 @@ import scipy.sparse as sparse
 import sympy
 
 from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
-from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf

@@ -185,7 +185,7 @@ class Retargeting:
         return copy
 
     def unguarded(self, function: Any) -> Any:
-        """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.guard`."""
+        """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.values`."""
         while _around(function) and hasattr(function, "__wrapped__"):
             self.reads.note(function, "attribute", "__wrapped__", function.__wrapped__)
             function = function.__wrapped__
@@ -453,7 +453,7 @@ def given_by_library(problem: ProblemDAE) -> bool:
 
 
 def _unguarded(function: Any) -> Any:
-    """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.guard`."""
+    """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.values`."""
     while _around(function) and hasattr(function, "__wrapped__"):
         function = function.__wrapped__
     return function

@@ -11,11 +11,9 @@ import numpy as np
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of
 
-PRECISIONS = (128, 256, 512, 1024)
-"""Bits of the ball arithmetic, increased until the proof holds."""
-
+PRECISIONS = (128, 256, 512, 1024)  # Bits of the ball arithmetic, increased until the proof holds.
+# Distance within which a proved solution belongs to an approximate one, in units of 1 + its size.
 CERTIFIED_DISTANCE = 1e-6
-"""Distance within which a proved solution belongs to an approximate one, in units of 1 + its size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +89,8 @@ class _Balls:
 
 
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
-    """Balls that contain exactly one solution, near the limit of Newton's method; None if the proof fails.
-
-    With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
-    """
+    """Balls with exactly one solution, near the limit of Newton's method; None without proof."""
+    # With ``on_axis`` they are symmetric to the real axis, so that the solution is its own conjugate.
     flint, n = balls.flint, balls.n
     x = start
     try:

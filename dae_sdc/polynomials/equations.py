@@ -11,8 +11,7 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
 
-UNKNOWN, FINITE, INFINITE = 0, 1, 2
-"""State of the end of a path."""
+UNKNOWN, FINITE, INFINITE = 0, 1, 2  # State of the end of a path.
 
 
 class EndgameOptions(NamedTuple):
@@ -208,11 +207,10 @@ def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Com
 
 
 class Equations(NamedTuple):
-    """A homotopy as instructions for registers of complex numbers.
+    """A homotopy as instructions (a, b, c, d), register d = a b + c, of complex numbers."""
 
-    The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; the path's own numbers; constants;
-    results. The instruction (a, b, c, d) computes: register d = a b + c.
-    """
+    # The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; the path's own numbers; constants;
+    # results.
 
     code: Any  # Shape (m, 4). The instructions.
     # constants, remainders: shape (registers,). Initial contents of all registers, and their rounding

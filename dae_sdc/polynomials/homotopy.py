@@ -15,13 +15,11 @@ from dae_sdc.errors import InputError
 from dae_sdc.polynomials.certificates import Certificates, certify as proofs
 from dae_sdc.polynomials.equations import Homotopy, norms, with_forms
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.tracking import SAME_END, SAME_EXACT_END, Booleans, Ends, follow, groups_of, sizes
 
-VANISHING_SINGULAR_VALUE = 1e-5
-"""Singular value of a relative Jacobian up to which it counts as 0."""
-
+VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
+# Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`.
 Block = tuple[Complexes, Integers]
-"""Coefficients and exponents of some polynomials, the parameters of :class:`PolynomialSystem`."""
 
 
 def phase(random: np.random.Generator) -> complex:
@@ -50,8 +48,7 @@ def relative_ranks(
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
     """Least-squares solutions of minimum norm, shape (p, n), of p systems of linear equations."""
-    found: Complexes = (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
-    return found
+    return (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
 
 
 def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -> PolynomialSystem:
@@ -120,21 +117,14 @@ def stacked(blocks: list[Block]) -> Block:
     return coefficients, np.concatenate([exponents for _, exponents in blocks])
 
 
-@dataclass(frozen=True)
-class RootOptions:
-    """Settings of :func:`solve_polynomials`."""
-
-    most_paths: int = 50_000  # Largest number of paths that are followed.
-    gammas: int = 2  # Largest number of choices of gamma that are tried while paths are lost.
-    # Imaginary part of a simple solution, relative to 1 + its size, that is round-off.
-    real_tolerance: float = 1e-8
-    # Relative round-off of a coefficient, which may split a multiple solution into several simple ones.
-    coefficient_noise: float = 1e-15
-    # Size of the polynomials at a solution, relative to that of their terms.
-    residual_tolerance: float = 1e-6
-
-
-ROOTS = RootOptions()
+MOST_PATHS = 50_000  # Largest number of paths that are followed.
+GAMMAS = 2  # Largest number of choices of gamma that are tried while paths are lost.
+# Imaginary part of a simple solution, relative to 1 + its size, that is round-off.
+REAL_TOLERANCE = 1e-8
+# Relative round-off of a coefficient, which may split a multiple solution into several simple ones.
+COEFFICIENT_NOISE = 1e-15
+# Size of the polynomials at a solution, relative to that of their terms.
+RESIDUAL_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +185,7 @@ class Roots:
     @property
     def is_real(self) -> Booleans:
         """Which solutions are real, shape (r,): by proof where there is one, otherwise up to round-off."""
-        allowed = np.where(self.singular, ENDS.same, ROOTS.real_tolerance) * (1.0 + sizes(self.solutions))
+        allowed = np.where(self.singular, SAME_END, REAL_TOLERANCE) * (1.0 + sizes(self.solutions))
         small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
         found: Booleans = self.proved_real | (small & ~self.proved_complex)
         return found
@@ -203,8 +193,7 @@ class Roots:
     @property
     def real(self) -> Vector:
         """The real solutions, shape (q, n)."""
-        found: Vector = self.solutions[self.is_real].real
-        return found
+        return self.solutions[self.is_real].real
 
     def __str__(self) -> str:
         regular = int((~self.singular).sum())
@@ -241,28 +230,26 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
         for _ in range(3):
             values, jacobians = system.both(y)
             y = y - least_step(jacobians, values)
-        kept = norms(y - x) <= ENDS.same * (1.0 + norms(x))
+        kept = norms(y - x) <= SAME_END * (1.0 + norms(x))
     return np.where(kept[:, None], y, x)
 
 
 def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
-    """Groups of the numbers of ends that are the same solution.
-
-    Simple ends near each other are the same only if round-off in the coefficients may have split a multiple
-    solution into them: if the polynomials nearly vanish at their mean.
-    """
+    """Groups of the numbers of ends that are the same solution."""
+    # Simple ends near each other are one only if round-off in the coefficients may have split a multiple
+    # solution into them: if the polynomials nearly vanish at their mean.
     groups: list[Integers] = []
     for group in groups_of(points):
         together = group.size == 1
         if not together and system.rounded:
             whole = homogeneous_points(points[group].mean(axis=0)[None])
-            allowed = ROOTS.coefficient_noise * (system.coefficients != 0.0).sum(axis=1).max()
+            allowed = COEFFICIENT_NOISE * (system.coefficients != 0.0).sum(axis=1).max()
             together = bool(sizes(system.homogenized().relative(whole)[0])[0] <= allowed)
         if together:
             groups.append(group)
             continue
         apart, other = group[simple[group]], group[~simple[group]]
-        groups += [apart[part] for part in groups_of(points[apart], ENDS.same_exact)]
+        groups += [apart[part] for part in groups_of(points[apart], SAME_EXACT_END)]
         groups += [other] if other.size else []
     return groups
 
@@ -344,16 +331,16 @@ def solve_polynomials(
     random = np.random.default_rng(seed)
     scaled, scales = system.scaled()
     best: Ends | None = None
-    for _ in range(ROOTS.gammas):
-        gamma = complex(np.exp(2j * np.pi * random.random()))
+    for _ in range(GAMMAS):
+        gamma = phase(random)
         square = combined(scaled, n, random) if system.equations > n else scaled
         degrees = square.degrees
         if (degrees == 0).any():
             raise InputError("the polynomials depend on each other: leave out those that follow from others")
         paths = math.prod(degrees.tolist())
-        if paths > ROOTS.most_paths:
+        if paths > MOST_PATHS:
             raise InputError(
-                f"{paths} paths from degrees {degrees.tolist()}: at most {ROOTS.most_paths} are followed"
+                f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
         ends = follow(homotopy, _starts(degrees), workers=workers, comm=comm)
@@ -372,9 +359,7 @@ def _roots(
     n, far = system.variables, ends.infinite
     solves = ends.known & ~far
     if system.equations > n:
-        solves[solves] = (
-            sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= ROOTS.residual_tolerance
-        )
+        solves[solves] = sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= RESIDUAL_TOLERANCE
     points = ends.points[solves, 1:] / ends.points[solves, :1]
     simple = ends.regular[solves]
     if system.equations > n:

@@ -66,10 +66,8 @@ def _product(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
 
 @inner
 def _run_exactly(w, code):  # type: ignore[no-untyped-def]
-    """Execute instructions (a, b, c, d): register d = a b + c, in complex double-double numbers.
-
-    The columns of the registers are the high and low part of the real part, and of the imaginary part.
-    """
+    """Execute instructions (a, b, c, d), register d = a b + c, in complex double-double numbers."""
+    # The columns of the registers are the high and low part of the real part, and of the imaginary part.
     for k in range(code.shape[0]):
         a, b, c, d = code[k, 0], code[k, 1], code[k, 2], code[k, 3]
         for part in range(2):

@@ -22,10 +22,7 @@ from dae_sdc.polynomials.path_newton import (
 
 
 class _Leg(NamedTuple):
-    """A straight line of t or, if it is logarithmic, of log t, in which fractional powers of t are smooth.
-
-    The patch moves along with the path if ``patched``; step lengths are relative to the line.
-    """
+    """A straight line of t or log t, in which fractional powers of t are smooth, the unit of steps."""
 
     start: Any
     end: Any
@@ -257,11 +254,10 @@ def _returns(eq, work, point, displacement, extended):  # type: ignore[no-untype
 
 @inner
 def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
-    """Newton's method at t = 0 in double-double arithmetic; whether it converges as at simple solutions.
-
-    At multiple solutions a correction is at least half of the one before. On curves of solutions corrections
-    may vanish at once: where pivots are small, Newton's method must also return from displaced points.
-    """
+    """Newton's method at t = 0 in double-double arithmetic; whether it converges as at simple solutions."""
+    # At multiple solutions a correction is at least half of the one before. On curves of solutions
+    # corrections may vanish at once: where pivots are small, Newton's method must also return from displaced
+    # points.
     set_patch(point.x, point.patch)
     before, converged = np.inf, False
     for _ in range(16):
@@ -283,10 +279,7 @@ def _converges(eq, options, work, point):  # type: ignore[no-untyped-def]
 
 @inner
 def _go_round(eq, options, work, point, radius, care, most, mean, place):  # type: ignore[no-untyped-def]
-    """Write the mean over a closed circle around t = 0, the end of the path by Cauchy's formula, to ``mean``.
-
-    Returns the :class:`_Circle` and the steps; ``place`` is the current point of the path.
-    """
+    """Write the mean over a closed circle around t = 0, by Cauchy's formula the end, to ``mean``."""
     x, size, samples = point.x, point.x.size, options.endgame.samples
     _copy(point, place)
     for j in range(size):

@@ -14,17 +14,14 @@ from dae_sdc.errors import InputError
 Complexes = npt.NDArray[np.complex128]
 Integers = npt.NDArray[np.int64]
 
-MOST_DEGREE = 10_000
-"""Highest power of a variable or expression that is accepted."""
-
+MOST_DEGREE = 10_000  # Highest power of a variable or expression that is accepted.
+# Lower bound of the sizes of coordinates of a point of norm 1, the units of derivatives.
 SMALLEST_MAGNITUDE = 0.01
-"""Lower bound of the sizes of coordinates of a point of norm 1, the units of derivatives."""
 
 
 def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
     """Sizes of the coordinates of points of norm 1, at least :data:`SMALLEST_MAGNITUDE`."""
-    found: npt.NDArray[np.float64] = np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
-    return found
+    return np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
 
 
 def _rational(value: complex) -> Any:
@@ -32,13 +29,6 @@ def _rational(value: complex) -> Any:
     import sympy
 
     return sympy.Rational(value.real) + sympy.I * sympy.Rational(value.imag)
-
-
-def _is_double(number: Any, nearest: complex) -> bool:
-    """Whether a number of SymPy equals the double nearest to it."""
-    if not all(part.is_Rational for part in number.as_real_imag()):
-        return False
-    return bool(number == _rational(nearest))
 
 
 class PolynomialSystem:
@@ -145,7 +135,8 @@ class PolynomialSystem:
                 for powers, value in sympy.Poly(expression, *variables).terms():
                     nearest = complex(value)
                     terms.append((row, powers, nearest))
-                    if not _is_double(value, nearest):
+                    rational = all(part.is_Rational for part in value.as_real_imag())
+                    if not (rational and value == _rational(nearest)):
                         exact[row, powers] = value
             except InputError:
                 raise

@@ -21,8 +21,7 @@ Result = TypeVar("Result")
 
 _WORKER = "from dae_sdc.polynomials.pool import serve; serve()"
 
-BETWEEN_CHECKS = 0.2
-"""Seconds between two looks at the time while other processes work."""
+BETWEEN_CHECKS = 0.2  # Seconds between two looks at the time while other processes work.
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -35,11 +34,9 @@ def run_jobs(
     comm: Any = None,
     arrived: Callable[[int, Result], object] = lambda number, result: None,
 ) -> list[Result]:
-    """Results of a function for many jobs, in the order of the jobs, computed by several processes.
-
-    Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
-    run again in them, with or without ``if __name__ == "__main__"``.
-    """
+    """Results of a function for many jobs, in the order of the jobs, computed by several processes."""
+    # Worker processes are fresh interpreters: this process is not forked, and a script that calls this is not
+    # run again in them, with or without ``if __name__ == "__main__"``.
     require_count("workers", workers)
     if comm is not None:
         if workers > 1:

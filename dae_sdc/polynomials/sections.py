@@ -9,7 +9,7 @@ import numpy as np
 
 from dae_sdc.polynomials.equations import Homotopy
 from dae_sdc.polynomials.homotopy import (
-    ROOTS,
+    RESIDUAL_TOLERANCE,
     combined,
     deflated,
     homogeneous_points,
@@ -18,10 +18,9 @@ from dae_sdc.polynomials.homotopy import (
     relative_ranks,
 )
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, sizes
+from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, sizes
 
-MOST_DEFLATIONS = 8
-"""Largest number of deflations of a point, each of which lowers its multiplicity."""
+MOST_DEFLATIONS = 8  # Largest number of deflations of a point, each of which lowers its multiplicity.
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class Cut:
             residual = np.concatenate([values, x @ linear.T + constant], axis=1)
             step = least_step(matrix, residual)
             x, change = x - step, sizes(step)
-        good = (sizes(x - points) <= 100.0 * ENDS.same * size) & (change <= 1e-9 * size)
+        good = (sizes(x - points) <= 100.0 * SAME_END * size) & (change <= 1e-9 * size)
         homogeneous = self.system.homogenized()
         good &= relative_ranks(homogeneous, homogeneous_points(x), self.slices) == x.shape[1]
         return np.where(good[:, None], x, points), good
@@ -102,8 +101,7 @@ class Section(Cut):
 
     def affine(self, points: Complexes) -> Complexes:
         """Values of the variables of the user at homogeneous points, shape (p, n)."""
-        found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
-        return found
+        return points[:, 1 : self.variables + 1] / points[:, :1]
 
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
@@ -114,7 +112,7 @@ class Section(Cut):
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
 
-    def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
+    def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME_END) -> Booleans:
         """Whether points lie on the components that the section meets."""
         # Shapes: points (q, n).
         if len(self.slices) == 0:
@@ -131,24 +129,18 @@ class Section(Cut):
         finite = ends.known & ~ends.far
         gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
         hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
-        found: Booleans = np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
-        return found
+        return np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
 
 
 def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     """Whether all polynomials vanish at points of norm 1, shape (p,)."""
-    found: Booleans = sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
-    return found
+    return sizes(homogeneous.relative(points)[0]) <= RESIDUAL_TOLERANCE
 
 
-IDLE_LOOPS = 8
-"""Monodromy loops in succession that merge no groups, after which unions of groups are tried."""
-
-MOST_GROUPS_TRIED = 12
-"""Largest number of groups of which all unions are tried."""
-
+IDLE_LOOPS = 8  # Monodromy loops in succession that merge no groups, after which unions of groups are tried.
+MOST_GROUPS_TRIED = 12  # Largest number of groups of which all unions are tried.
+# Second difference of the mean point of parallel sections, relative to 1 + its size, that counts as 0.
 TRACE_TOLERANCE = 1e-7
-"""Second difference of the mean point of parallel sections, relative to 1 + its size, that counts as 0."""
 
 
 def irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:
@@ -218,6 +210,6 @@ def _loop(section: Section, random: np.random.Generator) -> Integers | None:
     old, new = section.affine(section.points), section.affine(back.points)
     away = np.abs(new[:, None] - old[None]).max(axis=2)
     nearest = away.argmin(axis=1)
-    if (away.min(axis=1) > ENDS.same * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
+    if (away.min(axis=1) > SAME_END * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
         return None
     return np.asarray(nearest, dtype=np.int64)

@@ -8,10 +8,17 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import ROOTS, added, homogeneous_points, relative_ranks, stacked, widened
+from dae_sdc.polynomials.homotopy import (
+    REAL_TOLERANCE,
+    added,
+    homogeneous_points,
+    relative_ranks,
+    stacked,
+    widened,
+)
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
-from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
+from dae_sdc.polynomials.witness import Decomposition, decompose, shown_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,14 +58,13 @@ class SingularPoints:
     def is_real(self) -> Booleans:
         """Which of the points are real, shape (k,)."""
         size = 1.0 + sizes(self.points)
-        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= ROOTS.real_tolerance * size
+        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size
         return found
 
     @property
     def real(self) -> Vector:
         """The real points, shape (q, n)."""
-        found: Vector = self.points[self.is_real].real
-        return found
+        return self.points[self.is_real].real
 
     def __str__(self) -> str:
         lines = [
@@ -74,10 +80,8 @@ class SingularPoints:
 def _with_kernel(
     system: PolynomialSystem, rank: int, random: np.random.Generator
 ) -> tuple[PolynomialSystem, bool]:
-    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0.
-
-    Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is lower by one.
-    """
+    """The system with conditions for a Jacobian of lower rank, and whether these are J^T lambda = 0."""
+    # Otherwise they are J N = 0 with N of full rank. lambda and N are unique where the rank is one lower.
     k, n = system.equations, system.variables
     left = k == rank
     side, columns = (k, 1) if left else (n, n - rank + 1)
@@ -191,7 +195,8 @@ def singular_points(
         failed += lost
         for size, point in found:
             here = int(relative_ranks(scaled.homogenized(), homogeneous_points(point))[0])
-            around = _rank_around(curved, point * scales)
+            through = (part.rank for part in curved if part.contains(point * scales)[0])
+            around = max(through, default=None)
             if around is None or here >= around:
                 continue
             if size > 0:
@@ -208,9 +213,3 @@ def singular_points(
         sets=tuple(sorted(set(sets), reverse=True)),
         failed=failed,
     )
-
-
-def _rank_around(components: list[Component], point: Complexes) -> int | None:
-    """Largest generic rank of the components through a point; None if it lies on no component."""
-    ranks = [part.rank for part in components if part.contains(point)[0]]
-    return max(ranks, default=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -19,33 +18,21 @@ from dae_sdc.sharing import Meter, meter
 
 Booleans = npt.NDArray[np.bool_]
 
-PATHS_PER_JOB = 128
-"""Number of paths in one job of a process."""
-
-LONGEST_PART = 0.05
-"""Seconds that paths followed at one go may take if the next ones are to be more."""
-
-
+PATHS_PER_JOB = 128  # Number of paths in one job of a process.
+LONGEST_PART = 0.05  # Seconds that paths followed at one go may take if the next ones are to be more.
+# Settings of the first, second and third attempt to follow a path.
 FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
-"""Settings of the first, second and third attempt to follow a path."""
 
-
-@dataclass(frozen=True)
-class EndTolerances:
-    """Tolerances by which ends of paths are the same solution, regular, or too far away."""
-
-    same: float = 1e-5  # Distance of two ends, relative to 1 + their size, up to which they are one solution.
-    same_exact: float = 1e-13  # Distance of two simple solutions of exact equations up to which they are one.
-    # Distance from which Newton's method must return to a regular end, where coefficients have round-off.
-    displacement: float = 1e-6
-    # Smallest singular value of the relative Jacobian above which an end belongs to one path only, despite
-    # round-off.
-    surely_regular: float = 1e-4
-    # First coordinate of a point of norm 1 up to which it is too far away to be used in a section.
-    far: float = 1e-6
-
-
-ENDS = EndTolerances()
+# Tolerances by which ends of paths are the same solution, regular, or too far away.
+SAME_END = 1e-5  # Distance of two ends, relative to 1 + their size, up to which they are one solution.
+SAME_EXACT_END = 1e-13  # Distance of two simple solutions of exact equations up to which they are one.
+# Distance from which Newton's method must return to a regular end, where coefficients have round-off.
+END_DISPLACEMENT = 1e-6
+# Smallest singular value of the relative Jacobian above which an end belongs to one path only, despite
+# round-off.
+SURELY_REGULAR = 1e-4
+# First coordinate of a point of norm 1 up to which it is too far away to be used in a section.
+FAR_AWAY = 1e-6
 
 
 class Ends(NamedTuple):
@@ -74,12 +61,11 @@ class Ends(NamedTuple):
     @property
     def far(self) -> Booleans:
         """Which ends are at infinity, or too far away to continue from them."""
-        near = np.abs(self.points[:, 0]) > np.where(self.regular, ENDS.far, 10.0 * ENDS.far)
-        found: Booleans = self.infinite | (self.known & ~near)
-        return found
+        near = np.abs(self.points[:, 0]) > np.where(self.regular, FAR_AWAY, 10.0 * FAR_AWAY)
+        return self.infinite | (self.known & ~near)
 
 
-def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:
+def groups_of(points: Complexes, distance: float = SAME_END) -> list[Integers]:
     """Groups of the numbers of points that are equal up to a distance, relative to 1 + their size."""
     left = np.arange(len(points))
     groups: list[Integers] = []
@@ -122,7 +108,7 @@ def follow(
             break
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
-        care = care._replace(displacement=0.0 if homotopy.exact else ENDS.displacement)
+        care = care._replace(displacement=0.0 if homotopy.exact else END_DISPLACEMENT)
         jobs = [_Batch(homotopy, starts[part], part, care) for part in parts]
         with meter(todo.size, "path") as bar:
 
@@ -133,8 +119,8 @@ def follow(
         for part, done in zip(parts, found, strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
-        alone = regular if homotopy.exact else regular & (smallest > ENDS.surely_regular)
-        shared = _jumped(ends, np.flatnonzero(alone), ENDS.same_exact if homotopy.exact else ENDS.same)
+        alone = regular if homotopy.exact else regular & (smallest > SURELY_REGULAR)
+        shared = _jumped(ends, np.flatnonzero(alone), SAME_EXACT_END if homotopy.exact else SAME_END)
         todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
     state[todo] = UNKNOWN
     return Ends(ends, state, regular, smallest, steps, retracked)

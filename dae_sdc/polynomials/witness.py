@@ -12,16 +12,14 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limited, under_way
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.polynomials.equations import Homotopy
-from dae_sdc.polynomials.homotopy import ROOTS, combined, homogeneous_points, phase, relative_ranks
+from dae_sdc.polynomials.homotopy import MOST_PATHS, combined, homogeneous_points, phase, relative_ranks
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 from dae_sdc.polynomials.sections import Cut, Section, irreducible, vanish
-from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
+from dae_sdc.polynomials.tracking import SAME_END, Booleans, Ends, follow, groups_of
 
+# Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away.
 MOST_CASCADES = 6
-"""Largest number of random linear spaces tried: some nearly touch the solutions, or meet them far away."""
-
-MOST_COORDINATES_SHOWN = 6
-"""Largest number of coordinates of a point that are printed."""
+MOST_COORDINATES_SHOWN = 6  # Largest number of coordinates of a point that are printed.
 
 
 def shown_number(value: complex) -> str:
@@ -204,8 +202,8 @@ class _Cascade:
                 starts = self._at_factors(polynomials, points, forms, stage, factors)
             if self.failed and self.hasty:
                 return
-            if len(starts) > ROOTS.most_paths:
-                raise InputError(f"{len(starts)} paths to sections: at most {ROOTS.most_paths} are followed")
+            if len(starts) > MOST_PATHS:
+                raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
             here = PolynomialSystem(
                 polynomials.coefficients[: stage + 1], polynomials.exponents
             ).homogenized()
@@ -259,7 +257,7 @@ class _Cascade:
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
         for other, _, section in self.sections:
             if len(points) and other > dimension:
-                points = points[~section.contains(points, random, 10.0 * ENDS.same)]
+                points = points[~section.contains(points, random, 10.0 * SAME_END)]
         if len(points):
             sections, lost = cut.resolved(points, random)
             self.sections += [(dimension, False, section) for section in sections]

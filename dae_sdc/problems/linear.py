@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._parameters import LibraryProblem, finite
 from dae_sdc.sharing import tell

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.declaration import when_asked
-from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
 from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
 from dae_sdc.problems._testset import TestSetProblem

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
 from dae_sdc.problems._parameters import Parameter, finite, positive
 from dae_sdc.problems._testset import ReferencedProblem, StoredReference

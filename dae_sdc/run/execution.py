@@ -18,6 +18,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
+from dae_sdc.control.controls import KeepTimeLimit
 from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
@@ -31,7 +32,6 @@ from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
-from dae_sdc.control.time_limit import KeepTimeLimit
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData

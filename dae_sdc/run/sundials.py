@@ -52,7 +52,7 @@ from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
-from dae_sdc.sweepers.switching import PIECES
+from dae_sdc.sweepers.switching import RESTART_STEP
 from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
 
 if TYPE_CHECKING:
@@ -632,7 +632,7 @@ class _IdaDriver(_Driver):
         self.equations.begin(u, t)
         if t > self.task.t0:
             # Algebraic unknowns may jump at break points.
-            state = consistent_restart(self.problem, self.problem.state(u), t, PIECES.restart_step * before)
+            state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
             u, known = np.array(state), state.polynomial
             self.slope = (
                 slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())

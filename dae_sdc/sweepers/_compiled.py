@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from ctypes import addressof
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,24 +27,13 @@ from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
-
-@dataclass(frozen=True)
-class StorageSettings:
-    """How many factored matrices are kept at a time; there is always room for one of each node."""
-
-    most_matrices: int = 64  # Largest number of matrices.
-    most_entries: int = 2_000_000  # Largest number of entries of all matrices together.
-
-
-SETTINGS = StorageSettings()
+# There is always room for one factored matrix of each node.
+MOST_COMPILED_MATRICES = 64  # Largest number of matrices that are kept at a time.
+MOST_MATRIX_ENTRIES = 2_000_000  # Largest number of entries of all matrices together.
 
 
 class CompiledNodes(PythonNodes):
-    """Newton solves at the nodes of one process, and sweeps, in compiled code.
-
-    A solve that fails here is repeated by :class:`PythonNodes`, which damps the iteration and composes the
-    error message.
-    """
+    """Newton solves at the nodes, and sweeps, in compiled code; :class:`PythonNodes` repeats failed ones."""
 
     compiled = True
 
@@ -57,7 +45,7 @@ class CompiledNodes(PythonNodes):
         self._kernels = kernels  # they live as long as their addresses are used
         n, pattern = problem.n, problem.sparsity
         entries = n * n if pattern is None else int(pattern.nnz)
-        self._capacity = kept = max(num_nodes, min(SETTINGS.most_matrices, SETTINGS.most_entries // entries))
+        self._capacity = kept = max(num_nodes, min(MOST_COMPILED_MATRICES, MOST_MATRIX_ENTRIES // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         # One row for each matrix; the arrays of Jacobians have one more, for the guide point of the sweep.
@@ -277,12 +265,10 @@ class DenseNodes(CompiledNodes):
 
 
 class SparseNodes(CompiledNodes):
-    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`.
+    """Compiled solves at the nodes with LU factors of sparse matrices; see :class:`CompiledNodes`."""
 
-    SuperLU chooses the pivots, in Python. From then on compiled code factorises and solves with the same
-    order of rows and columns, until a pivot gets too small. Factors that are rather full stay with SuperLU,
-    which works on blocks.
-    """
+    # SuperLU chooses the pivots; compiled code goes on with them until one gets too small. Factors that are
+    # rather full stay with SuperLU, which works on blocks.
 
     def _make_matrices(self, entries: int) -> None:
         kept = self._capacity

@@ -171,11 +171,8 @@ for _function in (
 
 @functools.cache
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep` that takes a solver and numbers.
-
-    It takes the address of a :class:`SweepMemory`. It is not optimised itself, so that what it calls is not
-    compiled into it a second time.
-    """
+    """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep`, for a :class:`SweepMemory`."""
+    # It is not optimised itself, so that what it calls is not compiled into it a second time.
     compiled = kept(function, _dbg_optnone=True)
 
     def call(*arguments: Any) -> Any:

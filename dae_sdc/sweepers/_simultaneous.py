@@ -1,7 +1,4 @@
-"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on memory, compiled. This imports numba.
-
-The addresses of everything are kept in one record, which compiles and is called fastest.
-"""
+"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on a record in memory, compiled. Imports numba."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check, scales
+from dae_sdc.dae import residual_check
 from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
@@ -32,6 +29,7 @@ from dae_sdc.dae.machine import (
 from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.polynomial import StepPolynomial, lagrange_weights, reaches
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, tolerance
@@ -45,31 +43,18 @@ from dae_sdc.sweepers.simultaneous import (
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
+# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_LOOP_SOLVE = 24
-"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
-
-FACTOR, LEAST_STEP, NOISE, ROUNDING = (
-    residual_check.SETTINGS.factor,
-    residual_check.SETTINGS.least_step,
-    residual_check.SETTINGS.noise,
-    residual_check.SETTINGS.rounding,
-)
-COUNT = residual_check.DIRECTIONS
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
-KEPT_RATE = scales.SETTINGS.kept_rate
 
+# Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there.
 SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
-"""Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there."""
-
+# Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
-"""Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains."""
-
+# Size of memory that stages of several steps share: asking for memory and for its address takes time.
 POOL_BYTES = 1 << 16
-"""Size of memory that stages of several steps share: asking for memory and for its address takes time."""
-
-ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)
-"""What :func:`act` may be asked for."""
+ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)  # What :func:`act` may be asked for.
 
 
 class StagesMemory(ctypes.Structure):
@@ -310,10 +295,7 @@ def _correct(a: Any) -> Any:
 
 @within_compiled
 def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
-    """Write the change of F at the last stage, for a change of u along a direction, to ``transformed``.
-
-    False where F is finite for the change of neither sign.
-    """
+    """Write the change of F at the last stage along a direction; False where F is finite on neither side."""
     n, x, last = a.n, a.numbers, 8 * (a.m - 1) * a.n
     u, du, value = doubles(a.u + last), doubles(a.du + last), doubles(a.change + 8 * n)
     weights, direction = doubles(a.weights), doubles(a.directions + 8 * n * which)
@@ -358,14 +340,16 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
-    enlarged = max(1.0, LEAST_STEP / relative)
-    for which in range(COUNT):
+    enlarged = max(1.0, residual_check.LEAST_RELATIVE_STEP / relative)
+    for which in range(residual_check.DIRECTIONS):
         if not changed_residual(a, time, h, enlarged, which):
             return True
-        if within(a, FACTOR / enlarged):
+        if within(a, residual_check.RESIDUAL_FACTOR / enlarged):
             return True
-    for which in range(COUNT):
-        if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
+    for which in range(residual_check.DIRECTIONS):
+        if changed_residual(a, time, h, residual_check.RESIDUAL_ROUNDING / relative, which) and within(
+            a, residual_check.RESIDUAL_NOISE
+        ):
             return True
     return False
 
@@ -734,7 +718,6 @@ with lightly_optimized():
 """Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
 their derivatives by those of the step before, or write the weights of errors."""
 
-
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -987,12 +970,11 @@ def python_answer(stages: Any, method: Callable[[Any, int, int], int]) -> Any:
     return ANSWER(call)
 
 
+# Arrays of the matrices that are kept, where they are dense.
 FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
-"""Arrays of the matrices that are kept, where they are dense."""
-
+# Arrays of :class:`Simultaneous` that are allocated once, not anew for every step.
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
     *("to_middle", "weights", "error", "c", "A", "inverse", "checked"),
     *("places", "value_between", "slope_between"),
 )
-"""Arrays of :class:`Simultaneous` that are allocated once, not anew for every step."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,28 +32,19 @@ from dae_sdc.sharing import once
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
 from dae_sdc.sweepers.teams import FACTORIZE
 
+PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
+# Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
+MOST_SHORT_LIVED = 4
 
-@dataclass(frozen=True)
-class PivotSettings:
-    """When a matrix is factorised by SuperLU each time, because compiled code cannot reuse its pivots."""
-
-    # Number of factorisations with one pivot order from which on its reuse saves time.
-    paying_factorizations: int = 4
-    # Number of pivot orders in succession that served fewer factorisations, after which SuperLU is used.
-    most_short_lived: int = 4
-
-
-SETTINGS = PivotSettings()
-
+# Arrays that the next step may depend on, besides the factors.
 REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
-"""Arrays that the next step may depend on, besides the factors."""
 
 complex_factors = mn.factors_view(complexes)
 
 refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
 
+# Signature of the C functions that stages call; the first argument is the address of their memory.
 AT = types.int64(types.int64, types.int64, types.int64)
-"""Signature of the C functions that stages call; the first argument is the address of their memory."""
 
 
 def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
@@ -115,22 +105,18 @@ def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
 
 @once
 def functions() -> tuple[Any, Any, Any]:
-    """The C functions ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed.
-
-    The first two factorise matrix k and solve with it, the third multiplies with dF/du'.
-    """
+    """The C functions to factorise matrix k, solve with it, and multiply with dF/du', compiled when used."""
     made: Any = (c_function(function, AT) for function in (_refactorize_at, _substitute_at, _multiply_at))
     return tuple(made)
 
 
 class SparseStages(MachineStages):
-    """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern.
+    """:class:`~dae_sdc.sweepers._simultaneous.MachineStages` with kernels of a CSC pattern."""
 
-    SuperLU chooses the pivots of the real matrix, in a call from compiled code to Python. With these the
-    complex matrices are factorised too, and those of the next steps, in compiled code. Where a pivot gets too
-    small SuperLU chooses that matrix's own. Factors that are rather full stay with SuperLU, which works on
-    blocks, and so does a matrix that needs new pivots all the time.
-    """
+    # SuperLU chooses the pivots of the real matrix. With these the complex matrices are factorised too, and
+    # those of the next steps, in compiled code; one whose pivots get too small gets its own. Factors that are
+    # rather full stay with SuperLU, which works on blocks, and so does a matrix that needs new pivots all the
+    # time.
 
     def _make_matrices(self) -> None:
         problem, memory, count = self.problem, self._memory, len(self.pairs) + 1
@@ -226,14 +212,14 @@ class SparseStages(MachineStages):
                 return 1
         elif known:
             lasted = self._arrays["lasted"]
-            self._vain[k] = self._vain[k] + 1 if lasted[k] < SETTINGS.paying_factorizations else 0
+            self._vain[k] = self._vain[k] + 1 if lasted[k] < PAYING_FACTORIZATIONS else 0
             lasted[k] = 0
         matrix = self._matrix(k)
         if not np.isfinite(matrix.data).all():
             return 0
         try:
             lu = sparse_factors(matrix)
-            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= SETTINGS.most_short_lived:
+            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
                 self._arrays["triangles"][k] = 0

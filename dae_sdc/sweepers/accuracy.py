@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,23 +26,15 @@ from dae_sdc.sweepers.sweep import (
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-
-@dataclass(frozen=True)
-class AccuracySettings:
-    """Settings of sweeps in steps of a given accuracy."""
-
-    # A node's solve may stop at this fraction of its first correction, by the index of the problem: the
-    # next sweep corrects the rest.
-    forcing_by_index: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
-    residual_bound_lifetime: int = 50  # Number of steps for which a measured bound of the residuals holds.
-    # After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is
-    # taken to be this power of its value in the last step.
-    contraction_ratio_exponent: float = 0.8
-    # Lower bound of contraction / (1 - contraction) of the last step in that power.
-    smallest_contraction_ratio: float = 1e-16
-
-
-SETTINGS = AccuracySettings()
+# A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
+# sweep corrects the rest.
+FORCING_BY_INDEX: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
+RESIDUAL_BOUND_LIFETIME = 50  # Number of steps for which a measured bound of the residuals holds.
+# After the first sweep of a step, which shows no contraction yet, contraction / (1 - contraction) is taken to
+# be this power of its value in the last step.
+CONTRACTION_RATIO_EXPONENT = 0.8
+# Lower bound of contraction / (1 - contraction) of the last step in that power.
+SMALLEST_CONTRACTION_RATIO = 1e-16
 
 
 class AccuracyGoal:
@@ -80,7 +71,7 @@ class AccuracyGoal:
         self._growth = transient_growth(Q, deltas)
         # The error that a solve leaves in an integrated multiplier returns in the next sweep divided by dt.
         exact = index > 1 and problem.n_diff < iterate.n_integrated
-        forcing = 0.0 if exact else SETTINGS.forcing_by_index[min(index, 3)]
+        forcing = 0.0 if exact else FORCING_BY_INDEX[min(index, 3)]
         self._forcing = forcing / self._growth
         self._multipliers = multipliers(problem)
         self.reset()
@@ -114,8 +105,8 @@ class AccuracyGoal:
         """Begin a step; its contraction is estimated from that of the last step."""
         numbers, errors = self.goal.numbers, self.errors
         errors.begin(u0, self.iterate.level.dt)
-        ratio = max(float(numbers.eta), SETTINGS.smallest_contraction_ratio)
-        numbers.eta = ratio**SETTINGS.contraction_ratio_exponent
+        ratio = max(float(numbers.eta), SMALLEST_CONTRACTION_RATIO)
+        numbers.eta = ratio**CONTRACTION_RATIO_EXPONENT
         numbers.change, numbers.contraction, numbers.remainder = 0.0, 0.0, np.inf
         tolerance = errors.at_least(errors.newton_tolerance / self._growth)
         self.iterate.accuracy = tolerance, self._forcing
@@ -168,11 +159,8 @@ class AccuracyGoal:
         return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
 
     def _residual_is_small(self) -> bool:
-        """Whether the residual is as small as the last changes of u suggest, at the nodes of all processes.
-
-        The allowed residual of each equation is measured now and then; until then a residual below the
-        smallest of them is small without a new measurement.
-        """
+        """Whether the residual is as small as the last changes of u suggest, at all nodes."""
+        # Allowed residuals are measured now and then; until then one below the smallest of them is small.
         iterate, errors = self.iterate, self.errors
         solver, stages, own, dt = iterate.solver, iterate.stages, iterate.nodes.owned, iterate.level.dt
         alone = not iterate.nodes.shared
@@ -192,7 +180,7 @@ class AccuracyGoal:
         small = solver.is_small(own.start, own.stop, tolerated, share * errors.unit, self._allowed)
         if alone:
             self._residual_bound, self._bound_dt = float(self._allowed.min()), dt
-            self._bound_steps = SETTINGS.residual_bound_lifetime if small else 0
+            self._bound_steps = RESIDUAL_BOUND_LIFETIME if small else 0
         return iterate.nodes.agree(stages, small)
 
     def _estimate(self, last: int) -> tuple[float, int]:

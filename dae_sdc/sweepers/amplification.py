@@ -69,10 +69,10 @@ class AmplificationOptions:
 
 @dataclass
 class Piece:
-    """Part of a solution, cubic between the times at which it is known, and straight on both sides.
+    """Part of a solution, cubic between the times at which it is known, and straight on both sides."""
 
-    Where F is not 0, the matrix dF/du of rows that are mixed by a matrix P(u) has P'(u) times F besides.
-    """
+    # It stays near the solution: where F is not 0, dF/du of rows mixed by a matrix P(u) has P'(u) times F
+    # besides.
 
     problem: ProblemDAE  # The equations.
     times: Sequence[float]  # Two or more times in their order.
@@ -318,10 +318,8 @@ def amplification(piece: Piece, step: LinearStep, t: float, h: float) -> float:
 
 
 def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: int) -> float:
-    """Logarithm of the factor by which a step multiplies errors, where that is not growth of the solution.
-
-    Growth of the solution itself in a shorter step is smaller in proportion; growth by the method is not.
-    """
+    """Logarithm of the factor by which a step multiplies errors, where that is not growth of the solution."""
+    # Growth of the solution itself in a shorter step is smaller in proportion; growth by the method is not.
     options = piece.options
     rate = amplification(piece, step, t, h)
     before = options.steps_ahead(step)

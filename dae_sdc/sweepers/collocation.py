@@ -1,8 +1,8 @@
-"""Collocation in the derivative: its orders, and which Q_Delta can solve it."""
+"""Collocation in the derivative: its matrices and orders, and which Q_Delta can solve it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,21 +14,17 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Lock, filtering
 
+# Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share.
 QMAT = Lock()
-"""Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share."""
 
 _GENERATORS: dict[tuple[Any, ...], Any] = {}
 
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
+# Largest number of nodes: above it nodes and weights lose digits; errors reach round-off with far fewer.
 MOST_NODES = 100
-"""Largest number of nodes: above it nodes and weights lose digits; errors reach round-off with far fewer."""
-
-REFUSED_RADIUS = 0.999
-"""Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
-
-OFFERED_RADIUS = 0.9
-"""Spectral radius below which a Q_Delta is offered in its place."""
+REFUSED_RADIUS = 0.999  # Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused.
+OFFERED_RADIUS = 0.9  # Spectral radius below which a Q_Delta is offered in its place.
 
 
 def expected_orders(
@@ -55,12 +51,10 @@ def expected_orders(
 
 
 def determines_multiplier(quad_type: str, num_nodes: int, integrates_algebraic: bool) -> bool:
-    """Whether the multiplier of an index-3 DAE converges with dt for collocation on these nodes.
-
-    Where R(infinity) is not 0 (GAUSS, LOBATTO), errors of past steps stay in the multiplier, divided by dt^2.
-    Its order is then at most M - 2 for odd and M - 3 for even M with GAUSS, one less if z is integrated, and
-    M - 3 for odd and M - 2 for even M with LOBATTO.
-    """
+    """Whether the multiplier of an index-3 DAE converges with dt for collocation on these nodes."""
+    # Where R(infinity) is not 0 (GAUSS, LOBATTO), errors of past steps stay in the multiplier, divided by
+    # dt^2. Its order is then at most M - 2 for odd and M - 3 for even M with GAUSS, one less if z is
+    # integrated, and M - 3 for odd and M - 2 for even M with LOBATTO.
     if quad_type == "RADAU-RIGHT":
         return True
     odd = num_nodes % 2
@@ -120,12 +114,8 @@ def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
 
 
 def stiff_limit(coll: CollBase, name: str) -> float:
-    """Contraction of the unknowns fixed by constraints, per sweep, as dt goes to 0.
-
-    It is the spectral radius of I - Q_Delta^{-1} Q, without the row and column of a node at the start of the
-    step; infinite for a singular Q_Delta. A coefficient that changes with the sweep is taken where it has
-    settled.
-    """
+    """Contraction per sweep of unknowns fixed by constraints, dt to 0: the radius of I - Q_Delta^{-1} Q."""
+    # Without the row and column of a node at the start; coefficients that change with the sweep have settled.
     settled = coll.num_nodes + 3
     first = 1 if coll.left_is_node else 0
     delta = qdelta_matrix(coll, name, settled)[first:, first:]
@@ -136,11 +126,9 @@ def stiff_limit(coll: CollBase, name: str) -> float:
 
 
 def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
-    """By how much an error of u at the nodes may grow before sweeps at constraints reduce it, at least 1.
-
-    It is the largest norm of the products of I - Q Q_Delta^{-1} over consecutive sweeps; diagonal Q_Delta
-    make them vanish only after M sweeps.
-    """
+    """By how much an error of u at the nodes may grow before sweeps at constraints reduce it, at least 1."""
+    # The largest norm of products of I - Q Q_Delta^{-1} over sweeps: for diagonal Q_Delta they vanish after
+    # M.
     # Shapes: Q (M, M), deltas (M, M).
     growth = 1.0
     products: list[Vector] = []
@@ -204,3 +192,47 @@ def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool
             f"sweeps with Q_Delta '{name}' diverge {where} at index {index} with this sweeper "
             f"(error factor {radius:.2f} a sweep as dt goes to 0); use one of {', '.join(admissible(coll))}"
         )
+
+
+class SweepMatrices:
+    """Q and Q_Delta of the sweeps of one sweeper, scaled by the step size when that changes."""
+
+    # Shapes: qdelta (M + 1, M + 1), delta (M, M), dt_q and dt_delta (M, M), coefficients and offsets (M,).
+
+    def __init__(
+        self, collocation: CollBase, qdelta: Callable[[int], Vector], varies: Callable[[], bool]
+    ) -> None:
+        self.collocation, self._make = collocation, qdelta
+        self.nodes: tuple[float, ...] = tuple(collocation.nodes.tolist())
+        self.first_solved = 1 if collocation.left_is_node else 0
+        self._set(1)
+        self.varies = varies()
+
+    def _set(self, sweep: int) -> None:
+        self.qdelta = self._make(sweep)
+        self._made_for = sweep
+        self._use(self.qdelta[1:, 1:])
+
+    def _use(self, delta: Vector) -> None:
+        self.delta: Vector = np.ascontiguousarray(delta)
+        self.diagonal = not np.tril(self.delta, -1).any()
+        self.dt = 0.0
+
+    def take(self, sweep: int) -> None:
+        """Use the Q_Delta of a sweep of the step, counted from 1, where it changes from sweep to sweep."""
+        if self.varies and self._made_for != sweep:
+            self._set(sweep)
+
+    def replace(self, delta: Vector) -> None:
+        """Use another lower triangular matrix, shape (M, M), from now on."""
+        self.qdelta[1:, 1:] = delta
+        self._use(delta)
+
+    def scale(self, dt: float) -> None:
+        """Make the matrices times the step size, unless they are those already."""
+        if dt != self.dt:
+            self.dt = dt
+            self.dt_q = np.ascontiguousarray(dt * self.collocation.Qmat[1:, 1:])
+            self.dt_delta = dt * self.delta
+            self.coefficients: Vector = np.diagonal(self.dt_delta).copy()
+            self.offsets = dt * np.asarray(self.collocation.nodes)

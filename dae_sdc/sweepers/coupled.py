@@ -16,6 +16,7 @@ from dae_sdc.dae.polynomial import reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
+from dae_sdc.sweepers.tableaux import Tableau
 
 
 class CoupledStages(ImplicitSystem):
@@ -45,11 +46,9 @@ class CoupledStages(ImplicitSystem):
         self.rescale()
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
-        """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
-
-        Small steps find the solution near ``u0``, where Newton's method for all stages together, from no
-        better guess than ``u0``, may find another one. Zero where even that fails.
-        """
+        """A guess for the stage derivatives by implicit Euler from node to node; 0 where that fails."""
+        # Small steps find the solution near ``u0``; Newton's method for all stages together may find another
+        # one.
         problem = self.problem
         system, newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
         values = np.empty((len(self.c), problem.n))
@@ -68,8 +67,7 @@ class CoupledStages(ImplicitSystem):
                 values[i] = value
         except SolveError:
             return np.zeros_like(values)
-        guess: Vector = np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
-        return guess
+        return np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
 
     def forget(self) -> None:
         """Drop the kept matrices."""
@@ -114,11 +112,9 @@ class CoupledStages(ImplicitSystem):
         return f"the {len(self.c)} coupled stages of the step from {self.time:.6g} with dt={self.dt:.3g}"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return self.problem.evaluate_nodes(self.u, self.du, self.times).ravel()
 
     def linearize(self) -> list[Linearization]:
-        """See :class:`ImplicitSystem`."""
         n_diff = self.problem.n_diff
         stages = zip(self.u, self.du, self.times, strict=True)
         return [
@@ -126,7 +122,6 @@ class CoupledStages(ImplicitSystem):
         ]
 
     def matrix(self, linearization: list[Linearization]) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         s, n = self.u.shape
         if sparse.issparse(linearization[0].mass):
             rows: list[list[Any]] = [
@@ -143,26 +138,21 @@ class CoupledStages(ImplicitSystem):
         return matrix.reshape(s * n, s * n)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return tolerance / self._weights.ravel()
 
     def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
         return jacobian_note(self.problem, self.u[-1], self.du[-1], float(self.times[-1]))
 
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         change = fraction * correction.reshape(self.du.shape)
         self.du -= change
         self.u -= self._dt_a @ change
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
         return largest(self._scaled.ravel())
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         n_diff, scales = self.problem.n_diff, self.problem.run_scales
         differential, algebraic = self._weights[:, :n_diff], self._weights[:, n_diff:]
         if scales.begun:
@@ -175,7 +165,6 @@ class CoupledStages(ImplicitSystem):
         np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
 
     def magnitude(self, linearization: list[Linearization]) -> Vector:
-        """See :class:`ImplicitSystem`."""
         parts = [
             abs(part.mass) @ np.abs(du) + abs(part.stiffness) @ np.abs(u)
             for part, u, du in zip(linearization, self.u, self.du, strict=True)
@@ -183,9 +172,17 @@ class CoupledStages(ImplicitSystem):
         return np.concatenate(parts)
 
     def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
         return f"{self.problem.equation_names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
 
     def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
         return f"{self.problem.names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
+
+
+def stages_without_guess(
+    problem: ProblemDAE, tableau: Tableau, u0: MeshDAE, t0: float, dt: float
+) -> CoupledStages:
+    """The solved stages of a step from a state of which no step before it tells anything."""
+    stages = CoupledStages(problem, tableau.A, tableau.c)
+    stages.start(u0, stages.march(u0, t0, dt), t0, dt)
+    stages.solve()
+    return stages

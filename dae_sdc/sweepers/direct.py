@@ -119,13 +119,6 @@ class DirectMethod(NotOfOthers):
                 f"it; use it on one level"
             )
 
-    def _starts_anew(self) -> bool:
-        """Whether the start value differs from the one with which the step was begun, or it is not solved."""
-        u0, (start, polynomial, values) = self.level.u[0], self._began_at
-        if u0 is start and u0.polynomial is polynomial:
-            return False
-        return not np.array_equal(u0.view(np.ndarray), values) or not self._solved
-
     def update_nodes(self) -> None:
         """Solve the step, unless its start is not final, or it has been solved from there."""
         self._swept = True
@@ -135,13 +128,16 @@ class DirectMethod(NotOfOthers):
     def _solve_where_due(self) -> bool:
         """Solve the step if its start is final and it is not solved from there; whether it was solved now."""
         L = self.level
-        anew = self._starts_anew()
+        u0, (start, polynomial, values) = L.u[0], self._began_at
+        anew = (u0 is not start or u0.polynomial is not polynomial) and not (
+            self._solved and np.array_equal(u0.view(np.ndarray), values)
+        )
         if anew and self.tolerance is not None:
             raise InputError(
                 f"steps of a given accuracy are taken one at a time; the step from t={L.time:.6g} was given "
                 f"another start when it was solved; run one step at a time"
             )
-        if L.u[0].provisional or (self._solved and not anew):
+        if u0.provisional or (self._solved and not anew):
             return False
         if anew:
             self._restart()
@@ -214,12 +210,10 @@ class DirectMethod(NotOfOthers):
 
 
 class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
-    """A sweeper whose only node is the end of the step, for methods without stages.
+    """A sweeper whose only node is the end of the step, for methods without stages."""
 
-    A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one,
-    ``_step()``, which solves the step of the level and sets ``outcome`` in runs to a tolerance, and
-    ``_end_step()``, which puts its end into the level.
-    """
+    # A subclass gives ``_bind(problem)``, called when the problem is another one than before, ``_step()``,
+    # which sets ``outcome`` in runs to a tolerance, and ``_end_step()``, which puts the end into the level.
 
     collocation = False
     uses_jacobian: ClassVar[bool] = True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,20 +16,12 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.errors import SingularMatrixError, SolveError
 
-
-@dataclass(frozen=True)
-class FixedPointSettings:
-    """Settings of :class:`FixedPoint`."""
-
-    most_iterations: int = 100  # Iterations after which the iteration is given up.
-    most_growing: int = 6  # Iterations in succession that do not contract, after which it is given up.
-    # Contraction above which dF/du' is evaluated again for the next step: it may have changed.
-    slow_contraction: float = 0.5
-    # Relative difference up to which two dF/du', found with finite differences, are one.
-    equal_matrices: float = 1e-6
-
-
-SETTINGS = FixedPointSettings()
+MOST_FIXED_POINT_ITERATIONS = 100  # Iterations after which the iteration is given up.
+MOST_GROWING = 6  # Iterations in succession that do not contract, after which it is given up.
+# Contraction above which dF/du' is evaluated again for the next step: it may have changed.
+RENEWING_CONTRACTION = 0.5
+# Relative difference up to which two dF/du', found with finite differences, are one.
+EQUAL_MATRICES = 1e-6
 
 
 class FixedPoint:
@@ -88,7 +79,7 @@ class FixedPoint:
         goal, counters = self.problem.newton_tol, self.problem.work_counters
         sizes: list[float] = []
         growing, rate = 0, np.inf
-        for _ in range(SETTINGS.most_iterations):
+        for _ in range(MOST_FIXED_POINT_ITERATIONS):
             residual = system.residual()
             delta = self._factors.solve(residual)
             size = system.size(delta)
@@ -103,7 +94,7 @@ class FixedPoint:
             if len(sizes) < 3:
                 continue
             rate = float(np.sqrt(size / sizes[-3]))
-            self._aged = rate > SETTINGS.slow_contraction
+            self._aged = rate > RENEWING_CONTRACTION
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
                 return None if self._verified(system) else rate
             growing = growing + 1 if rate >= 1.0 else 0
@@ -111,7 +102,7 @@ class FixedPoint:
                 scale = system.magnitude(self._linearization)
                 if (np.abs(system.residual()) <= BACKWARD_ERROR * scale).all() and self._verified(system):
                     return None
-            if growing == SETTINGS.most_growing:
+            if growing == MOST_GROWING:
                 return rate
         return rate
 
@@ -128,7 +119,7 @@ class FixedPoint:
         self._linearization = system.linearize()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
-            self._constant = bool(change <= SETTINGS.equal_matrices * abs(before.mass).max())
+            self._constant = bool(change <= EQUAL_MATRICES * abs(before.mass).max())
         self._aged = False
         solver = "auto" if problem.linear_solver == "gmres" else problem.linear_solver
         problem.work_counters["factorization"].niter += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,30 +10,22 @@ import numpy as np
 from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers.matrices import SweepMatrices
+from dae_sdc.sweepers.collocation import SweepMatrices
 from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, Written, differing, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
-
-@dataclass(frozen=True)
-class IterateSettings:
-    """How exactly the equations of a node are solved in a sweep, and when an iterate guides another."""
-
-    residual_share: float = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
-    # Smallest residual that a node's solve is asked for on behalf of ``restol``.
-    residual_floor: float = 1e-13
-    # A node's solve may stop at this fraction of its first correction in sweeps that belong to the
-    # prediction, because only the last of them is observed. Not used where constraints determine integrated
-    # unknowns: the error of a solve returns there divided by dt.
-    prediction_forcing: float = 0.01
-    # Number of sweeps from a cold start after which another step of the same block may extrapolate the
-    # polynomial of this one.
-    settling_sweeps: int = 3
-
-
-SETTINGS = IterateSettings()
+RESIDUAL_SHARE = 0.1  # A node's solve leaves a residual of at most this part of ``restol``.
+# Smallest residual that a node's solve is asked for on behalf of ``restol``.
+RESIDUAL_FLOOR = 1e-13
+# A node's solve may stop at this fraction of its first correction in sweeps that belong to the prediction,
+# because only the last of them is observed. Not used where constraints determine integrated unknowns: the
+# error of a solve returns there divided by dt.
+PREDICTION_FORCING = 0.01
+# Number of sweeps from a cold start after which another step of the same block may extrapolate the polynomial
+# of this one.
+SETTLING_SWEEPS = 3
 
 
 class Surroundings(Protocol):
@@ -204,9 +195,9 @@ class StepIterate:
         L, P, matrices = self.level, self.problem, self.matrices
         if self.accuracy is None:
             restol = L.params.restol
-            floor = SETTINGS.residual_floor
-            tolerance = max(SETTINGS.residual_share * restol, floor) if restol > 0.0 else np.inf
-            forcing = SETTINGS.prediction_forcing if self.in_prediction else 0.0
+            floor = RESIDUAL_FLOOR
+            tolerance = max(RESIDUAL_SHARE * restol, floor) if restol > 0.0 else np.inf
+            forcing = PREDICTION_FORCING if self.in_prediction else 0.0
             limits = (P.newton_tol, tolerance, P.newton_maxiter, forcing)
         else:
             limits = (self.accuracy[0], np.inf, P.newton_maxiter, self.accuracy[1])
@@ -229,10 +220,7 @@ class StepIterate:
         stages.integral_known = True
 
     def node_values(self) -> Vector:
-        """u at all nodes, a copy of shape (M, n).
-
-        The integrated unknowns are u_0 + dt sum_j q_mj U_j + tau^u_m, whatever value the nodes keep.
-        """
+        """u at all nodes, with u_0 + dt sum_j q_mj U_j + tau^u_m for integrated unknowns; a copy."""
         self.integrate()
         k, values = self.n_integrated, self.stages.u.copy()
         np.add(self.start_values[:k], self.stages.integral, out=values[:, :k])
@@ -248,7 +236,7 @@ class StepIterate:
             end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (collocation.weights @ stages.integrated)
             end[k:] = interpolation_matrix(nodes, (1.0,))[0] @ stages.u[:, k:]
-        settled = self.extrapolated or self.sweeps >= SETTINGS.settling_sweeps
+        settled = self.extrapolated or self.sweeps >= SETTLING_SWEEPS
         # Another step may read these values after this one has gone on to change its own.
         apart = self.surroundings.together or collocation.left_is_node
         end.polynomial = stages.polynomial.left_behind(settled, apart)
@@ -276,11 +264,7 @@ class StepIterate:
     # --- values of others -----------------------------------------------------------------------------------
 
     def adopt(self) -> None:
-        """Take over values that others put at the nodes in place of the stage arrays, or wrote into these.
-
-        If only values of u were assigned, U is computed so that it integrates to them; if only values of U,
-        u at the nodes becomes their integral.
-        """
+        """Take over what others put at the nodes: u or U; the one that was not assigned follows."""
         u, f = self.level.u, self.level.f
         if u is self._shown[0] and f is self._shown[1]:
             if u.unchanged and f.unchanged:

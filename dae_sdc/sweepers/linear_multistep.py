@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import factorial
@@ -19,11 +19,9 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
+# Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities).
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
-"""Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities)."""
-
-EQUAL_ROOTS = 1e-6
-"""Distance up to which a root is taken to lie on the unit circle, and two roots to be one."""
+EQUAL_ROOTS = 1e-6  # Distance up to which a root is taken to lie on the unit circle, and two roots to be one.
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +90,6 @@ class MultistepMethod(MethodRecord):
         self._check_stability()
         self._check_orders()
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Through the constructor, as arrays forget in a pickle that they are read-only.
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self), tuple((values | {"orders": dict(self.orders)}).values())
-
     @property
     def stages(self) -> int:
         """Number of values that a step solves for: 1."""
@@ -153,8 +146,7 @@ class MultistepMethod(MethodRecord):
 
     def roots(self, z: complex) -> NDArray[np.complex128]:
         """All roots of the characteristic polynomial at z = lambda dt; at z = 0 they show zero-stability."""
-        found: NDArray[np.complex128] = np.roots(self.alpha - z * self.beta).astype(np.complex128)
-        return found
+        return np.roots(self.alpha - z * self.beta).astype(np.complex128)
 
     def _check_coefficients(self) -> None:
         alpha, beta = self.alpha, self.beta
@@ -211,8 +203,7 @@ class MultistepMethod(MethodRecord):
 
 _HAIRER = "E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993"
 
-MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")
-"""All methods by name."""
+MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")  # All methods by name.
 
 
 def _backward_differences(k: int) -> list[Fraction]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,30 +16,20 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.fixed_point import FixedPoint
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import radau_iia
 
-CORRECTORS = ("newton", "fixed-point")
-"""Names of the ways to solve implicit equations."""
-
+CORRECTORS = ("newton", "fixed-point")  # Names of the ways to solve implicit equations.
+# Names of the methods that take the first k - 1 steps, before a k-step formula has its past.
 STARTING_PROCEDURES = ("collocation", "explicit-euler")
-"""Names of the methods that take the first k - 1 steps, before a k-step formula has its past."""
 
-
-@dataclass(frozen=True)
-class MultistepSettings:
-    """When a step counts as the continuation of the last one."""
-
-    equal_steps: float = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
-    # Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
-    equal_times: float = 16.0 * float(np.finfo(float).eps)
-
-
-SETTINGS = MultistepSettings()
+EQUAL_STEPS = 1e-9  # Difference of times and of step sizes, in steps, up to which they are equal.
+# Difference of times allowed in addition, relative to the time, for rounding in sums of step sizes.
+EQUAL_TIMES = 16.0 * float(np.finfo(float).eps)
 
 
 class MultistepDAE(DirectSweeper):
@@ -152,14 +141,12 @@ class MultistepDAE(DirectSweeper):
         L.u[1], L.f[1] = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
 
     def _past(self) -> tuple[Vector, Vector, float]:
-        """Values and derivatives at equal distances up to the start, oldest first, and the distance.
-
-        If the step does not continue the last one, the start is the only row.
-        """
+        """Values and derivatives at equal distances up to the start, oldest first, and the distance."""
+        # If the step does not continue the last one, the start is the only row.
         L, known = self.level, self.level.u[0].polynomial
-        start, rounding = L.u[0].view(np.ndarray), SETTINGS.equal_times * abs(L.time)
+        start, rounding = L.u[0].view(np.ndarray), EQUAL_TIMES * abs(L.time)
         if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
-            slack = SETTINGS.equal_steps * L.dt + rounding
+            slack = EQUAL_STEPS * L.dt + rounding
             late, longer = abs(known.time + known.dt - L.time), abs(known.dt - L.dt)
             follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
             # A formula that reaches across a jump of F, or a kink, has no order.
@@ -204,16 +191,11 @@ class MultistepDAE(DirectSweeper):
         return u, guess
 
     def _collocated(self, slopes: Vector) -> tuple[Vector, Vector]:
-        """The next value and its derivative by collocation; fills in an unknown derivative at the start.
-
-        The error of s stages is of order s + 1 in stiff components, s in the velocities and s - 1 in the
-        multipliers of index 3.
-        """
+        """The next value and its derivative by collocation; fills in an unknown derivative at the start."""
+        # The error of s stages is of order s + 1 in stiff components, s in velocities, s - 1 in multipliers.
         L, k = self.level, self.method.order
         tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
-        stages = CoupledStages(L.prob, tableau.A, tableau.c)
-        stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
-        stages.solve()
+        stages = stages_without_guess(L.prob, tableau, L.u[0], L.time, L.dt)
         if np.isnan(slopes[-1]).any():
             slopes[-1] = interpolation_matrix(tableau.nodes, (0.0,))[0] @ stages.du
         return stages.u[-1].copy(), stages.du[-1].copy()

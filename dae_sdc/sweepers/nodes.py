@@ -11,17 +11,16 @@ from dae_sdc.dae.polynomial import StepPolynomial, Vector
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
+# State of a node, sent to the other processes with its values.
 OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
-"""State of a node, sent to the other processes with its values."""
 
 
 class Stages:
-    """The values of a step at all M nodes: one row of numbers for each node, and views of it.
+    """The values of a step at all M nodes: one row of numbers for each node, and views of it."""
 
-    A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
-    it failed. The unknowns z that are not integrated and the derivatives U of the integrated ones lie side by
-    side in a row, so that the result of a node's solve is sent by MPI without copying.
-    """
+    # A row holds u, u' and two notes: the norm of the residual at the node, and whether the process that owns
+    # it failed. Unknowns z that are not integrated and derivatives U of the integrated ones lie side by side,
+    # so that the result of a node's solve is sent by MPI without copying.
 
     def __init__(
         self, nodes: tuple[float, ...], n: int, n_diff: int, n_integrated: int, time: float, dt: float
@@ -142,10 +141,7 @@ def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
 
 
 class NodeCommunicator:
-    """Which nodes this process owns (here all), and the exchange of values with the owners of the others.
-
-    All processes that share the nodes call its methods in the same order.
-    """
+    """Which nodes this process owns (here all), and the exchange of values, in which all take part."""
 
     rank, size = 0, 1
     shared, keeps_state = False, True
@@ -168,10 +164,7 @@ class NodeCommunicator:
         return holds
 
     def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
-        """Complete ``rows``, one for each node, from the owned rows of all processes.
-
-        If one process has a ``failure``, all raise it instead.
-        """
+        """Complete ``rows``, one a node, from those of all processes, or raise the ``failure`` of one."""
         self.settle(failure)
 
     def settle(self, failure: BaseException | None) -> None:

@@ -19,11 +19,9 @@ from dae_sdc.sweepers.sdc import (
     SpectralDeferredCorrectionDAE,
 )
 
+# Names of the ways to share work among ranks: nodes of a step, steps of a block, or both.
 WAYS = ("nodes", "steps", "both")
-"""Names of the ways to share work among ranks: nodes of a step, steps of a block, or both."""
-
-DIAGONAL = "MIN-SR-S"
-"""Q_Delta of the parallel sweeps where none is given."""
+DIAGONAL = "MIN-SR-S"  # Q_Delta of the parallel sweeps where none is given.
 
 
 def load_mpi() -> Any:
@@ -130,11 +128,8 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
 
 
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
-    """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``.
-
-    The other ranks raise an error of the package as its type, because callers handle these, and any other
-    exception as RemoteError.
-    """
+    """Raise on all ranks of a communicator the exception ``failure`` of the rank numbered ``rank``."""
+    # The others raise an error of the package as its type, which callers handle, and all else as RemoteError.
     if comm.Get_rank() == rank and failure is not None:
         known, place = isinstance(failure, DAEError), load_mpi().COMM_WORLD.Get_rank()
         text = str(failure) if known else f"{type(failure).__name__} on rank {place}: {failure}"
@@ -283,5 +278,4 @@ def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDe
     """The serial sweeper whose node-parallel form this class is; the class itself if it is serial."""
     if not issubclass(sweeper, SweeperDAEMPI):
         return sweeper
-    serial: type[SpectralDeferredCorrectionDAE] = sweeper.__bases__[-1]
-    return serial
+    return sweeper.__bases__[-1]

@@ -13,8 +13,7 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.step_error import StepError
 from dae_sdc.sweepers.sweep import CONTINUE, Continuation, continue_polynomial
 
-INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
-"""Names of the first guesses at the nodes."""
+INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")  # Names of the first guesses at the nodes.
 
 
 class Predictor:

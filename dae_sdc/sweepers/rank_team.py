@@ -48,12 +48,11 @@ def contiguous(costs: Sequence[float], size: int) -> list[int]:
 
 
 class RankTeam(Team):
-    """Ranks of MPI, each of which has the factors of some matrices.
+    """Ranks of MPI, each of which has the factors of some matrices."""
 
-    Where factors are, and whether the evaluations of F are shared too, is decided by measured times when
-    matrices are factorised, on all ranks alike. Results are exchanged by one Allgatherv a piece of work; a
-    part that could not be done gives NaN in its rows, which all ranks see.
-    """
+    # Where factors are, and whether the evaluations of F are shared too, is decided by measured times when
+    # matrices are factorised, on all ranks alike. A part that could not be done gives NaN in its rows, which
+    # all ranks see after the one Allgatherv of a piece of work.
 
     who, separate = "rank", True
 
@@ -67,7 +66,6 @@ class RankTeam(Team):
         self._evaluation, self._exchange = 0.0, np.inf
 
     def next_step(self) -> bool:
-        """See :class:`Team`."""
 
         def agreed(times: Vector) -> Vector:
             found = np.empty_like(times)
@@ -87,7 +85,11 @@ class RankTeam(Team):
             done = all([bool(do(part)) for part in range(count)])
         elif kind == FILTER:
             assert rows is not None
-            done = self._by_one(do, rows)
+            # The solve with the first matrix, by the rank that has its factors.
+            owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
+            failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
+            self.comm.Bcast(rows, root=owner)
+            done = self._complete(rows, failure)
         else:
             assert rows is not None
             done = self._by_rows(kind, do, count, rows, ends)
@@ -95,7 +97,6 @@ class RankTeam(Team):
         return done
 
     def everywhere(self, do: Callable[[], T]) -> T:
-        """See :class:`Team`."""
         try:
             found = do()
         except BaseException as error:
@@ -153,13 +154,6 @@ class RankTeam(Team):
         # Sharing F saves all but a part of its time, and costs another exchange of as many rows as a solve.
         self._shares_evaluations = found[count + 1] * (1.0 - 1.0 / self.size) > -2.0 * found[count + 2]
         return True
-
-    def _by_one(self, do: Callable[[int], int], rows: Vector) -> bool:
-        """The solve with the first matrix, by the rank that has its factors."""
-        owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
-        failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
-        self.comm.Bcast(rows, root=owner)
-        return self._complete(rows, failure)
 
     def _by_rows(self, kind: int, do: Callable[[int], int], count: int, rows: Vector, ends: Any) -> bool:
         shared = kind != EVALUATE or self._shares_evaluations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import fields
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +13,8 @@ from dae_sdc.errors import InputError
 
 Array = NDArray[np.float64]
 
+# Largest defect of an order condition; row sums, end point and stiff accuracy are held to a tenth of it.
 DEFECT_TOLERANCE = 1e-12
-"""Largest defect of an order condition; row sums, end point and stiff accuracy are held to a tenth of it."""
 
 
 class MethodRecord:
@@ -23,6 +25,13 @@ class MethodRecord:
     name: str
     class_name: str
     reference: str
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Through the constructor, as arrays forget in a pickle that they are read-only.
+        record: Any = self  # a dataclass
+        values = (getattr(self, field.name) for field in fields(record))
+        plain = (dict(value) if isinstance(value, MappingProxyType) else value for value in values)
+        return type(self), tuple(plain)
 
     def _error(self, message: str) -> InputError:
         return InputError(f"{self.kind} '{self.name}': {message}")

@@ -10,19 +10,16 @@ from dae_sdc.registry import unknown
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.sweep import add_defects, residual, residual_norms
 
+# Residual, relative to the terms of its equation, that no further sweep can lower.
 RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
-"""Residual, relative to the terms of its equation, that no further sweep can lower."""
-
+# Residual of all nodes or of the last one, absolute or relative to the value at the start of the step.
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
-"""Residual of all nodes or of the last one, absolute or relative to the value at the start of the step."""
 
 
 class StepResidual:
-    """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, and its norms.
+    """F(t_m, u_0 + dt sum_j q_mj U_j, U_m) at the nodes of a step, z as it is there, and its norms."""
 
-    Unknowns that are not integrated enter F with their values at the nodes. Where nodes keep other values of
-    the integrated unknowns than u_0 + dt sum_j q_mj U_j, the norms include the difference.
-    """
+    # Where nodes keep other values than u_0 + dt sum_j q_mj U_j, the norms include the difference.
 
     # Shapes: norms (M,).
 
@@ -37,8 +34,7 @@ class StepResidual:
         iterate = self.iterate
         own = iterate.nodes.owned
         if iterate.norms_known:
-            known: list[float] = self.norms.tolist()
-            return known
+            return self.norms.tolist()
         iterate.integrate()
         iterate.prepare(iterate.stages)
         if iterate.surroundings.coupled:

@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 
-from dae_sdc.dae.consistency import CONSISTENCY, violation
+from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
-from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
-from dae_sdc.dae.paths import PATH, newton_homotopy
+from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
 
-
-@dataclass(frozen=True)
-class RestartSettings:
-    """Settings of :func:`consistent_restart`."""
-
-    # Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
-    nodes: int = 5
-    # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
-    tolerance: float = 1e-13
-    rank: float = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
-    # Distance, in steps, behind the time of a change at which the equations are taken: functions of time
-    # may have either value at the time itself.
-    behind: float = 1e-12
-
-
-RESTART = RestartSettings()
+# Nodes of the Radau IIA step from which algebraic unknowns behind a switch are extrapolated to it.
+RESTART_NODES = 5
+# Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
+RESTART_TOLERANCE = 1e-13
+RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
+# Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
+# either value at the time itself.
+DISTANCE_BEHIND = 1e-12
 
 
 class AlgebraicPart(ImplicitSystem):
@@ -57,7 +47,7 @@ class AlgebraicPart(ImplicitSystem):
         self.u, self.du = u, du
         self._u, self._du = u.view(np.ndarray), du.view(np.ndarray)
         self._saved = np.empty((2, problem.n))
-        self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART.tolerance)
+        self._newton = ModifiedNewton(problem, trust=False, tolerance=RESTART_TOLERANCE)
         self._find_kernel(linearize(problem, u, du, t).mass)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
@@ -70,13 +60,13 @@ class AlgebraicPart(ImplicitSystem):
         n, k = self.problem.n, self.problem.n_diff
         self._slopes, self._free = np.arange(k), np.arange(k, n)
         self._coupling: Vector | None = None
-        if sparse.issparse(mass) and n > PATH.most_unknowns:
+        if sparse.issparse(mass) and n > MOST_PATH_UNKNOWNS:
             return
         dense = mass.toarray() if sparse.issparse(mass) else mass
         rows, columns = balanced(dense)
         triangle, order = qr(dense / rows[:, None] / columns, mode="r", pivoting=True)
         pivots = np.abs(np.diagonal(triangle))
-        rank = int((pivots > RESTART.rank * pivots.max(initial=0.0)).sum())
+        rank = int((pivots > RESTART_RANK * pivots.max(initial=0.0)).sum())
         self._slopes, self._free = order[:rank], order[rank:]
         if rank and np.abs(triangle[:rank, rank:]).any():
             coupling = solve_triangular(triangle[:rank, :rank], triangle[:rank, rank:])
@@ -84,19 +74,12 @@ class AlgebraicPart(ImplicitSystem):
 
     @property
     def where(self) -> str:
-        """See :class:`ImplicitSystem`."""
         return "with the differential unknowns held"
 
     def residual(self) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return self.problem.evaluate(self.u, self.du, self.time)
 
-    def linearize(self) -> Linearization:
-        """See :class:`ImplicitSystem`."""
-        return linearize(self.problem, self.u, self.du, self.time)
-
     def matrix(self, linearization: Linearization) -> Matrix:
-        """See :class:`ImplicitSystem`."""
         mass: Any = linearization.mass
         stiffness: Any = linearization.stiffness
         if sparse.issparse(mass) and self._coupling is None:
@@ -121,7 +104,6 @@ class AlgebraicPart(ImplicitSystem):
         return matrix
 
     def move(self, correction: Vector, fraction: float) -> None:
-        """See :class:`ImplicitSystem`."""
         change = fraction * correction
         self._du[self._slopes] -= change[self._slopes]
         self._u[self._free] -= change[self._free]
@@ -129,11 +111,9 @@ class AlgebraicPart(ImplicitSystem):
             self._u[self._slopes] += self._coupling @ change[self._free]
 
     def size(self, correction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
         return largest(self._weights * correction)
 
     def tolerated(self, tolerance: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
         return tolerance / self._weights
 
     @property
@@ -145,26 +125,7 @@ class AlgebraicPart(ImplicitSystem):
         return np.where(self._turns, np.maximum(np.abs(self._du), whole / self._h), whole)
 
     def rescale(self) -> None:
-        """See :class:`ImplicitSystem`."""
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
-
-    def magnitude(self, linearization: Linearization) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
-        terms: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
-        return terms
-
-    def remark(self) -> str:
-        """See :class:`ImplicitSystem`."""
-        return jacobian_note(self.problem, self._u, self._du, self.time)
-
-    def equation(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.equation_names[i]
-
-    def unknown(self, i: int) -> str:
-        """See :class:`ImplicitSystem`."""
-        return self.problem.names[i]
 
     def solve(self) -> None:
         """Solve by Newton's method, damped where need be, and then by a homotopy from the state as it is.
@@ -190,8 +151,8 @@ class AlgebraicPart(ImplicitSystem):
 
     def _follow_homotopy(self) -> None:
         """Move to the end of the path of F = (1 - s) F(start)."""
-        if self.problem.n > PATH.most_unknowns:
-            raise SolveError(f"it is for at most {PATH.most_unknowns} unknowns; begin a run behind the jump")
+        if self.problem.n > MOST_PATH_UNKNOWNS:
+            raise SolveError(f"it is for at most {MOST_PATH_UNKNOWNS} unknowns; begin a run behind the jump")
         u, du, n, sizes = self._u.copy(), self._du.copy(), self.problem.n, self.sizes
 
         def place(x: Vector) -> None:
@@ -240,11 +201,9 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
         if u.polynomial is not None:
             slope[:] = u.polynomial.derivative_at_end()
         low = not restart_failure(problem, state, slope, t, h)
-    tableau = radau_iia(RESTART.nodes)
-    stages = CoupledStages(problem, tableau.A, tableau.c)
+    tableau = radau_iia(RESTART_NODES)
     try:
-        stages.start(state, stages.march(state, t, h), t, h)
-        stages.solve()
+        stages = stages_without_guess(problem, tableau, state, t, h)
     except SolveError:
         return state
     nodes = tableau.nodes
@@ -273,12 +232,9 @@ def jump_behind(
     u: MeshDAE,
     t: float,
     h: float,
-    least: float = CONSISTENCY.largest_violation,
+    least: float = LARGEST_VIOLATION,
 ) -> tuple[bool, str]:
-    """Move the algebraic part of u, in place, to where it has jumped just behind t, if it has.
-
-    The polynomial of the state has the derivative there then.
-    """
+    """Move the algebraic part of u, and u', to where they have jumped just behind t, if they have."""
     if problem.index not in (0, 1):
         return False, ""
     behind = t + _distance(t, h)
@@ -297,4 +253,4 @@ def jump_behind(
 
 def _distance(t: float, h: float) -> float:
     """Distance behind a time at which functions of time have the value that holds from there on."""
-    return max(8.0 * EPS * abs(t), RESTART.behind * h)
+    return max(8.0 * EPS * abs(t), DISTANCE_BEHIND * h)

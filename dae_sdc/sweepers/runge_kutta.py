@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +19,7 @@ from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
@@ -36,27 +35,13 @@ from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-
-@dataclass(frozen=True)
-class RungeKuttaSettings:
-    """Settings of Runge-Kutta steps of a given accuracy."""
-
-    # Contraction of Newton's method above which it, and not the error alone, limits the step size.
-    crawling_contraction: float = 0.3
-
-
-SETTINGS = RungeKuttaSettings()
+# Contraction of Newton's method above which it, and not the error alone, limits the step size.
+CRAWLING_CONTRACTION = 0.3
 
 
 def estimates_error(tableau: Tableau) -> bool:
     """Whether a method has an error estimate: embedded pairs do, and collocation without a node at 0."""
     return tableau.estimate_index > 0
-
-
-def _require_estimate(method: Tableau) -> None:
-    if not estimates_error(method):
-        able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
-        raise InputError(f"'{method.name}' has no error estimate for runs to a tolerance; use one of {able}")
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -129,8 +114,15 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
-        """The tableau in pySDC's form, but with c alone as its ``nodes``."""
-        return _in_form_of_pysdc(cls.method)
+        """The tableau in pySDC's form; ``nodes`` has c alone, as what interpolates adds the start itself."""
+        b, c, A = cls.method.b, cls.method.c, cls.method.A
+        made: Any = (
+            ButcherTableau(b, c, A)
+            if cls.method.b_embedded is None
+            else ButcherTableauEmbedded(np.array([b, cls.method.b_embedded]), c, A)
+        )
+        made.nodes = np.array(c)
+        return made
 
     @classmethod
     def get_update_order(cls) -> int:
@@ -200,7 +192,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
-        _require_estimate(cls.method)
+        if not estimates_error(cls.method):
+            able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
+            raise InputError(
+                f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
+            )
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
@@ -242,7 +238,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """The outcome of the finished step, with its error estimate."""
         assert self.outcome is not None
         if self.outcome.solved:
-            self._watch.succeeded(self.outcome.rate > SETTINGS.crawling_contraction)
+            self._watch.succeeded(self.outcome.rate > CRAWLING_CONTRACTION)
         else:
             u0 = self.level.u[0]
             slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
@@ -317,7 +313,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return
         self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
         if not slopes:
-            _differentiate(tableau, L.u[0].view(np.ndarray), L.dt, self._u, self._du)
+            first = int(tableau.explicit_first_stage)
+            change = (self._u - L.u[0].view(np.ndarray)) / L.dt - tableau.A[:, :first] @ self._du[:first]
+            self._du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
         elif not values:
             self._u[:] = L.u[0].view(np.ndarray) + L.dt * (tableau.A @ self._du)
         self._take(self._u, self._du)
@@ -420,24 +418,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._adopt()
         rows = self.level.dt * (self._used.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
-
-
-def _differentiate(tableau: Tableau, start: Vector, dt: float, u: Vector, du: Vector) -> None:
-    """Give the stages the derivatives that integrate to their values."""
-    first = int(tableau.explicit_first_stage)
-    change = (u - start) / dt - tableau.A[:, :first] @ du[:first]
-    du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
-
-
-def _in_form_of_pysdc(tableau: Tableau) -> Any:
-    """A tableau of pySDC without the start of the step as a node: what interpolates adds it itself."""
-    made: Any
-    if tableau.b_embedded is None:
-        made = ButcherTableau(tableau.b, tableau.c, tableau.A)
-    else:
-        made = ButcherTableauEmbedded(np.array([tableau.b, tableau.b_embedded]), tableau.c, tableau.A)
-    made.nodes = np.array(tableau.c)
-    return made
 
 
 @cache

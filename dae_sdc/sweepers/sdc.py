@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -17,12 +18,11 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers import local_solution as local_solution
 from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.backends import BACKENDS as BACKENDS, node_solver
 from dae_sdc.sweepers.collocation import (
     QMAT,
+    SweepMatrices,
     check_qdelta,
     check_quadrature,
     qdelta_generator,
@@ -30,8 +30,6 @@ from dae_sdc.sweepers.collocation import (
 )
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.iterate import StepIterate
-from dae_sdc.sweepers.level_values import LevelValues
-from dae_sdc.sweepers.matrices import SweepMatrices
 from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
@@ -39,8 +37,29 @@ from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import StepSweeps
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
+BACKENDS = ("compiled", "numpy")  # Names of the kinds of code that can solve at the nodes.
+# Every sweeper by its name.
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
-"""Every sweeper by its name."""
+
+
+def node_solver(
+    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int, backend: str | None
+) -> PythonNodes:
+    """The solver for the nodes of a process: in compiled code where that is possible, in Python otherwise."""
+    kernels = None if backend == "numpy" else problem.kernels
+    solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
+    if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
+        module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
+        made: PythonNodes = module.compiled_nodes(problem, n_integrated, owned, diagonal, num_nodes)
+        return made
+    if backend == "compiled":
+        given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
+        raise InputError(
+            f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
+            f"the linear solvers {', '.join(solvers)}; {type(problem).__name__} has {given} "
+            f"kernels and linear_solver='{problem.linear_solver}'"
+        )
+    return PythonNodes(problem, n_integrated, owned, diagonal)
 
 
 def _check_parameters(given: Mapping[str, Any], tolerance: Tolerance | None) -> None:
@@ -206,12 +225,9 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         self.level.status.updated = True
 
     def fail(self, error: Exception) -> None:
-        """Raise an error, or keep it where ``defers`` is set.
-
-        If a step on a rank of its own stopped in the middle of a block, the other ranks would wait for it
-        forever. It goes on without computing, and the error is raised when the block has ended. In steps of a
-        given accuracy a SolveError becomes part of the outcome of the step instead.
-        """
+        """Raise an error, keep it where ``defers`` is set, or let it end a step to a tolerance."""
+        # A step on a rank of its own that stopped in the middle of a block would leave the other ranks
+        # waiting forever: it goes on without computing, and the error is raised when the block has ended.
         accuracy = self._accuracy
         if accuracy is not None and isinstance(error, SolveError):
             accuracy.reason = str(error)
@@ -233,10 +249,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L.status.updated = True
 
     def compute_residual(self, stage: str = "") -> None:
-        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
-
-        Its norm is that of the level's ``residual_type``. Unknowns not integrated enter F with node values.
-        """
+        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)), by the level's ``residual_type``."""
         L, accuracy = self.level, self._accuracy
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
@@ -300,10 +313,6 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def QI(self, matrix: Vector) -> None:
         self.matrices.replace(matrix[1:, 1:])
 
-    def replace_qdelta(self, delta: Vector) -> None:
-        """Sweep with the lower triangular matrix ``delta``, shape (M, M), instead of the Q_Delta named."""
-        self.matrices.replace(delta)
-
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
     @property
@@ -363,27 +372,59 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
     # --- transfer between levels ----------------------------------------------------------------------------
 
-    @property
-    def _level_values(self) -> LevelValues:
-        step = self.step
-        return LevelValues(step.iterate, step.predictor, step.residual)
+    def _received(self) -> StepSweeps:
+        """The step, with what others have put at its nodes and at its start."""
+        self.step.iterate.adopt()
+        self.step.predictor.receive()
+        return self.step
 
     def node_values(self) -> tuple[Vector, Vector]:
-        """u and U at all nodes, copies of shape (M, n), see :meth:`LevelValues.values`."""
-        return self._level_values.values()
+        """u and U at all nodes, copies of shape (M, n), see :meth:`StepIterate.node_values`."""
+        iterate = self._received().iterate
+        return iterate.node_values(), iterate.stages.du.copy()
 
     def node_residuals(self) -> Vector:
-        """F - tau at all nodes, shape (M, n), see :meth:`LevelValues.residuals`."""
-        return self._level_values.residuals()
+        """F - tau at :meth:`node_values`, shape (M, n); all processes that share nodes have to call this."""
+        return self._received().residual.rows()
 
     def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
-        """Take the value at the start, and u and U at the nodes, see :meth:`LevelValues.place`."""
-        self.level.u[0] = u0
-        self._level_values.place(u0, values, derivatives)
+        """Replace this level's iterate by the values that a transfer between levels brings."""
+        # Shapes: values and derivatives (M, n).
+        L = self.level
+        L.u[0] = u0  # first, as a sweeper that meets its problem looks at it
+        iterate = self.iterate
+        if not iterate.shows_level():
+            L.prob.start_step(u0, L.time)
+            iterate.allocate()
+            iterate.scale()
+            L.f[0] = L.prob.eval_f(u0, L.time)
+        iterate.begin_at(u0)
+        stages = iterate.stages
+        stages.u[:], stages.du[:] = values, derivatives
+        stages.du[:, iterate.n_integrated :] = 0.0
+        stages.integral_known = iterate.norms_known = False
+        iterate.settle()
+        L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:
-        """Take the right-hand sides that a finer level asks for, see :meth:`LevelValues.correct`."""
-        self._level_values.correct(values, residuals)
+        r"""Give the equations of this level the right-hand sides that a finer level asks for.
+
+        Both equations of a node get one,
+
+        .. math::
+            u_m - u_0 - \Delta t \sum_j q_{mj} U_j = \tau^u_m, \qquad F(t_m, u_m, U_m) = \tau^F_m,
+
+        such that the iterate in place has the residuals 0 and ``residuals`` at ``values``.
+        """
+        # Shapes: values (M, n), residuals (M, n).
+        L, iterate = self.level, self.iterate
+        k, stages = iterate.n_integrated, iterate.stages
+        iterate.integral_tau, stages.integral_known = None, False
+        iterate.integrate()
+        iterate.integral_tau = values[:, :k] - iterate.start_values[:k] - stages.integral
+        stages.integral_known = iterate.residuals_known = False
+        tau = L.prob.evaluate_nodes(values, stages.du, iterate.times) - residuals
+        L.tau[:] = [attach(row, L.prob.n_diff) for row in tau]
 
 
 def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:

@@ -1,7 +1,7 @@
 """All stages of a collocation step at once, by simplified Newton iterations in the eigenbasis of Q.
 
 The functions of the algorithm are Python in the part that numba compiles. They are made of operations, which
-:class:`Simultaneous` implements with NumPy and SciPy for any problem, and
+:class:`StageOperations` implements with NumPy and SciPy for any problem, and
 :mod:`dae_sdc.sweepers._simultaneous` on arrays alone for problems with kernels.
 """
 
@@ -31,9 +31,9 @@ from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at
 from dae_sdc.sweepers.teams import CALL, FACTORIZE, FILTER, SOLVE, Team
 from dae_sdc.sweepers.tolerance import Weights
 
+# Results of the Newton iterations of a step.
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
-"""Results of the Newton iterations of a step."""
-
+# Messages for these results, in their order.
 REASONS = (
     "",
     "the Newton iterations diverged",
@@ -42,7 +42,6 @@ REASONS = (
     "the iteration matrix is singular",
     "the corrections are small but what is left of the equations is not",
 )
-"""Messages for these results, in their order."""
 
 
 class StepNumbers(ctypes.Structure):
@@ -54,32 +53,23 @@ class StepNumbers(ctypes.Structure):
     )
 
 
+# Largest number of Newton iterations; a step whose contraction predicts more is given up earlier.
 MOST_NEWTON_ITERATIONS = 10
-"""Largest number of Newton iterations; a step whose contraction predicts more is given up earlier."""
-
+# Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
 RELATIVE_ROUND_OFF = 1e-13
-"""Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off."""
-
-
+# The Jacobian is kept for the next step if the Newton iterations contract at least by this factor.
 KEPT_JACOBIAN_CONTRACTION = 1e-3
-"""The Jacobian is kept for the next step if the Newton iterations contract at least by this factor."""
-
+# A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation.
 UNBELIEVED_ROW_GROWTH = 1e3
-"""A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation."""
-
+# Smallest contraction carried over from the last step: a linear problem may have a kink in the next one.
 LEAST_FORETOLD_CONTRACTION = 1e-4
-"""Smallest contraction carried over from the last step: a linear problem may have a kink in the next one."""
-
-
+# Largest distance in units of a step over which F is not evaluated where a pulse is looked for.
 WIDEST_GAP = 0.12
-"""Largest distance in units of a step over which F is not evaluated where a pulse is looked for."""
-
+# Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
+# which on the last stage is checked with a Jacobian of its own.
 DOUBTED_DEVIATION = 0.1
-"""Relative error of a change of an unknown at the last stage, as the kept Jacobian computes it from F, from
-which on the last stage is checked with a Jacobian of its own."""
-
+# The deviation from which on the last stage is checked where a Jacobian takes little time.
 CHEAPLY_DOUBTED_DEVIATION = 0.02
-"""The deviation from which on the last stage is checked where a Jacobian takes little time."""
 
 
 class Basis(NamedTuple):
@@ -155,14 +145,12 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     )
 
 
-# --- the algorithm: made of operations w, which are methods of Simultaneous ---------------------------------
+# --- the algorithm: made of operations w, which are methods of StageOperations ------------------------------
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
-    """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`.
-
-    Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
-    """
+    """Simplified Newton iterations from the guess; returns one of :data:`SOLVED` to :data:`UNRESOLVED`."""
+    # Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     status = corrections(w, t0, h)
     if status == SOLVED and not w.residual_is_small(t0, h):
         w.numbers.eta = 1.0
@@ -209,11 +197,9 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
 
 
 def linearize_near(w: Any, t0: Any, h: Any) -> Any:
-    """Evaluate the Jacobian in the middle of the step or, if that has grown too much, at its start.
-
-    An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages seem
-    negligible. The start of the step is then nearer to the solution. False if the Jacobian is not finite.
-    """
+    """Evaluate the Jacobian in the middle of the step or, if that has grown too much, at its start."""
+    # An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages
+    # seem negligible. The start of the step is then nearer to the solution.
     x = w.numbers
     known = x.linearized > 0.0
     if known:
@@ -226,11 +212,7 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
 
 
 def advance(w: Any, t0: Any, h: Any) -> Any:
-    """Solve the stages of one step; returns a result as :func:`iterate`.
-
-    The Jacobian of an earlier step is used where Newton's method converged fast with it. If it fails, the
-    Jacobian is evaluated again.
-    """
+    """Solve the stages of a step, with the last Jacobian where that converges; see :func:`iterate`."""
     x = w.numbers
     if x.linearized > 0.0 and (x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION):
         if x.factored == h or w.factorize(h):
@@ -279,11 +261,9 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
 
 
 def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
-    """Weighted norm of the error of a solved step that F shows between its nodes; infinite where F is.
-
-    Errors of algebraic unknowns do not count, which may jump within the step where the equations do: they are
-    multiplied by dF/du'.
-    """
+    """Weighted norm of the error of a solved step that F shows between its nodes; infinite where F is."""
+    # Errors of algebraic unknowns, which may jump within the step where the equations do, are left out by
+    # dF/du'.
     w.start_defect(0.0)
     for k in range(places):
         # A sum of different multiples, in which a pulse at one place outweighs what is small at the others.
@@ -318,22 +298,8 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
 # --- Python -------------------------------------------------------------------------------------------------
 
 
-class Simultaneous:
-    r"""The M stages of a collocation step, solved together.
-
-    .. math::
-        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
-
-    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
-    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
-    eigenbasis of A.
-
-    References
-    ----------
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
-    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
-    Math. 86 (1997) 347.
-    """
+class StageOperations:
+    """The operations of the algorithm with NumPy and SciPy, for any problem."""
 
     # Shapes: A (M, M), c (M,).
 
@@ -377,6 +343,239 @@ class Simultaneous:
     def set_tolerance(self, share: float, rtol: float) -> None:
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
         self.numbers.kappa, self.numbers.relative = share, share * rtol
+
+    def forget(self) -> None:
+        """Drop the kept matrices."""
+        x = self.numbers
+        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
+
+    def take_guess(self) -> None:
+        """Begin the iteration with the guess for the derivatives of the stages."""
+        self.du[:] = self.guess
+        self._place()
+
+    def keep_iterate(self) -> None:
+        """Make the current iterate the guess."""
+        self.guess[:] = self.du
+
+    def _place(self) -> None:
+        np.dot(self.h_a, self.du, out=self.u)
+        self.u += self.u0
+
+    def residuals(self, t0: float, h: float) -> bool:
+        """F at the M stages; False where it is not finite."""
+        self.times[:] = t0 + h * self.c
+        if self.team is None or not self.team.separate:  # threads would wait for each other in Python
+            return self._evaluate(slice(None))
+        counter = self.problem.work_counters["rhs"]
+        before, m = counter.niter, len(self.c)
+        done = self._share(CALL, lambda i: self._evaluate(slice(i, i + 1)), m, self.value, range(m + 1))
+        counter.niter = before + m  # with those of other ranks
+        return done
+
+    def _evaluate(self, at: slice) -> bool:
+        try:
+            self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
+        except EvaluationError:  # a smaller step may be defined
+            return False
+        return bool(np.isfinite(self.value[at]).all())
+
+    def _everywhere(self, do: Callable[[], Any]) -> Any:
+        """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
+        return do() if self.team is None else self.team.everywhere(do)
+
+    def _share(
+        self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None = None, ends: Any = None
+    ) -> bool:
+        """Do the parts of a piece of work, see :meth:`Team.share`."""
+        if self.team is None or self.team.idle:
+            return all(do(part) for part in range(count))
+        return self.team.share(kind, do, count, rows, ends)
+
+    def correct(self) -> float:
+        """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
+        rows, first = self.transformed, len(self.c) % 2
+        np.dot(self.to, self.value, out=rows)
+        self._share(SOLVE, self._solve_system, len(self._factors), rows, self._ends)
+        np.dot(self.back, rows, out=self.value)
+        self.du -= self.value
+        np.dot(self.h_a, self.value, out=self.change)
+        self._place()
+        self.counts.newton += 1
+        self.counts.solve += first + len(self.pairs)
+        return self._weighted_norm(self.change)
+
+    def _solve_system(self, k: int) -> bool:
+        rows = self.transformed[self._ends[k] : self._ends[k + 1]]
+        if len(rows) == 1:
+            rows[0] = self._factors[k](rows[0])
+        elif len(rows):
+            x = self._factors[k](rows[0] + 1j * rows[1])
+            rows[0], rows[1] = x.real, x.imag
+        return True
+
+    def _weighted_norm(self, rows: Vector) -> float:
+        scaled = rows * self.weights
+        with np.errstate(over="ignore"):  # infinite then
+            sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
+        worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
+        self.numbers.worst = int(np.argmax(np.abs(scaled[worst])))
+        return float(sizes.max())
+
+    def residual_is_small(self, t0: float, h: float) -> bool:
+        """Whether F at the stages is as small as the corrections say."""
+        if not self.residuals(t0, h):
+            return False
+        problem, relative = self.problem, float(self.numbers.relative)
+        # Unknowns left out of the error norm have weight 0.
+        whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
+        change = self.share / np.maximum(self.weights, self.share / whole)
+        last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            step = factor * direction * change
+            u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
+            at = attach(u, problem.n_diff), attach(du, problem.n_diff)
+            value = np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
+            self._changed = step, value - last
+            return value
+
+        return is_small(above_noise(left, problem), last, relative, changed)
+
+    def end_error(self, t0: float, h: float) -> float:
+        """0 where the kept Jacobian explains the change of F that judged the residual, else infinite."""
+        if not self.checked.any():
+            return 0.0
+        step, self.error[:] = self._changed
+        self.filtered()
+        counted = self.checked * step != 0.0
+        with np.errstate(all="ignore"):
+            found = np.abs(h * self.real * self.error[counted] / step[counted] - 1.0)
+        return np.inf if (found > DOUBTED_DEVIATION).any() else 0.0
+
+    def at_round_off(self) -> bool:
+        """Whether the last correction is as small as rounding lets it be."""
+        scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
+        return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
+
+    def linearize_step(self, t0: float, h: float) -> bool:
+        """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
+        u = self.u0 + h * (self.to_middle @ self.guess)
+        return self._linearize(u, self.middle @ self.guess, t0 + 0.5 * h)
+
+    def linearize_start(self, t0: float, h: float) -> bool:
+        """Evaluate dF/du' and dF/du at the start of the step; False where not finite."""
+        return self._linearize(self.u0, self.du0, t0)
+
+    def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
+        at = attach(u, self.problem.n_diff), attach(du, self.problem.n_diff)
+        try:
+            parts = self._everywhere(lambda: linearize(self.problem, *at, t))
+        except EvaluationError:
+            return False
+        self._mass, self._stiffness = parts.mass, parts.stiffness
+        return True
+
+    def _row_sizes(self, factor: float) -> Vector:
+        mass, stiffness = (
+            row.toarray().ravel() if sparse.issparse(row) else np.asarray(row)
+            for row in (abs(matrix).max(axis=1) for matrix in (self._mass, self._stiffness))
+        )
+        sizes: Vector = np.maximum(mass, factor * stiffness)
+        return sizes
+
+    def keep_row_sizes(self, factor: float) -> None:
+        """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
+        # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
+        self.error[:] = self._row_sizes(factor * self.numbers.linearized)
+        self._row_factor = factor * self.numbers.linearized
+
+    def row_growth(self) -> float:
+        """Largest ratio of the current size of a row of the matrix to its remembered size."""
+        now, before = self._row_sizes(self._row_factor), self.error
+        return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
+
+    def factorize(self, h: float) -> bool:
+        """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
+        if not self._factorize(h, self.real, *self.pairs):
+            return False
+        self.numbers.factored = h
+        return True
+
+    def _factorize(self, h: float, *eigenvalues: Any) -> bool:
+        self.numbers.factored = 0.0
+        coefficients = [h * value for value in eigenvalues]
+        self._factors: list[Any] = [None] * len(coefficients)
+
+        def factorize_one(k: int) -> bool:
+            try:
+                self._factors[k] = self._factorized(coefficients[k])
+            except (SingularMatrixError, RuntimeError, ValueError):
+                return False
+            return True
+
+        if not self._share(FACTORIZE, factorize_one, len(coefficients)):
+            return False
+        self.counts.factorization += len(self._factors)
+        return True
+
+    def factorize_real(self, h: float) -> bool:
+        """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
+        return self._factorize(h, self.real) if sparse.issparse(self._mass) else self.factorize(h)
+
+    def _factorized(self, c: Any) -> Any:
+        matrix = self._mass + c * self._stiffness
+        if sparse.issparse(matrix):
+            return sparse_factors(matrix).solve
+        with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
+            factors = lu_factor(matrix, check_finite=False)
+        if not np.abs(np.diagonal(factors[0])).all():
+            raise SingularMatrixError("zero pivot")
+        return functools.partial(lu_solve, factors, check_finite=False)
+
+    def start_defect(self, h: float) -> None:
+        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)); to 0 where h is 0."""
+        self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
+
+    def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
+        """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
+        slope = self.at_start @ self.du if solved else self.du0
+        at = attach(self.u0, self.problem.n_diff), attach(slope, self.problem.n_diff)
+        value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
+        self.error += factor * value
+        return bool(np.isfinite(value).all())
+
+    def times_mass(self) -> None:
+        """Multiply the error by dF/du'."""
+        self.error[:] = self._mass @ self.error
+
+    def filtered(self) -> float:
+        """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
+        self._share(FILTER, self._filter, 1, self.error[None], (0, 1))
+        self.counts.solve += 1
+        return self._weighted_norm(self.error[None])
+
+    def _filter(self, _: int) -> bool:
+        self.error[:] = self._factors[0](self.error)
+        return True
+
+
+class Simultaneous(StageOperations):
+    r"""The M stages of a collocation step, solved together.
+
+    .. math::
+        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
+
+    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
+    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
+    eigenbasis of A.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
+    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
+    Math. 86 (1997) 347.
+    """
 
     # --- a step ---------------------------------------------------------------------------------------------
 
@@ -478,11 +677,9 @@ class Simultaneous:
         return bool(renew(self, t0, h))
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:
-        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding.
-
-        Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode which
-        no longer conducts, corrections with that one are small however large the error is.
-        """
+        """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
+        # Where dF/du is far smaller there than where the kept Jacobian was evaluated, as that of a diode
+        # which no longer conducts, corrections with that one are small however large the error is.
         u, du, t, c = self.u[-1], self.du[-1], t0 + h, h * self.real
         counted = self.checked * self.weights
         try:
@@ -499,11 +696,6 @@ class Simultaneous:
     def _slope(self, t0: float, h: float) -> float:
         found: float = slope(self, t0, h)
         return found
-
-    def forget(self) -> None:
-        """Drop the kept matrices."""
-        x = self.numbers
-        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
     def count(self) -> None:
         """Add the work done since the last call to the counters of the problem."""
@@ -532,228 +724,6 @@ class Simultaneous:
             if h > 0.0:
                 self.factorize(h)
                 ctypes.memset(ctypes.addressof(self.counts), 0, ctypes.sizeof(self.counts))
-
-    # --- operations -----------------------------------------------------------------------------------------
-
-    def take_guess(self) -> None:
-        """Begin the iteration with the guess for the derivatives of the stages."""
-        self.du[:] = self.guess
-        self._place()
-
-    def keep_iterate(self) -> None:
-        """Make the current iterate the guess."""
-        self.guess[:] = self.du
-
-    def _place(self) -> None:
-        np.dot(self.h_a, self.du, out=self.u)
-        self.u += self.u0
-
-    def residuals(self, t0: float, h: float) -> bool:
-        """F at the M stages; False where it is not finite."""
-        self.times[:] = t0 + h * self.c
-        if self.team is None or not self.team.separate:  # threads would wait for each other in Python
-            return self._evaluate(slice(None))
-        counter = self.problem.work_counters["rhs"]
-        before, m = counter.niter, len(self.c)
-        done = self._share(CALL, self._evaluate_stage, m, self.value, range(m + 1))
-        counter.niter = before + m  # with those of other ranks
-        return done
-
-    def _evaluate_stage(self, i: int) -> bool:
-        return self._evaluate(slice(i, i + 1))
-
-    def _evaluate(self, at: slice) -> bool:
-        try:
-            self.value[at] = self.problem.evaluate_nodes(self.u[at], self.du[at], self.times[at])
-        except EvaluationError:  # a smaller step may be defined
-            return False
-        return bool(np.isfinite(self.value[at]).all())
-
-    def _everywhere(self, do: Callable[[], Any]) -> Any:
-        """Call a function; on ranks that share the stages, see :meth:`Team.everywhere`."""
-        return do() if self.team is None else self.team.everywhere(do)
-
-    def _share(
-        self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None = None, ends: Any = None
-    ) -> bool:
-        """Do the parts of a piece of work, see :meth:`Team.share`."""
-        if self.team is None or self.team.idle:
-            return all(do(part) for part in range(count))
-        return self.team.share(kind, do, count, rows, ends)
-
-    def correct(self) -> float:
-        """Apply one Newton correction to the derivatives of the stages; returns its weighted norm."""
-        rows, first = self.transformed, len(self.c) % 2
-        np.dot(self.to, self.value, out=rows)
-        self._share(SOLVE, self._solve_system, len(self._factors), rows, self._ends)
-        np.dot(self.back, rows, out=self.value)
-        self.du -= self.value
-        np.dot(self.h_a, self.value, out=self.change)
-        self._place()
-        self.counts.newton += 1
-        self.counts.solve += first + len(self.pairs)
-        return self._weighted_norm(self.change)
-
-    def _solve_system(self, k: int) -> bool:
-        rows = self.transformed[self._ends[k] : self._ends[k + 1]]
-        if len(rows) == 1:
-            rows[0] = self._factors[k](rows[0])
-        elif len(rows):
-            x = self._factors[k](rows[0] + 1j * rows[1])
-            rows[0], rows[1] = x.real, x.imag
-        return True
-
-    def _weighted_norm(self, rows: Vector) -> float:
-        scaled = rows * self.weights
-        with np.errstate(over="ignore"):  # infinite then
-            sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
-        worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
-        self.numbers.worst = int(np.argmax(np.abs(scaled[worst])))
-        return float(sizes.max())
-
-    def residual_is_small(self, t0: float, h: float) -> bool:
-        """Whether F at the stages is as small as the corrections say."""
-        if not self.residuals(t0, h):
-            return False
-        problem, relative = self.problem, float(self.numbers.relative)
-        # Unknowns left out of the error norm have weight 0.
-        whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
-        change = self.share / np.maximum(self.weights, self.share / whole)
-        last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
-
-        def changed(factor: float, direction: Vector) -> Vector:
-            step = factor * direction * change
-            u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
-            at = attach(u, problem.n_diff), attach(du, problem.n_diff)
-            value = np.array(self._everywhere(lambda: problem.evaluate(*at, float(self.times[-1]))))
-            self._changed = step, value - last
-            return value
-
-        return is_small(above_noise(left, problem), last, relative, changed)
-
-    def end_error(self, t0: float, h: float) -> float:
-        """See :class:`StepNumbers`.
-
-        The kept Jacobian fits where it explains the change of F by which the residual was judged.
-        """
-        if not self.checked.any():
-            return 0.0
-        step, self.error[:] = self._changed
-        self.filtered()
-        counted = self.checked * step != 0.0
-        with np.errstate(all="ignore"):
-            found = np.abs(h * self.real * self.error[counted] / step[counted] - 1.0)
-        return np.inf if (found > DOUBTED_DEVIATION).any() else 0.0
-
-    def at_round_off(self) -> bool:
-        """Whether the last correction is as small as rounding lets it be."""
-        scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
-        return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
-
-    def linearize_step(self, t0: float, h: float) -> bool:
-        """Evaluate dF/du' and dF/du at the guess in the middle of the step; False where not finite."""
-        u = self.u0 + h * (self.to_middle @ self.guess)
-        return self._linearize(u, self.middle @ self.guess, t0 + 0.5 * h)
-
-    def linearize_start(self, t0: float, h: float) -> bool:
-        """Evaluate dF/du' and dF/du at the start of the step; False where not finite."""
-        return self._linearize(self.u0, self.du0, t0)
-
-    def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
-        at = attach(u, self.problem.n_diff), attach(du, self.problem.n_diff)
-        try:
-            parts = self._everywhere(lambda: linearize(self.problem, *at, t))
-        except EvaluationError:
-            return False
-        self._mass, self._stiffness = parts.mass, parts.stiffness
-        return True
-
-    def _row_sizes(self, factor: float) -> Vector:
-        mass, stiffness = (_largest_of_rows(matrix) for matrix in (self._mass, self._stiffness))
-        sizes: Vector = np.maximum(mass, factor * stiffness)
-        return sizes
-
-    def keep_row_sizes(self, factor: float) -> None:
-        """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
-        # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
-        self.error[:] = self._row_sizes(factor * self.numbers.linearized)
-        self._row_factor = factor * self.numbers.linearized
-
-    def row_growth(self) -> float:
-        """Largest ratio of the current size of a row of the matrix to its remembered size."""
-        now, before = self._row_sizes(self._row_factor), self.error
-        return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
-
-    def factorize(self, h: float) -> bool:
-        """Factorise dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
-        if not self._factorize(h, self.real, *self.pairs):
-            return False
-        self.numbers.factored = h
-        return True
-
-    def _factorize(self, h: float, *eigenvalues: Any) -> bool:
-        self.numbers.factored = 0.0
-        coefficients = [h * value for value in eigenvalues]
-        self._factors: list[Any] = [None] * len(coefficients)
-
-        def factorize_one(k: int) -> bool:
-            try:
-                self._factors[k] = self._factorized(coefficients[k])
-            except (SingularMatrixError, RuntimeError, ValueError):
-                return False
-            return True
-
-        if not self._share(FACTORIZE, factorize_one, len(coefficients)):
-            return False
-        self.counts.factorization += len(self._factors)
-        return True
-
-    def factorize_real(self, h: float) -> bool:
-        """Factorise the matrix of the real eigenvalue, alone where it is sparse; False if it is singular."""
-        return self._factorize(h, self.real) if sparse.issparse(self._mass) else self.factorize(h)
-
-    def _factorized(self, c: Any) -> Any:
-        matrix = self._mass + c * self._stiffness
-        if sparse.issparse(matrix):
-            return sparse_factors(matrix).solve
-        with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
-            factors = lu_factor(matrix, check_finite=False)
-        if not np.abs(np.diagonal(factors[0])).all():
-            raise SingularMatrixError("zero pivot")
-        return functools.partial(lu_solve, factors, check_finite=False)
-
-    def start_defect(self, h: float) -> None:
-        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)); to 0 where h is 0."""
-        self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
-
-    def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
-        """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
-        slope = self.at_start @ self.du if solved else self.du0
-        at = attach(self.u0, self.problem.n_diff), attach(slope, self.problem.n_diff)
-        value = self._everywhere(lambda: self.problem.evaluate(*at, t0))
-        self.error += factor * value
-        return bool(np.isfinite(value).all())
-
-    def times_mass(self) -> None:
-        """Multiply the error by dF/du'."""
-        self.error[:] = self._mass @ self.error
-
-    def filtered(self) -> float:
-        """Solve with the matrix of the real eigenvalue for the error, in place; returns its weighted norm."""
-        self._share(FILTER, self._filter, 1, self.error[None], (0, 1))
-        self.counts.solve += 1
-        return self._weighted_norm(self.error[None])
-
-    def _filter(self, _: int) -> bool:
-        self.error[:] = self._factors[0](self.error)
-        return True
-
-
-def _largest_of_rows(matrix: Any) -> Vector:
-    """The largest size of an entry of each row."""
-    largest = abs(matrix).max(axis=1)
-    found: Vector = largest.toarray().ravel() if sparse.issparse(largest) else np.asarray(largest)
-    return found
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:

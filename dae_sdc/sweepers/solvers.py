@@ -89,10 +89,7 @@ class PythonNodes:
         only_last: bool = False,
         **given: Any,
     ) -> tuple[int, int, float]:
-        """Sweep until the residual meets the tolerance, or until u has converged.
-
-        Nodes that compiled code cannot solve are solved in Python.
-        """
+        """Sweep until the residual or u meets a tolerance; nodes that compiled code cannot solve here."""
         low, done = 0, 0
         while True:
             wanted = (number + done, most - done, low, tolerance, only_last, "goal" in given)

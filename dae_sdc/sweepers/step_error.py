@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -19,28 +18,20 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
-
-@dataclass(frozen=True)
-class StepErrorSettings:
-    """Settings of steps of a given accuracy that are solved node by node."""
-
-    # Allowed error of the solve at one node, relative to that of the iteration over the step.
-    node_share: float = 0.003
-    # smallest_node_tolerance, largest_node_tolerance: bounds of the tolerance of the solve at a node.
-    smallest_node_tolerance: float = 1e-14
-    largest_node_tolerance: float = 1e-3
-    # Relative change of u by rounding, in units of the round-off of the equations.
-    round_off_change: float = 10.0
-    # Rounding error of multipliers at the stages, relative to that of one implicit step of the same size:
-    # the inverse nodes enter once or twice.
-    multiplier_amplification: float = 1000.0
-    # Likewise for other unknowns, into which the errors of multipliers are integrated.
-    amplification: float = 10.0
-    # Part of the tolerance that rounding may take of unknowns that are no multipliers.
-    rounding_share: float = 0.01
-
-
-SETTINGS = StepErrorSettings()
+# Allowed error of the solve at one node, relative to that of the iteration over the step.
+NODE_SHARE = 0.003
+# SMALLEST_NODE_TOLERANCE, LARGEST_NODE_TOLERANCE: bounds of the tolerance of the solve at a node.
+SMALLEST_NODE_TOLERANCE = 1e-14
+LARGEST_NODE_TOLERANCE = 1e-3
+# Relative change of u by rounding, in units of the round-off of the equations.
+ROUND_OFF_CHANGE = 10.0
+# Rounding error of multipliers at the stages, relative to that of one implicit step of the same size: the
+# inverse nodes enter once or twice.
+MULTIPLIER_AMPLIFICATION = 1000.0
+# Likewise for other unknowns, into which the errors of multipliers are integrated.
+AMPLIFICATION_OF_OTHERS = 10.0
+# Part of the tolerance that rounding may take of unknowns that are no multipliers.
+ROUNDING_SHARE = 0.01
 
 
 class Operators(NamedTuple):
@@ -90,27 +81,23 @@ def rounding_noise(
     terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
-    noise: Vector = largest_of_all * np.where(
-        which, SETTINGS.multiplier_amplification, SETTINGS.amplification
-    )
+    noise: Vector = largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS)
     return noise
 
 
 def only_rounding(
     problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
 ) -> bool:
-    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance.
-
-    The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows like
-    1 / dt or faster. That of other unknowns has to stay far below the tolerance.
-    """
+    """Whether unknowns still change only by what rounding of F explains, beside a share of the tolerance."""
+    # The weights of multipliers are then lowered to the accuracy that can be reached: their rounding grows
+    # like 1 / dt or faster. That of other unknowns has to stay far below the tolerance.
     # Shapes: change (M, n), weights (n,), which (n,).
     change = np.abs(change)
     if not which.any() or not np.isfinite(change).all():
         return False
     with np.errstate(over="ignore"):
         others = np.where(which, 0.0, np.square(change * weights))
-    if not others.sum(axis=1).max() <= problem.n * max(share, SETTINGS.rounding_share) ** 2:
+    if not others.sum(axis=1).max() <= problem.n * max(share, ROUNDING_SHARE) ** 2:
         return False
     largest_noise = np.zeros(problem.n)
     for rows, u, du, t, c in points:
@@ -163,12 +150,9 @@ class StepError:
         self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
     def round_off(self, least_node: float) -> float:
-        """Weighted size of a change by round-off, where ``least_node`` is the first node in [0, 1].
-
-        Each hidden differentiation of a constraint divides round-off by that node and by the step size; the
-        weights account for the step size.
-        """
-        change = SETTINGS.round_off_change * self.problem.round_off
+        """Weighted size of a change by round-off, where ``least_node`` is the first node in [0, 1]."""
+        # Each hidden differentiation of a constraint divides round-off by that node and by dt, as weights do.
+        change = ROUND_OFF_CHANGE * self.problem.round_off
         return change * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
     @property
@@ -179,13 +163,13 @@ class StepError:
     @property
     def newton_tolerance(self) -> float:
         """Tolerance of a solve at a node, for corrections measured by :attr:`weights` times :attr:`unit`."""
-        wanted = SETTINGS.node_share * self.share * self.unit
-        return self.at_least(min(SETTINGS.largest_node_tolerance, wanted))
+        wanted = NODE_SHARE * self.share * self.unit
+        return self.at_least(min(LARGEST_NODE_TOLERANCE, wanted))
 
     @staticmethod
     def at_least(tolerance: float) -> float:
         """The tolerance of a solve at a node, raised to the smallest that is allowed."""
-        return max(SETTINGS.smallest_node_tolerance, tolerance)
+        return max(SMALLEST_NODE_TOLERANCE, tolerance)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
@@ -211,13 +195,11 @@ class StepError:
         return sqrt(square / len(scaled)) if square < np.inf else np.inf
 
     def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
-        """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown.
-
-        In a first step, and in one that would be rejected again, the error is filtered a second time:
-        otherwise stiff components, and the defect that the last step left in constraints, would reject the
-        step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of the
-        estimate, because k filters remove the error of an unknown of index k altogether.
-        """
+        """Norm of an error after multiplication by the inverse iteration matrix, and its worst unknown."""
+        # In a first step, and in one that would be rejected again, the error is filtered a second time:
+        # otherwise stiff components, and the defect that the last step left in constraints, would reject the
+        # step without need. Unknowns of index above 1 are filtered once where u' at the start is no part of
+        # the estimate, because k filters remove the error of an unknown of index k altogether.
         if not largest(error) < np.inf:
             return np.inf, 0
         solves = self.problem.work_counters["solve"]

@@ -110,7 +110,13 @@ class StepSweeps:
             return
         began_provisionally, self._began_provisionally = self._began_provisionally, False
         if began_provisionally:
-            self._repeat_prediction()
+            # The iterate reached from provisional starts may be far from the solution: from index 2 on such
+            # starts violate constraints. So predict again from the final one, and keep the better iterate.
+            reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
+            self.predict()
+            if max(norms) <= max(self.norms()):
+                iterate.show(reached)
+                iterate.sweeps, iterate.extrapolated = sweeps, False
         try:
             self._advance()
         except SolveError:
@@ -118,19 +124,6 @@ class StepSweeps:
                 raise
             self.predict()
             self._advance()
-
-    def _repeat_prediction(self) -> None:
-        """Predict again from the step before, now that it is final, and keep the better iterate.
-
-        The iterate reached from provisional starts may be far from the solution: from index 2 on such starts
-        violate constraints.
-        """
-        iterate = self.iterate
-        reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
-        self.predict()
-        if max(norms) <= max(self.norms()):
-            iterate.show(reached)
-            iterate.sweeps, iterate.extrapolated = sweeps, False
 
     def _advance(self, most: int = 1) -> None:
         """One sweep, or up to ``most`` where the step depends on no other computation."""
@@ -225,27 +218,23 @@ class StepSweeps:
             accuracy.take_status(self.solver.run(look_at_change, iterate.sweeps, goal=accuracy.goal))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
-        """Solve at the nodes of this process; an error is returned, to be raised on all processes."""
+        """Solve at the nodes of this process in turn; an error is returned, to be raised on all processes."""
         self._take_matrices()
+        iterate = self.iterate
+        owned, L = iterate.nodes.owned, iterate.level
         try:
-            self._solve_nodes(stages)
+            iterate.integrate()
+            iterate.prepare(stages)
+            # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
+            needed = range(iterate.num_nodes) if iterate.keeps else owned
+            self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
+            self.solver.solve(owned.start, owned.stop)
+            if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
+                # With restol 0 no controller checks the residual.
+                self.solver.verify(owned.start, owned.stop)
         except Exception as error:
             return error
         return None
-
-    def _solve_nodes(self, stages: Stages) -> None:
-        """Solve at the owned nodes in turn, with right-hand sides from the last sweep."""
-        iterate = self.iterate
-        iterate.integrate()
-        owned, L = iterate.nodes.owned, iterate.level
-        iterate.prepare(stages)
-        # Where nodes keep the values of their solves, these need the right-hand sides of all nodes.
-        needed = range(iterate.num_nodes) if iterate.keeps else owned
-        self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
-        self.solver.solve(owned.start, owned.stop)
-        if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
-            # With restol 0 no controller checks the residual.
-            self.solver.verify(owned.start, owned.stop)
 
     # --- end of the step ------------------------------------------------------------------------------------
 
@@ -275,27 +264,18 @@ class StepSweeps:
         if value == np.inf and iterate.sweeps:
             residual.explain_not_finite()
         if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
-            value = self._unswept(value)
+            # Steps that only continue the last polynomial would all have errors of ``restol``, where a sweep
+            # leaves much less: the residual is just above that, unless it is at round-off.
+            last, own = iterate.num_nodes - 1, iterate.nodes.owned
+            terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in own else 0.0)
+            if not value <= RESIDUAL_ROUND_OFF * terms:
+                value = float(np.nextafter(L.params.restol, np.inf))
         L.status.residual = value
 
-    def _unswept(self, value: float) -> float:
-        """The residual of an extrapolated guess: just above ``restol`` unless it is at round-off.
-
-        Steps that only continue the polynomial of the last one would all have an error of the size of
-        ``restol``, where a sweep leaves much less.
-        """
-        iterate = self.iterate
-        last = iterate.num_nodes - 1
-        terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in iterate.nodes.owned else 0.0)
-        solved = value <= RESIDUAL_ROUND_OFF * terms
-        return value if solved else float(np.nextafter(iterate.level.params.restol, np.inf))
-
     def norms(self) -> list[float]:
-        """Norms of the residual at all nodes.
-
-        Where processes share the nodes, and the step has had fewer sweeps than the last one, another sweep
-        will be needed: it is done here, and the norms are sent with its values. Else they are sent alone.
-        """
+        """Norms of the residual at all nodes."""
+        # Processes that share the nodes send them with the values of another sweep, done ahead where one will
+        # be needed: after fewer sweeps than the last step had.
         iterate, nodes = self.iterate, self.iterate.nodes
         if not nodes.shared:
             return self.residual.owned_norms()

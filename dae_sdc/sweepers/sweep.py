@@ -49,9 +49,9 @@ class SweepArrays(NamedTuple):
     guide: Any  # Shape (2, n). See :func:`guide_point`.
 
 
+# Preparations before a sweep: none, because values and integral are in place; to integrate; to continue the
+# polynomial of the last step.
 NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
-"""Preparations before a sweep: none, because values and integral are in place; to integrate; to continue the
-polynomial of the last step."""
 
 
 class Continuation(NamedTuple):
@@ -243,14 +243,11 @@ class GoalNumbers(ctypes.Structure):
     _fields_ = fields(ctypes.c_double, "change contraction remainder eta share patience round_off_change")
 
 
+# Lower bound of contraction / (1 - contraction): first sweeps may contract better than later ones.
 LEAST_CONTRACTION_RATIO = 0.02
-"""Lower bound of contraction / (1 - contraction): first sweeps may contract better than later ones."""
-
+# Most sweeps of a step to a tolerance; it is given up earlier if the contraction is too slow for them.
 MOST_SWEEPS = 25
-"""Most sweeps of a step to a tolerance; it is given up earlier if the contraction is too slow for them."""
-
-CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2
-"""Results of :func:`look_at_change`."""
+CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2  # Results of :func:`look_at_change`.
 
 
 class Goal(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,41 +12,31 @@ from dae_sdc.dae.polynomial import EndDerivative, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import CoupledStages, stages_without_guess
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
 
-
-@dataclass(frozen=True)
-class PieceSettings:
-    """Settings of the pieces of a step in which switches change their signs."""
-
-    least_nodes: int = 3  # Least number of nodes of the Radau IIA method that solves a piece.
-    # Largest number of corrections of the end of a piece towards the zero at which it is to end.
-    corrections: int = 5
-    # Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
-    slope_distance: float = 1e-3
-    most_pieces: int = 100  # Pieces of one step after which a run is given up.
-    restart_step: float = 0.01  # Size, in steps, of the step by which a state behind a switch is found.
-
-
-PIECES = PieceSettings()
+LEAST_PIECE_NODES = 3  # Least number of nodes of the Radau IIA method that solves a piece.
+# Largest number of corrections of the end of a piece towards the zero at which it is to end.
+PIECE_CORRECTIONS = 5
+# Distance, in pieces, over which the slope of a switch at the end of a piece is taken.
+SLOPE_DISTANCE = 1e-3
+MOST_PIECES = 100  # Pieces of one step after which a run is given up.
+RESTART_STEP = 0.01  # Size, in steps, of the step by which a state behind a switch is found.
 
 
 class SwitchedSteps:
-    """The ends of steps in which switches of a problem change their signs, where nothing else locates them.
+    """The ends of steps in which switches change their signs, where nothing else locates them."""
 
-    A sweep and a Runge-Kutta method solve a step with the branch of the equations at its start. If the signs
-    of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the step is solved in
-    pieces: up to the first zero with the branch at the start, from a state that is consistent with the other
-    branch to the next zero, and so on to the end. What is iterated is left as it is.
-    """
+    # If the signs of :meth:`~dae_sdc.dae.problem.ProblemDAE.switches` differ at a node or at the end, the
+    # step is solved in pieces: up to the first zero with the branch at the start, from a state that is
+    # consistent with the other branch to the next zero, and so on. What is iterated is left as it is.
 
     def __init__(self, problem: ProblemDAE, nodes: int) -> None:
         self._problem = problem
-        self._tableau = radau_iia(max(nodes, PIECES.least_nodes))
+        self._tableau = radau_iia(max(nodes, LEAST_PIECE_NODES))
         self._places = (0.0, *self._tableau.c.tolist())
         self._sides: tuple[int, ...] = ()
         self._known: tuple[Vector, MeshDAE | None] = np.empty(0), None
@@ -90,7 +79,7 @@ class SwitchedSteps:
             return end
         states = [*(attach(row, P.n_diff) for row in values), end]
         if not self._timed(t, t + dt) and not any(
-            self._lowest(state, t + at * dt, self._sides) < -SIDE_SLACK
+            self._signed(state, t + at * dt, self._sides).min(initial=0.0) < -SIDE_SLACK
             for state, at in zip(states, (*c.tolist(), 1.0), strict=True)
         ):
             end.sides = self._sides
@@ -116,20 +105,17 @@ class SwitchedSteps:
         """The switches, positive on the sides that are in force, shape (S,)."""
         return np.asarray(self._problem.switches(u, t), dtype=np.float64) * sides
 
-    def _lowest(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> float:
-        return float(self._signed(u, t, sides).min(initial=0.0))
-
     def _in_pieces(self, u0: MeshDAE, t0: float, dt: float) -> MeshDAE:
         P, t, t_end, sides, u = self._problem, t0, t0 + dt, self._sides, u0
-        for _ in range(PIECES.most_pieces):
+        for _ in range(MOST_PIECES):
             P.hold_sides(sides)
             P.start_step(u, t)
             stop = min(self._timed(t, t_end), default=t_end)
-            stages = self._solved(u, t, stop - t)
+            stages = stages_without_guess(P, self._tableau, u, t, stop - t)
             found = self._first_zero(u, stages, sides)
             if found is None and stop < t_end:
                 u, t = attach(stages.u[-1].copy(), P.n_diff), stop
-                u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+                u = consistent_restart(P, u, t, RESTART_STEP * dt)
                 continue
             if found is None:
                 end = attach(stages.u[-1].copy(), P.n_diff)
@@ -139,22 +125,16 @@ class SwitchedSteps:
             u, t = self._up_to(u, t, theta * (stop - t), which, sides)
             sides = tuple(-side if i == which else side for i, side in enumerate(sides))
             P.hold_sides(sides)
-            u = consistent_restart(P, u, t, PIECES.restart_step * dt)
+            u = consistent_restart(P, u, t, RESTART_STEP * dt)
             if t_end - t <= 4.0 * EPS * max(abs(t0), abs(t_end)):
                 u.sides = sides
                 return u
         raise SolveError(
             f"a switch of {type(P).__name__} changes its sign again and again at t={t:.10g}, more than "
-            f"{PIECES.most_pieces} times in a step: the solution slides along the switch, or switches ever "
+            f"{MOST_PIECES} times in a step: the solution slides along the switch, or switches ever "
             f"faster; smooth the switch, give it a hysteresis, or keep the branch of a step by the parameter "
             f"locate_switches=False of the sweeper"
         )
-
-    def _solved(self, u: MeshDAE, t: float, h: float) -> CoupledStages:
-        stages = CoupledStages(self._problem, self._tableau.A, self._tableau.c)
-        stages.start(u, stages.march(u, t, h), t, h)
-        stages.solve()
-        return stages
 
     def _state(self, u: MeshDAE, stages: CoupledStages, theta: float) -> MeshDAE:
         """u at a place in units of a piece."""
@@ -199,17 +179,17 @@ class SwitchedSteps:
         """State and time at a zero of a switch, near which a piece of size h ends."""
         P, best = self._problem, np.inf
         state, time = u, t
-        for _ in range(PIECES.corrections):
+        for _ in range(PIECE_CORRECTIONS):
             if h <= 4.0 * EPS * max(abs(t), abs(t + h)):
                 break
-            stages = self._solved(u, t, h)
-            near, end = 1.0 - PIECES.slope_distance, attach(stages.u[-1].copy(), P.n_diff)
+            stages = stages_without_guess(P, self._tableau, u, t, h)
+            near, end = 1.0 - SLOPE_DISTANCE, attach(stages.u[-1].copy(), P.n_diff)
             value = self._signed(end, t + h, sides)[which]
             if not abs(value) < best:
                 break
             best, state, time = abs(value), end, t + h
             earlier = self._along(near, u, stages, sides, which)
-            change = value * PIECES.slope_distance * h / (earlier - value) if earlier != value else 0.0
+            change = value * SLOPE_DISTANCE * h / (earlier - value) if earlier != value else 0.0
             if abs(change) <= 4.0 * EPS * abs(t + h):
                 break
             h += change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
@@ -19,10 +19,10 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
+# The components that have an order of their own, for each index in Hessenberg form.
 COMPONENTS: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {1: ("y", "z"), 2: ("y", "z"), 3: ("position", "velocity", "multiplier")}
 )
-"""The components that have an order of their own, for each index in Hessenberg form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +109,6 @@ class Tableau(MethodRecord):
         self._check_names()
         self._check_coefficients()
         self._check_orders()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Through the constructor, as arrays forget in a pickle that they are read-only.
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return type(self), tuple(
-            dict(value) if isinstance(value, MappingProxyType) else value for value in values.values()
-        )
 
     @property
     def stages(self) -> int:
@@ -334,8 +327,7 @@ def require_tableau(cls: type[Any]) -> None:
 
 _HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"
 
-METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
-"""All methods by name."""
+METHODS: Registry[Tableau] = Registry("Runge-Kutta method")  # All methods by name.
 
 
 def _positive(order: int) -> int | None:

@@ -17,12 +17,10 @@ from dae_sdc.dae.state import Vector
 
 T = TypeVar("T")
 
+# What is shared: F at the stages, compiled or a function in Python; solves with the matrices of the
+# eigenbasis; their transformation back to the stages; factorisations; the solve of the error estimate.
 EVALUATE, CALL, SOLVE, SPREAD, FACTORIZE, FILTER = range(6)
-"""What is shared: F at the stages, compiled or a function in Python; solves with the matrices of the
-eigenbasis; their transformation back to the stages; factorisations; the solve of the error estimate."""
-
-AUTO = "auto"
-"""What stands for a choice that is measured."""
+AUTO = "auto"  # What stands for a choice that is measured.
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,13 @@ class TeamSettings:
 
 TEAM = TeamSettings()
 
+# Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly.
 TINY_COST = 1e-9
-"""Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly."""
 
 
 def cores() -> int:
     """Number of cores that this process may use."""
-    found: int = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return found
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Trial:
@@ -196,12 +193,10 @@ def _dismiss(inboxes: Sequence[SimpleQueue[_Job | None]]) -> None:
 
 
 class Threads(Team):
-    """Threads of this process, which wait for work until this object is collected.
+    """Threads of this process, which wait for work until this object is collected."""
 
-    Parts are shared out by the times they took before. Each is computed as it would be by one thread, so that
-    values are those of a serial run to the last bit. Compiled code and the factorisations and solves of
-    SuperLU run at the same time; functions in Python do not.
-    """
+    # Each part is computed as it would be by one thread, so that values are those of a serial run to the last
+    # bit. Compiled code and SuperLU run at the same time; functions in Python do not.
 
     # Shapes: seconds (size,).
 
@@ -214,19 +209,16 @@ class Threads(Team):
         self._costs: dict[int, list[float]] = {}
         self._inboxes: list[SimpleQueue[_Job | None]] = []
 
-    def _hire(self) -> None:
-        self._inboxes = [SimpleQueue() for _ in range(self.size - 1)]
-        for number, inbox in enumerate(self._inboxes, 1):
-            told = inbox, self.seconds, number
-            threading.Thread(target=_serve, args=told, name="dae_sdc stages", daemon=True).start()
-        weakref.finalize(self, _dismiss, self._inboxes)
-
     def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
         """See :class:`Team`; the exception of the first part that has one is raised when all have ended."""
         if count == 1 or not self.trial.shared:
             return self._alone(kind, do, count)
         if not self._inboxes:
-            self._hire()
+            self._inboxes = [SimpleQueue() for _ in range(self.size - 1)]
+            for number, inbox in enumerate(self._inboxes, 1):
+                work = inbox, self.seconds, number
+                threading.Thread(target=_serve, args=work, name="dae_sdc stages", daemon=True).start()
+            weakref.finalize(self, _dismiss, self._inboxes)
         began = perf_counter()
         job = _Job(do, self._costs.get(kind, [0.0] * count), min(self.size, count))
         for inbox in self._inboxes[: count - 1]:

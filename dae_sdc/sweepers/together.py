@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,39 +24,31 @@ from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
+# Repetitions of a step after which all stages are solved with a Jacobian of their own.
+REPETITIONS = 3
+# Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
+# method: that is at most a hundredth of the tolerance of the user.
+END_SHARE = 200.0
+# Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on fewer
+# nodes are tried.
+FAILURES_OF_ALL_NODES = 3.0
+# Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
+# shorter step cures each time, as in front of a jump, do not add up.
+RECOVERY = 1.0
+STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number is tried again.
+# Steps with fewer nodes, without one of the full number between them, after which they count as failed.
+MOST_STEPS_WITH_FEWER_NODES = 1000
+LEAST_NODES = 2  # Least number of nodes.
+GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
+# Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it is in
+# steps that grow, are repeated or have fewer nodes.
+SMALL_STEP_ERROR = 1e-3
+# Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
+# step is still accepted.
+LARGEST_DEFECT = 100.0
 
-@dataclass(frozen=True)
-class TogetherSettings:
-    """Settings of :class:`StagesTogether` and :class:`FewerNodes`."""
-
-    # Repetitions of a step after which all stages are solved with a Jacobian of their own.
-    repetitions: int = 3
-    # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to
-    # Newton's method: that is at most a hundredth of the tolerance of the user.
-    end_share: float = 200.0
-    # Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on
-    # fewer nodes are tried.
-    failures: float = 3.0
-    # Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
-    # shorter step cures each time, as in front of a jump, do not add up.
-    recovery: float = 1.0
-    steps: int = 8  # Steps with fewer nodes after which the full number is tried again.
-    # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
-    most_steps: int = 1000
-    least_nodes: int = 2  # Least number of nodes.
-    growth: float = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
-    # Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it
-    # is in steps that grow, are repeated or have fewer nodes.
-    small_error: float = 1e-3
-    # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
-    # which the step is still accepted.
-    largest_defect: float = 100.0
-
-
-SETTINGS = TogetherSettings()
-
+# Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
-"""Names of the linear solvers that compiled stages support for dense and for sparse Jacobians."""
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) -> Simultaneous:
@@ -111,13 +102,13 @@ class StagesTogether:
         stages.weigh(self.weights, h, first > 0)
         status = stages.solve(t0, h)
         numbers = stages.numbers
-        grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
-        most = SETTINGS.end_share * stages.share
+        grown = h > GROWN_STEP * getattr(u0.polynomial, "dt", 0.0)
+        most = END_SHARE * stages.share
         if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
             status = UNRESOLVED
             if self._index < 2:
                 status = self._solve_coupled(u0, stages.du, t0, h, status)
-        elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= SETTINGS.repetitions:
+        elif status in (DIVERGED, SLOW, UNRESOLVED) and repeated >= REPETITIONS:
             status = self._solve_coupled(u0, stages.guess, t0, h, status)
         error = np.inf
         if status == SOLVED:
@@ -132,9 +123,9 @@ class StagesTogether:
                 error = stages.estimate_error(t0, h, first, True)
             if error <= 1.0 and not first:
                 self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
-        if error <= SETTINGS.small_error or (error <= 1.0 and (self._wary or repeated or grown)):
+        if error <= SMALL_STEP_ERROR or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
-            defect = stages.defect(t0, h) / SETTINGS.largest_defect
+            defect = stages.defect(t0, h) / LARGEST_DEFECT
             error = error if defect <= 1.0 else defect
         stages.count()
         if first and self._index == 2:
@@ -163,11 +154,7 @@ class StagesTogether:
 
 
 class FewerNodes:
-    """Steps of Radau IIA that take fewer nodes where Newton's method fails with all of them.
-
-    Where it has failed several times, the step is solved with two nodes less, again and again down to two.
-    After some steps with fewer nodes the full number is tried again.
-    """
+    """Steps of Radau IIA that take fewer nodes, down to two, where Newton's method often fails."""
 
     def __init__(self, problem: ProblemDAE, tolerance: Tolerance, full: StagesTogether, wanted: bool) -> None:
         self._problem, self._tolerance, self._wanted = problem, tolerance, wanted
@@ -185,17 +172,19 @@ class FewerNodes:
             )
             if outcome.solved:
                 if self._failures or self._since or self.tried:
-                    self._failures, self._since = max(0.0, self._failures - SETTINGS.recovery), 0
+                    self._failures, self._since = max(0.0, self._failures - RECOVERY), 0
                     self.tried = ""
                 return outcome
-            method, self._failures = full, min(SETTINGS.failures, self._failures + 1.0)
+            method, self._failures = full, min(FAILURES_OF_ALL_NODES, self._failures + 1.0)
         else:
             outcome = self._step(method, u0, t0, h, repeated)
         nodes, tried = method.tableau.stages, []
-        while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
-            nodes = max(SETTINGS.least_nodes, nodes - 2)
+        fails = self._wanted and self._since < MOST_STEPS_WITH_FEWER_NODES
+        fails = fails and self._failures >= FAILURES_OF_ALL_NODES
+        while not outcome.solved and fails and nodes > LEAST_NODES:
+            nodes = max(LEAST_NODES, nodes - 2)
             outcome = self._step(self._method(nodes), u0, t0, h, repeated)
-            self._left = SETTINGS.steps
+            self._left = STEPS_WITH_FEWER_NODES
             tried.append(str(nodes))
         self.tried = "" if outcome.solved or not tried else f"{', '.join(tried)} nodes were tried in vain"
         if not outcome.solved:
@@ -205,11 +194,6 @@ class FewerNodes:
             self._since += 1
             self.count += 1
         return outcome
-
-    @property
-    def _fails(self) -> bool:
-        may_take = self._wanted and self._since < SETTINGS.most_steps
-        return may_take and self._failures >= SETTINGS.failures
 
     def _step(self, method: StagesTogether, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         if self.used is not method:
