@@ -337,7 +337,8 @@ class Weights:
         step, rate = first_step(slope, 0.01 * span, self.rtol)
         if self._scaled:
             change, smallest = 2.0 * self.rtol * slope(step) * step, SETTINGS.visible_change * EPS
-            wanted = SETTINGS.first_step_change * EPS / self.rtol
+            # Rounding of the start is divided by a power of the step that is the largest index less 1.
+            wanted = (SETTINGS.first_step_change * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
             while step < 0.25 * span and smallest < change < wanted:
                 longer = min(4.0 * step, 0.25 * span)
                 before, change = change, 2.0 * self.rtol * slope(longer) * longer
