@@ -169,7 +169,7 @@ def _of_function(options: SolveOptions, target: Target) -> Prepared:
             reading = reading.without_way(f"by its structure: {error}")
         if by_arrays and not arrays_first:
             reading = reduced_by_arrays(reading, near, (options.t0, end), rtol_or_fixed)
-    start = start_of(Equations(problem, reading.model), options, reading.systems)
+    start = start_of(Equations(problem, reading.model), options, reading.systems, reading.turns)
     if not as_it_was or reading.remark:
         options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:

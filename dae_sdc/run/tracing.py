@@ -23,6 +23,7 @@ from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem
+    from dae_sdc.initial.index import FoundIndex
     from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
@@ -116,6 +117,14 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
             raise
         return Reading(problem, f"function: {error}")
     known = _known(traced.model, problem.n_diff, type(problem).switches is ProblemDAE.switches)
+    by_numbers = None
+    if known.index is not None and (known.turns or not known.variable_index):
+        looked = copy.copy(problem)
+        use_trace(looked, traced, known.form)
+        by_numbers = _by_numbers(looked, u0)
+    # Derivatives that cancel for numbers as they were typed need not for rounded ones, as in other units.
+    if by_numbers is not None and known.turns and by_numbers.index != known.index:
+        known = replace(known, index=None, variable_index=())
     try:
         _use_index(problem, known)
     except InputError as error:
@@ -127,7 +136,10 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         _check_unknowns(problem, known.variable_index, "its equations")
     use_trace(problem, traced, known.form)
     if known.index is not None and not _declares_variables(problem):
-        problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
+        of_unknowns = known.variable_index or (max(1, known.index),) * problem.n
+        if not known.variable_index and by_numbers is not None and by_numbers.index == known.index:
+            of_unknowns = by_numbers.of_unknowns
+        problem.variable_index = of_unknowns
     proved = known.index is not None
     return Reading(problem, "traced", traced.model, known.form.systems, known.turns, proved=proved)
 
@@ -208,17 +220,15 @@ def check_at_states(
             )
 
 
-def _of_unknowns(problem: ProblemDAE, u0: Any, index: int) -> tuple[int, ...]:
-    """Index of each unknown by the Jacobians near the start, or of all the same where these do not say it."""
+def _by_numbers(problem: ProblemDAE, u0: Any) -> FoundIndex | None:
+    """The index by the Jacobians near the start; None where these do not say it."""
     from dae_sdc.initial.index import index_of
 
-    time, found = problem.interval[0], None
+    time = problem.interval[0]
     with suppress(DAEError):  # of a start that is missing or wrong, which is told when the run begins
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
-        found = index_of(problem, time, start) if np.isfinite(start).all() else None
-    if found is None or found.index != index:
-        return (max(1, index),) * problem.n
-    return found.of_unknowns
+        return index_of(problem, time, start) if np.isfinite(start).all() else None
+    return None
 
 
 @under_way("the index was found")
@@ -430,7 +440,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         index = found.index
     rounded = regular_by_rounding(model, found)
     # Offsets above the index come from derivatives that cancel.
-    cancels = rounded or not found.regular or (index is not None and found.index > max(1, index))
+    cancels = not found.regular or (index is not None and found.index > max(1, index))
     turns = cancels and _mixes(model)
     if index is None or rounded:
         return _Known(form, turns=turns)
