@@ -12,7 +12,7 @@ from scipy.linalg import lstsq, qr
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.initial.jets import JetSystem
+from dae_sdc.initial.jets import Integers, JetSystem
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
@@ -65,8 +65,6 @@ def _follow_stage(
 ) -> Followed:
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
-    typical = getattr(system, "typical", None)
-    typical = None if typical is None else typical[jets]
     scale: Vector | None = None
     units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
@@ -87,7 +85,7 @@ def _follow_stage(
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
         if units is None:
-            units = _units(own) if typical is None else _fuller(own, typical, system.accuracy.dependent)
+            units = _fuller(own, system, jets)
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -113,17 +111,20 @@ def _units(matrix: Any) -> tuple[Vector, Vector]:
     return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
 
 
-def _fuller(matrix: Any, typical: Vector, dependent: float) -> tuple[Vector, Vector]:
+def _fuller(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:
     """The factors of :func:`_units`, or those by typical values in which fewer columns seem dependent.
 
     A matrix can have largest entries of 1 and still be far from the units in which it is well conditioned.
     """
     units = _units(matrix)
-    if _is_large(matrix) or not (np.isfinite(typical) & (typical > 0.0)).all():
+    if _is_large(matrix):
         return units
-    matrix = _dense(matrix)
+    matrix, dependent = _dense(matrix), system.accuracy.dependent
     balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
-    if balanced_rank == matrix.shape[1]:
+    if balanced_rank == matrix.shape[1] or system.typical is None:
+        return units
+    typical = system.typical[jets]
+    if not (np.isfinite(typical) & (typical > 0.0)).all():
         return units
     rows = np.abs(matrix * typical).max(axis=1, initial=0.0)
     rows[rows == 0.0] = 1.0

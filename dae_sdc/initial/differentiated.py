@@ -118,7 +118,7 @@ class ProblemJets:
         \frac{s^k}{k!}\Big)\Big|_{s=0}
     """
 
-    # Shapes: u (n,), algebraic (n,), typical (jets,): the size of each value.
+    # Shapes: u (n,), algebraic (n,).
 
     tolerance = 1e-8
 
@@ -153,7 +153,7 @@ class ProblemJets:
             everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
             stages = [everything]
         self._rows, self.jets = rows, tuple(jets)
-        self.typical = np.array([near.sizes[j] / near.time**k for j, k in jets])
+        self.typical = near.typical(jets)
         self.differentiated = bool(c.max() > 0)
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -76,6 +77,11 @@ class Neighbourhood:
         both = (of_mass > 0.0) & (of_stiffness > 0.0)
         ratios = self.time * of_mass[both] / of_stiffness[both]
         return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
+
+    def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
+        """Sizes of unknowns and their derivatives, shape (jets,); NaN for unknowns that a repair adds."""
+        sizes = np.append(self.sizes, np.nan)
+        return np.array([sizes[min(j, self.n)] / self.time**k for j, k in jets])
 
     def later(self, number: int) -> float:
         """A time at or after the start."""

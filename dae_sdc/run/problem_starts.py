@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -141,6 +142,7 @@ class Equations:
         """The equations and their derivatives at a time, near a state; those of the model are cached."""
         from dae_sdc.initial.differentiated import ProblemJets
         from dae_sdc.initial.jets import ModelJets
+        from dae_sdc.initial.neighbourhood import Neighbourhood
 
         if self.model is None:
             self.problem.start_step(attach(u.copy(), self.problem.n_diff), t)
@@ -149,7 +151,8 @@ class Equations:
         if (t, parameters) not in known:
             known.clear()
             known[t, parameters] = ModelJets(self.model, t)
-        found: JetSystem = known[t, parameters]
+        found: ModelJets = copy.copy(known[t, parameters])
+        found.near = partial(Neighbourhood, self.problem, t, u)
         return found
 
     def algebraic(self, system: Any) -> Any:
