@@ -153,8 +153,9 @@ def _of_function(options: SolveOptions, target: Target) -> Prepared:
     rtol = DEFAULT_RTOL if options.rtol is None else require_number("rtol", options.rtol)
     rtol_or_fixed = rtol if options.dt is None else None
     end = None if options.t_end is None else require_number("t_end", options.t_end)
-    # Where linear equations turn, all pivots of a separation may pass 0.
-    arrays_first = not reading.proved or reading.turns or problem.index == HIGHEST_INDEX
+    # Where linear equations turn, all pivots of a separation may pass 0; a repair adds many unknowns.
+    by_structure = reading.proved and not (reading.turns or reading.repaired)
+    arrays_first = not by_structure or problem.index == HIGHEST_INDEX
     # IDA takes steps of order 1 where derivatives of F along t are differences.
     by_arrays = options.reduce is None and options.sweeper not in SOLVERS
     if by_arrays and arrays_first:

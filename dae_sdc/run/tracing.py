@@ -59,6 +59,7 @@ class Reading:
     turns: bool = False
     remark: str = ""  # What is to be said of the problem.
     proved: bool = False  # Whether the index follows from the structure of the equations.
+    repaired: bool = False  # Whether their structure shows hidden constraints in combinations alone.
     # The ways to reduce the index that were tried, and why each was not possible.
     not_reduced: tuple[str, ...] = ()
     # The equations with index 1, for a run that fails as they are: what costs much is not done first.
@@ -140,8 +141,8 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         if not known.variable_index and by_numbers is not None and by_numbers.index == known.index:
             of_unknowns = by_numbers.of_unknowns
         problem.variable_index = of_unknowns
-    proved = known.index is not None
-    return Reading(problem, "traced", traced.model, known.form.systems, known.turns, proved=proved)
+    found = Reading(problem, "traced", traced.model, known.form.systems, known.turns)
+    return replace(found, proved=known.index is not None, repaired=known.repaired)
 
 
 class ReadEquations(Hooks):  # type: ignore[misc]
@@ -403,6 +404,7 @@ class _Known:
     index: int | None = None
     variable_index: tuple[int, ...] = ()
     turns: bool = False
+    repaired: bool = False
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
@@ -448,7 +450,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         repaired = _of_repaired(model)
         if max(repaired, default=0) != index:  # the repair has differentiated constraints away
             repaired = ()
-        return _Known(form, index, repaired, turns=turns)
+        return _Known(form, index, repaired, turns=turns, repaired=True)
     return _Known(form, index, index_of_unknowns(found), turns=turns)
 
 
