@@ -71,9 +71,7 @@ class Neighbourhood:
     def _balanced_time(self) -> float:
         """The time for which both halves of the Jacobian have rows of the same size in the mean."""
         mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
-        of_mass, of_stiffness = (abs(half).max(axis=1) for half in (mass, stiffness))
-        if sparse.issparse(of_mass):
-            of_mass, of_stiffness = of_mass.toarray().ravel(), of_stiffness.toarray().ravel()
+        of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in (mass, stiffness))
         both = (of_mass > 0.0) & (of_stiffness > 0.0)
         ratios = self.time * of_mass[both] / of_stiffness[both]
         return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
