@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.pointwise import PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import SETTINGS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.jets import ModelJets
@@ -57,10 +58,11 @@ class HiddenConstraints:
     """
 
     # Shapes: sizes (n,).
+    # Derivatives are in sizes of the unknowns over ``time``, by default a part of the problem's interval.
 
     at_ends = True
 
-    def __init__(self, problem: Any, system: ModelJets, sizes: Vector) -> None:
+    def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
         self.system, self.states = system, problem.form.states
         self.between = PointwiseEquations(problem, sizes)
         place, count = system.place, len(system.jets)
@@ -68,12 +70,14 @@ class HiddenConstraints:
         self.columns = np.array([place[state] for state in self.states])
         rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(self.states) if (j, k + 1) in place]
         self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
-        self.weights = np.zeros(count)
-        self.weights[self.rates] = HIDDEN.weight_of_derivatives * self.between.sizes[self.rated]
+        time = time or SETTINGS.first_part * float(problem.interval[1] - problem.interval[0]) or 1.0
+        highest = {j: (k, i) for i, (j, k) in enumerate(self.states)}
+        self.weights = np.empty(count)
+        for number, (j, k) in enumerate(system.jets):
+            order, i = highest[j]
+            self.weights[number] = HIDDEN.weight_of_derivatives * self.between.sizes[i] / time ** (k - order)
         self.weights[self.columns] = self.between.sizes
         self.is_state = np.isin(np.arange(count), self.columns)
-        largest = float(self.weights.max(initial=1.0))
-        self.weights[self.weights == 0.0] = HIDDEN.weight_of_derivatives * largest
 
     def determines(self, index: int) -> bool:
         """Whether the structure of the equations tells all hidden constraints of an index."""
@@ -175,7 +179,7 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 
 
 def hidden_constraints(
-    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
+    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool, time: float | None = None
 ) -> HiddenConstraints | None:
     """The correction of values of a problem by its hidden constraints; None if these are not known."""
     # Shapes: sizes (n,).
@@ -189,7 +193,7 @@ def hidden_constraints(
         return None
     if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > HIDDEN.most_values):
         return None
-    return HiddenConstraints(problem, system, sizes)
+    return HiddenConstraints(problem, system, sizes, time)
 
 
 def _model(problem: Any) -> Any:
