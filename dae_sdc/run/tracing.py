@@ -226,7 +226,8 @@ def _by_numbers(problem: ProblemDAE, u0: Any) -> FoundIndex | None:
     from dae_sdc.initial.index import index_of
 
     time = problem.interval[0]
-    with suppress(DAEError):  # of a start that is missing or wrong, which is told when the run begins
+    # Of a start that is missing or wrong, which is told when the run begins, or of values beside it.
+    with suppress(DAEError, np.linalg.LinAlgError), uncounted(problem):
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
         return index_of(problem, time, start) if np.isfinite(start).all() else None
     return None
