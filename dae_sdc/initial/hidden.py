@@ -30,7 +30,7 @@ class HiddenOptions:
     # Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
     # beyond it the iteration counts as converged to another solution.
     largest_shift: float = 0.05
-    # Factor of W for derivatives: they may change more than unknowns, which the method computed.
+    # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
     weight_of_derivatives: float = 1e3
     # Largest number of values, unknowns and derivatives, for which the correction is used by default.
     most_values: int = 300
@@ -58,7 +58,6 @@ class HiddenConstraints:
     """
 
     # Shapes: sizes (n,).
-    # Derivatives are in sizes of the unknowns over ``time``, by default a part of the problem's interval.
 
     at_ends = True
 
@@ -72,10 +71,8 @@ class HiddenConstraints:
         self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
         time = time or SETTINGS.first_part * float(problem.interval[1] - problem.interval[0]) or 1.0
         highest = {j: (k, i) for i, (j, k) in enumerate(self.states)}
-        self.weights = np.empty(count)
-        for number, (j, k) in enumerate(system.jets):
-            order, i = highest[j]
-            self.weights[number] = HIDDEN.weight_of_derivatives * self.between.sizes[i] / time ** (k - order)
+        apart, places = np.array([(k - highest[j][0], highest[j][1]) for j, k in system.jets]).T
+        self.weights = HIDDEN.weight_of_derivatives * self.between.sizes[places] / time ** apart.astype(float)
         self.weights[self.columns] = self.between.sizes
         self.is_state = np.isin(np.arange(count), self.columns)
 
@@ -206,8 +203,7 @@ def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> M
     """The differentiated equations with values of the parameters; None where these are not found."""
     if (None, parameters) in form.systems:
         return None
-    known = [one for one in form.systems.values() if one is not None and one.parameters == parameters]
-    found = known[0] if known else None
+    found = next((one for one in form.systems.values() if one and one.parameters == parameters), None)
     if found is None:
         own = copy.copy(model)
         own.parameters_by_name = {
