@@ -551,8 +551,8 @@ class Times(OutputTimes):
     dense: bool | None = option(
         None,
         "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
-        "It is written to a file beside ``out``, too; of more than 4 million values only if True. With True and "
-        "``rtol`` steps are also as short as values between their ends need.",
+        "It is written to a file beside ``out``, too; of more than 4 million values only if True. With True "
+        "and ``rtol`` steps are also as short as values between their ends need.",
     )
 
 

@@ -9,6 +9,8 @@ import pytest
 from helpers.other_units import InOtherUnits
 
 import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE
+from benchmarks.studies.truth.study import repeat
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.scales import Terms, balanced_sizes
 
@@ -271,3 +273,48 @@ def test_what_an_unknown_of_index_3_is_held_to_is_told_in_any_units(size: float)
     own: Any = ds.PROBLEMS["hessenberg-3"]()
     run = ds.solve(InOtherUnits(own, unknowns=size), u0=size * np.array(own.u_exact(0.0)), rtol=1e-9)
     assert run.success and "w of index 3: errors up to" in run.message
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("time", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("size", [1.0, 1e12])
+def test_multipliers_follow_from_hidden_constraints_in_any_units(
+    size: float, time: float, trace: Any
+) -> None:
+    """Start values of index 3 are rounded, and divided by squares of first steps in the unit of time."""
+
+    def pendulum(t: float, u: Any, du: Any) -> Any:
+        (x, y, v, w, tension), slope = u / size, du * (time / size)
+        forces = [slope[2] + tension * x, slope[3] + tension * y + 1.0]
+        return [slope[0] - v, slope[1] - w, *forces, x * x + y * y - 1.0]
+
+    angle, rate = 0.7, 0.4
+    x, y = np.sin(angle), -np.cos(angle)
+    start = size * np.array([x, y, -rate * y, rate * x, rate**2 - y])
+    run = ds.solve(pendulum, u0=start, t_end=time, rtol=1e-9, trace=trace)
+    _, y, v, w, tension = run.u.T / size
+    error = float(np.abs(tension - (v * v + w * w - y)).max())
+    assert run.success and (
+        error < 1e-9 or (trace is False and "u[4] of index 3: errors up to" in run.message)
+    )
+    assert np.finfo(float).eps / (run.t[1] / time) ** 2 < 1e-9
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Of turning equations, whose derivatives cancel but for rounding in these units.
+        "varying-2:12301:plain:problem+units:traced:rtol=1e-09",
+        "varying-3:12301:plain:problem+units:traced:rtol=1e-07",
+        "varying-2:24600:plain:problem+units:traced:rtol=1e-05",
+        # Where balanced entries hide a derivative.
+        "hessenberg-3:24600:plain:problem+units:traced:rtol=0.0001",
+        # Regular but for rounding, and not turning.
+        "mechanics-index-2:12302:plain:indices+units:traced:rtol=1e-07",
+        # Repaired, with unknowns that have no sizes.
+        "pencil-4:7802:plain:indices+units:traced:rtol=1e-08",
+    ],
+)
+def test_generated_equations_are_solved_in_units_of_12_orders_of_magnitude(line: str) -> None:
+    found = repeat(line)
+    assert found.outcome == DONE, found.message

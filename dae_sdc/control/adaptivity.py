@@ -40,8 +40,8 @@ SMOOTH_ERROR = 0.05
 WARY_STEPS = 8
 # Least error that a forecast starts from: smaller ones are not the leading term.
 LEAST_FORETOLD_ERROR = 1e-6
-# Ratio of the error of a shorter step to that of the same step before above which it does not go with the step:
-# it comes from the start of the step, or from rounding.
+# Ratio of the error of a shorter step to that of the same step before above which it does not go with the
+# step: it comes from the start of the step, or from rounding.
 NOT_REDUCED = 0.97
 LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
 

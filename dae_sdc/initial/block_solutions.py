@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.initial.consistent import SolvedBlock
@@ -281,10 +282,6 @@ def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> No
 
 def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:
     """The minimum-norm solution of linear equations after equilibration of rows and columns."""
-    rows = np.abs(matrix).max(axis=1, initial=0.0)
-    rows[rows == 0.0] = 1.0
-    scaled = matrix / rows[:, None]
-    columns = np.abs(scaled).max(axis=0, initial=0.0)
-    columns[columns == 0.0] = 1.0
-    found: Vector = np.linalg.lstsq(scaled / columns, rhs / rows, rcond=least)[0] / columns
+    rows, columns = balanced(matrix)
+    found: Vector = np.linalg.lstsq(matrix / rows[:, None] / columns, rhs / rows, rcond=least)[0] / columns
     return found

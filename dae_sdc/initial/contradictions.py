@@ -12,7 +12,8 @@ from scipy.linalg import lstsq, qr
 from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.initial.jets import JetSystem
+from dae_sdc.initial.jets import Integers, JetSystem
+from dae_sdc.initial.neighbourhood import dense
 from dae_sdc.initial.solver import Booleans
 from dae_sdc.structure.rank import LinearRows
 
@@ -65,8 +66,6 @@ def _follow_stage(
 ) -> Followed:
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
-    typical = getattr(system, "typical", None)
-    typical = None if typical is None else typical[jets]
     scale: Vector | None = None
     units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
@@ -87,7 +86,7 @@ def _follow_stage(
             break
         # The units are kept, since the least-squares solution of a contradiction depends on them.
         if units is None:
-            units = _units(own) if typical is None else _fuller(own, typical, system.accuracy.dependent)
+            units = _units(own, system, jets)
         step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
@@ -100,30 +99,22 @@ def _is_large(matrix: Any) -> bool:
     return bool(matrix.shape[0] * matrix.shape[1] > FOLLOWING.most_dense_entries)
 
 
-def _dense(matrix: Any) -> Vector:
-    found: Vector = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-    return found
+def _units(matrix: Any, system: JetSystem, jets: Integers) -> tuple[Vector, Vector]:
+    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes.
 
-
-def _units(matrix: Any) -> tuple[Vector, Vector]:
-    """Factors of rows and columns; divided by them, the entries of a matrix have similar sizes."""
-    if not _is_large(matrix):
-        return balanced(_dense(matrix))
-    columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
-    return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
-
-
-def _fuller(matrix: Any, typical: Vector, dependent: float) -> tuple[Vector, Vector]:
-    """The factors of :func:`_units`, or those by typical values in which fewer columns seem dependent.
-
-    A matrix can have largest entries of 1 and still be far from the units in which it is well conditioned.
+    They are those by typical values where fewer columns seem dependent in these: a matrix can have largest
+    entries of 1 and still be far from the units in which it is well conditioned.
     """
-    units = _units(matrix)
-    if _is_large(matrix) or not (np.isfinite(typical) & (typical > 0.0)).all():
-        return units
-    matrix = _dense(matrix)
+    if _is_large(matrix):
+        columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
+        return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
+    matrix, dependent = dense(matrix), system.accuracy.dependent
+    units = balanced(matrix)
     balanced_rank = _rank(matrix / units[0][:, None] / units[1], dependent)
-    if balanced_rank == matrix.shape[1]:
+    if balanced_rank == matrix.shape[1] or system.typical is None:
+        return units
+    typical = system.typical[jets]
+    if not (np.isfinite(typical) & (typical > 0.0)).all():
         return units
     rows = np.abs(matrix * typical).max(axis=1, initial=0.0)
     rows[rows == 0.0] = 1.0
@@ -145,7 +136,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
             rows = sparse.csr_matrix(matrix)
             step = -LinearRows(rows, dependent, FOLLOWING.diagonal_shift, scales=1.0 / columns).solve(values)
         else:
-            scaled = _dense(matrix) / factors[:, None] / columns
+            scaled = dense(matrix) / factors[:, None] / columns
             # A QR factorisation is cheaper than singular values.
             found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
             step = -found / columns

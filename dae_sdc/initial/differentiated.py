@@ -20,7 +20,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import Neighbourhood
+from dae_sdc.initial.neighbourhood import Neighbourhood, dense
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
@@ -95,8 +95,7 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
             f"the equations of {type(near.problem).__name__} have no values near the given ones at "
             f"t={near.t:.6g}; give others"
         )
-    largest = sum(abs(mass) + abs(stiffness) for mass, stiffness in pairs).max(axis=1)
-    largest = largest.toarray().ravel() if sparse.issparse(largest) else largest
+    largest = dense(sum(abs(mass) + abs(stiffness) for mass, stiffness in pairs).max(axis=1)).ravel()
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
     pair = [_largest(parts, largest) for parts in zip(*pairs, strict=True)]
@@ -118,7 +117,7 @@ class ProblemJets:
         \frac{s^k}{k!}\Big)\Big|_{s=0}
     """
 
-    # Shapes: u (n,), algebraic (n,), typical (jets,): the size of each value.
+    # Shapes: u (n,), algebraic (n,).
 
     tolerance = 1e-8
 
@@ -153,7 +152,7 @@ class ProblemJets:
             everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
             stages = [everything]
         self._rows, self.jets = rows, tuple(jets)
-        self.typical = np.array([near.sizes[j] / near.time**k for j, k in jets])
+        self.typical = near.typical(jets)
         self.differentiated = bool(c.max() > 0)
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)

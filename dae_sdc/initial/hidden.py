@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.pointwise import PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import FIRST_PART
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.jets import ModelJets
@@ -29,7 +30,7 @@ class HiddenOptions:
     # Largest change, relative to the size of the unknown, of values that a stage does not fully determine;
     # beyond it the iteration counts as converged to another solution.
     largest_shift: float = 0.05
-    # Factor of W for derivatives: they may change more than unknowns, which the method computed.
+    # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
     weight_of_derivatives: float = 1e3
     # Largest number of values, unknowns and derivatives, for which the correction is used by default.
     most_values: int = 300
@@ -60,7 +61,7 @@ class HiddenConstraints:
 
     at_ends = True
 
-    def __init__(self, problem: Any, system: ModelJets, sizes: Vector) -> None:
+    def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
         self.system, self.states = system, problem.form.states
         self.between = PointwiseEquations(problem, sizes)
         place, count = system.place, len(system.jets)
@@ -68,12 +69,12 @@ class HiddenConstraints:
         self.columns = np.array([place[state] for state in self.states])
         rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(self.states) if (j, k + 1) in place]
         self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
-        self.weights = np.zeros(count)
-        self.weights[self.rates] = HIDDEN.weight_of_derivatives * self.between.sizes[self.rated]
+        time = time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
+        highest = {j: (k, i) for i, (j, k) in enumerate(self.states)}
+        apart, places = np.array([(k - highest[j][0], highest[j][1]) for j, k in system.jets]).T
+        self.weights = HIDDEN.weight_of_derivatives * self.between.sizes[places] / time ** apart.astype(float)
         self.weights[self.columns] = self.between.sizes
         self.is_state = np.isin(np.arange(count), self.columns)
-        largest = float(self.weights.max(initial=1.0))
-        self.weights[self.weights == 0.0] = HIDDEN.weight_of_derivatives * largest
 
     def determines(self, index: int) -> bool:
         """Whether the structure of the equations tells all hidden constraints of an index."""
@@ -207,7 +208,7 @@ def _least_change(matrices: Vector, values: Vector) -> Vector:
 
 
 def hidden_constraints(
-    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
+    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool, time: float | None = None
 ) -> HiddenConstraints | None:
     """The correction of values of a problem by its hidden constraints; None if these are not known."""
     # Shapes: sizes (n,).
@@ -221,7 +222,7 @@ def hidden_constraints(
         return None
     if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > HIDDEN.most_values):
         return None
-    return HiddenConstraints(problem, system, sizes)
+    return HiddenConstraints(problem, system, sizes, time)
 
 
 def _model(problem: Any) -> Any:
@@ -234,8 +235,7 @@ def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> M
     """The differentiated equations with values of the parameters; None where these are not found."""
     if (None, parameters) in form.systems:
         return None
-    known = [one for one in form.systems.values() if one is not None and one.parameters == parameters]
-    found = known[0] if known else None
+    found = next((one for one in form.systems.values() if one and one.parameters == parameters), None)
     if found is None:
         own = copy.copy(model)
         own.parameters_by_name = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -17,6 +17,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program, magnitudes
+from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.consistent import Start
@@ -55,6 +56,10 @@ class JetSystem(Protocol):
     stages: tuple[Stage, ...]
     tolerance: float
     accuracy: Accuracy
+
+    @property
+    def typical(self) -> Vector | None:
+        """Sizes of all values by the equations near a state, shape (jets,); None if they are not known."""
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """Residuals of all equations, or of those of a stage, at values x of shape (jets,)."""
@@ -144,6 +149,12 @@ class ModelJets:
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
         self._stages: dict[int | None, Part] = {}
+        self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
+
+    @property
+    def typical(self) -> Vector | None:
+        """See :class:`JetSystem`."""
+        return None if self.near is None else self.near().typical(self.jets)
 
     def input_of(self, leaf: Leaf) -> Input:
         """The program input of a leaf, for :meth:`run`."""

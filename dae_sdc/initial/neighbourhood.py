@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -70,12 +71,15 @@ class Neighbourhood:
     def _balanced_time(self) -> float:
         """The time for which both halves of the Jacobian have rows of the same size in the mean."""
         mass, stiffness = self.halves(self.t, self.point(0)[0], np.zeros(self.n), accurate=False)
-        of_mass, of_stiffness = (abs(half).max(axis=1) for half in (mass, stiffness))
-        if sparse.issparse(of_mass):
-            of_mass, of_stiffness = of_mass.toarray().ravel(), of_stiffness.toarray().ravel()
+        of_mass, of_stiffness = (dense(abs(half).max(axis=1)).ravel() for half in (mass, stiffness))
         both = (of_mass > 0.0) & (of_stiffness > 0.0)
         ratios = self.time * of_mass[both] / of_stiffness[both]
         return float(np.exp(np.log(ratios).mean())) if both.any() else np.inf
+
+    def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
+        """Sizes of unknowns and their derivatives, shape (jets,); NaN for unknowns that a repair adds."""
+        sizes = np.append(self.sizes, np.nan)
+        return np.array([sizes[min(j, self.n)] / self.time**k for j, k in jets])
 
     def later(self, number: int) -> float:
         """A time at or after the start."""

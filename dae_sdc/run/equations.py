@@ -29,6 +29,7 @@ from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem
+    from dae_sdc.initial.index import FoundIndex
     from dae_sdc.model.equations import Parameter
     from dae_sdc.model.functions import FunctionProblem
     from dae_sdc.model.model import Model
@@ -77,6 +78,7 @@ class Equations:
     # method is known to converge for an index above 1.
     turns: bool = False
     is_proved: bool = False  # Whether the index follows from the structure of the equations.
+    is_repaired: bool = False  # Whether their structure shows hidden constraints in combinations alone.
     remark: str = ""  # What is to be said of them.
     # The ways to reduce the index that were tried, and why each was not possible.
     not_reduced: tuple[str, ...] = ()
@@ -267,8 +269,9 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
     # IDA takes steps of order 1 where derivatives of F along t are differences.
     by_arrays = request.reduce is None and request.sweeper not in SOLVERS
     problem, model = equations.problem, equations.model
-    # Where linear equations turn, all pivots of a separation may pass 0.
-    first = not equations.is_proved or equations.turns or problem.index == HIGHEST_INDEX
+    # Where linear equations turn, all pivots of a separation may pass 0; a repair adds many unknowns.
+    by_structure = equations.is_proved and not (equations.turns or equations.is_repaired)
+    first = not by_structure or problem.index == HIGHEST_INDEX
     if by_arrays and first:
         equations = reduced_by_arrays(equations, rtol_or_fixed)
     if model is None or not equations.needs_reduction or request.reduce is not None:
@@ -417,6 +420,14 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
             raise
         return Equations(problem, near=near, origin=f"function: {error}")
     known = _known(traced.model, problem.n_diff, type(problem).switches is ProblemDAE.switches)
+    by_numbers = None
+    if known.index is not None and (known.turns or not known.variable_index):
+        looked = copy.copy(problem)
+        use_trace(looked, traced, known.form)
+        by_numbers = _by_numbers(looked, near)
+    # Derivatives that cancel for numbers as they were typed need not for rounded ones, as in other units.
+    if by_numbers is not None and known.turns and by_numbers.index != known.index:
+        known = replace(known, index=None, variable_index=())
     index, declared = known.index, problem.index
     if index is not None and declared is not None and max(1, declared) != max(1, index):
         why = (
@@ -433,7 +444,10 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
         _check_unknowns(problem, known.variable_index, "its equations")
     use_trace(problem, traced, known.form)
     if index is not None and not _declares_variables(problem):
-        problem.variable_index = known.variable_index or _of_unknowns(problem, near, index)
+        of_unknowns = known.variable_index or (max(1, index),) * problem.n
+        if not known.variable_index and by_numbers is not None and by_numbers.index == index:
+            of_unknowns = by_numbers.of_unknowns
+        problem.variable_index = of_unknowns
     return Equations(
         problem,
         traced.model,
@@ -442,6 +456,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
         origin="traced",
         turns=known.turns,
         is_proved=index is not None,
+        is_repaired=known.repaired,
     )
 
 
@@ -472,17 +487,15 @@ def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> 
     return Equations(model.problem(), model, of_model=True)
 
 
-def _of_unknowns(problem: ProblemDAE, near: Vector | None, index: int) -> tuple[int, ...]:
-    """Index of each unknown by the Jacobians near the start, or of all the same where these do not say it."""
+def _by_numbers(problem: ProblemDAE, near: Vector | None) -> FoundIndex | None:
+    """The index by the Jacobians near the start; None where these do not say it."""
     from dae_sdc.initial.index import index_of
 
-    at_start = None
-    with suppress(DAEError):
+    # The start may be missing or wrong, which is told when the run begins, and values beside it may be bad.
+    with suppress(DAEError, np.linalg.LinAlgError), uncounted(problem):
         if near is not None and np.isfinite(near).all():
-            at_start = index_of(problem, problem.interval[0], near)
-    if at_start is None or at_start.index != index:
-        return (max(1, index),) * problem.n
-    return at_start.of_unknowns
+            return index_of(problem, problem.interval[0], near)
+    return None
 
 
 def _decides(problem: ProblemDAE) -> bool:
@@ -541,6 +554,7 @@ class _Known:
     index: int | None = None
     variable_index: tuple[int, ...] = ()
     turns: bool = False
+    repaired: bool = False
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
@@ -578,7 +592,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         index = analysed.index
     rounded = regular_by_rounding(model, analysed)
     # Offsets above the index come from derivatives that cancel.
-    cancels = rounded or not analysed.regular or (index is not None and analysed.index > max(1, index))
+    cancels = not analysed.regular or (index is not None and analysed.index > max(1, index))
     turns = cancels and _mixes(model)
     if index is None or rounded:
         return _Known(form, turns=turns)
@@ -587,7 +601,7 @@ def _known_of(model: Model, form: Form) -> _Known:
     repaired = _of_repaired(model)
     if max(repaired, default=0) != index:  # the repair has differentiated constraints away
         repaired = ()
-    return _Known(form, index, repaired, turns)
+    return _Known(form, index, repaired, turns, repaired=True)
 
 
 def _is_settled(analysed: Structure) -> bool:

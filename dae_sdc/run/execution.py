@@ -108,6 +108,7 @@ class Execution:
     sizes: str = ""
     errors: str = ""
     least_sizes: Vector | float = 0.0
+    time: float | None = None
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
     sharing: str = ""
@@ -157,7 +158,7 @@ class Execution:
                 sweeper = _sweepers(controller)[0]
                 problem = sweeper.level.prob
                 self.errors = less_accurate(problem, sweeper.tolerance)
-                self.least_sizes = problem.run_scales.hidden
+                self.least_sizes, self.time = problem.run_scales.hidden, problem.run_scales.time
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -359,7 +360,8 @@ class Execution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
         setup, t0 = self.plan.setup, self.plan.start.t0
         problem = setup.problem
-        between, found = None, None if self.samples is None else self.samples.ended(record.rows)
+        solved, between = True, None
+        found = None if self.samples is None else self.samples.ended(record.rows)
         if found is not None:
             t, u, du, per_step = found.times, found.u, found.du, found.per_step
             taken, work = found.steps, found.total
@@ -368,7 +370,7 @@ class Execution:
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
             hidden = self.hidden_constraints(np.abs(u).max(axis=0))
             if hidden is not None:
-                hidden.correct(t[1:], u[1:], du[1:], np.zeros(taken))
+                solved = bool(hidden.correct(t[1:], u[1:], du[1:], np.zeros(taken)).all())
             if self.plan.keeps or self.plan.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         sizes = None if between is None else between.largest()
@@ -378,7 +380,7 @@ class Execution:
         of_events = () if located is None else (located.message, located.remark)
         largest = np.abs(u).max(axis=0) if sizes is None else sizes
         corrected = self.hidden_constraints(largest) if self.errors else None
-        if corrected is not None and corrected.determines(problem.index or 0):
+        if solved and corrected is not None and corrected.determines(problem.index or 0):
             self.errors = ""  # values that follow from hidden constraints are exact
         remarks = (*of_events, self.singular, self.sizes, self.plan.remark, self.errors)
         solution = Solution(
@@ -487,7 +489,7 @@ class Execution:
         if hasattr(problem, "form"):
             from dae_sdc.initial.hidden import hidden_constraints
 
-            found = hidden_constraints(problem, self.plan.start.t0, sizes, any_size=wanted is True)
+            found = hidden_constraints(problem, self.plan.start.t0, sizes, wanted is True, self.time)
         if found is None and wanted:
             raise InputError(
                 "the hidden constraints of this problem are not known, or it jumps; give a model, or leave "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -381,7 +382,9 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
     of_rtol = LARGEST if request.rtol is None else OF_RUN * float(request.rtol)
-    check = _StartCheck(equations, near, problem.interval[0], min(LARGEST, max(LEAST, of_rtol)))
+    # The repair of equations that turn may divide by what is small here; differences do not.
+    looked_at = replace(equations, model=None) if equations.turns else equations
+    check = _StartCheck(looked_at, near, problem.interval[0], min(LARGEST, max(LEAST, of_rtol)))
     try:
         with uncounted(problem):
             looked = check.look()
@@ -467,6 +470,7 @@ class _StartCheck:
         """The equations and their derivatives; those of the model are kept with its programs."""
         from dae_sdc.initial.differentiated import ProblemJets
         from dae_sdc.initial.jets import ModelJets
+        from dae_sdc.initial.neighbourhood import Neighbourhood
 
         problem: Any = self.problem
         if self.equations.model is None:
@@ -477,7 +481,8 @@ class _StartCheck:
         if (self.t, parameters) not in systems:
             systems.clear()
             systems[self.t, parameters] = ModelJets(self.equations.model, self.t)
-        system: JetSystem = systems[self.t, parameters]
+        system: ModelJets = copy.copy(systems[self.t, parameters])
+        system.near = partial(Neighbourhood, problem, self.t, self.u)
         return system
 
     @cached_property

@@ -33,8 +33,8 @@ class ToleranceSettings:
     # method leaves is ten times the noise, and must be smaller than the tolerance.
     noise_margin: float = 50.0
     first_step_trials: int = 8  # Largest number of trials of a first step size.
-    # Least relative change in a first step, in units of eps / rtol, that determines unknowns of a higher
-    # index.
+    # Least relative change in a first step, to the power k - 1 by which it divides rounding in unknowns of a
+    # higher index k, in units of eps / rtol.
     first_step_change: float = 100.0
     # Relative change in a first step, in units of eps, above which it is not by round-off alone.
     visible_change: float = 10.0
@@ -338,7 +338,7 @@ class Weights:
         step, rate = first_step(slope, 0.01 * span, self.rtol)
         if self._scaled:
             change, smallest = 2.0 * self.rtol * slope(step) * step, SETTINGS.visible_change * EPS
-            wanted = SETTINGS.first_step_change * EPS / self.rtol
+            wanted = (SETTINGS.first_step_change * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
             while step < 0.25 * span and smallest < change < wanted:
                 longer = min(4.0 * step, 0.25 * span)
                 before, change = change, 2.0 * self.rtol * slope(longer) * longer
