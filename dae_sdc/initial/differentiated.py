@@ -408,9 +408,7 @@ def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     )
 
 
-def structure_near(
-    problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]
-) -> Structure | None:
+def structure_near(problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]) -> Structure | None:
     """Structure by the pattern of the Jacobian; None if the system Jacobian is singular at the start."""
     orders = {(int(i), int(j)): 0 for i, j in zip(*stiffness.nonzero(), strict=True)}
     orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}

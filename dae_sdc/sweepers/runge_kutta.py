@@ -53,12 +53,6 @@ def estimates_error(tableau: Tableau) -> bool:
     return tableau.estimate_index > 0
 
 
-def _require_estimate(method: Tableau) -> None:
-    if not estimates_error(method):
-        able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
-        raise InputError(f"'{method.name}' has no error estimate for runs to a tolerance; use one of {able}")
-
-
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     r"""A Runge-Kutta step for a DAE in the derivative form.
 
@@ -200,7 +194,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
-        _require_estimate(cls.method)
+        name, able = cls.method.name, [known for known, one in METHODS.items() if estimates_error(one)]
+        if name not in able:
+            raise InputError(
+                f"'{name}' has no error estimate for runs to a tolerance; use one of {', '.join(able)}"
+            )
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
 

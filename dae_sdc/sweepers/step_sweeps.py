@@ -120,11 +120,7 @@ class StepSweeps:
             self._advance()
 
     def _repeat_prediction(self) -> None:
-        """Predict again from the step before, now that it is final, and keep the better iterate.
-
-        The iterate reached from provisional starts may be far from the solution: from index 2 on such starts
-        violate constraints.
-        """
+        """Predict again from the final start; a provisional one, off constraints, may have led elsewhere."""
         iterate = self.iterate
         reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
         self.predict()

@@ -90,7 +90,7 @@ class SwitchedSteps:
             return end
         states = [*(attach(row, P.n_diff) for row in values), end]
         if not self._timed(t, t + dt) and not any(
-            self._lowest(state, t + at * dt, self._sides) < -SIDE_SLACK
+            self._signed(state, t + at * dt, self._sides).min(initial=0.0) < -SIDE_SLACK
             for state, at in zip(states, (*c.tolist(), 1.0), strict=True)
         ):
             end.sides = self._sides
@@ -115,9 +115,6 @@ class SwitchedSteps:
     def _signed(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> Vector:
         """The switches, positive on the sides that are in force, shape (S,)."""
         return np.asarray(self._problem.switches(u, t), dtype=np.float64) * sides
-
-    def _lowest(self, u: MeshDAE, t: float, sides: tuple[int, ...]) -> float:
-        return float(self._signed(u, t, sides).min(initial=0.0))
 
     def _in_pieces(self, u0: MeshDAE, t0: float, dt: float) -> MeshDAE:
         P, t, t_end, sides, u = self._problem, t0, t0 + dt, self._sides, u0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class TogetherSettings:
     # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with
     # which the step is still accepted.
     largest_defect: float = 100.0
+    # Estimated error at the end of a step in unknowns that relax fast, in units of the tolerance of the user.
+    largest_at_end: float = 5.0
 
 
 SETTINGS = TogetherSettings()
@@ -99,6 +102,7 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
+        self._at_end = SETTINGS.largest_at_end / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
@@ -112,7 +116,7 @@ class StagesTogether:
         status = stages.solve(t0, h)
         numbers = stages.numbers
         grown = h > SETTINGS.growth * getattr(u0.polynomial, "dt", 0.0)
-        most = SETTINGS.end_share * stages.share
+        most = SETTINGS.end_share * numbers.kappa
         if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
             status = UNRESOLVED
             if self._index < 2:
@@ -126,12 +130,16 @@ class StagesTogether:
             error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and self.weights.fill_within(stages.u, h, stages.weights):
                 error = stages.estimate_error(t0, h, first, False)
-            estimated = stages.error
+            estimated, judged = stages.error, error
             if error >= 1.0 and (first or repeated):
                 estimated = estimated.copy()  # of index 2 nothing is left the second time
                 error = stages.estimate_error(t0, h, first, True)
             if error <= 1.0 and not first:
                 self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
+                # No entry of a vector is larger than sqrt(n) times its root mean square.
+                if stages.m * sqrt(stages.problem.n) * judged > self._at_end:
+                    at_end = stages.error_at_end(h) / self._at_end
+                    error = at_end if at_end > 1.0 and not stages.is_rounding(t0, h, self._at_end) else error
         if error <= SETTINGS.small_error or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
             defect = stages.defect(t0, h) / SETTINGS.largest_defect
@@ -192,7 +200,8 @@ class FewerNodes:
         else:
             outcome = self._step(method, u0, t0, h, repeated)
         nodes, tried = method.tableau.stages, []
-        while not outcome.solved and self._fails and nodes > SETTINGS.least_nodes:
+        fails = self._wanted and self._failures >= SETTINGS.failures and self._since < SETTINGS.most_steps
+        while not outcome.solved and fails and nodes > SETTINGS.least_nodes:
             nodes = max(SETTINGS.least_nodes, nodes - 2)
             outcome = self._step(self._method(nodes), u0, t0, h, repeated)
             self._left = SETTINGS.steps
@@ -205,11 +214,6 @@ class FewerNodes:
             self._since += 1
             self.count += 1
         return outcome
-
-    @property
-    def _fails(self) -> bool:
-        may_take = self._wanted and self._since < SETTINGS.most_steps
-        return may_take and self._failures >= SETTINGS.failures
 
     def _step(self, method: StagesTogether, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
         if self.used is not method:
