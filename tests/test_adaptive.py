@@ -12,10 +12,12 @@ import pytest
 import scipy.sparse as sparse
 import sympy
 from helpers.pairs import covering_pairs
+from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
 from dae_sdc.control import adaptivity
 from dae_sdc.control.adaptivity import StepSize
+from dae_sdc.dae.state import Vector
 from dae_sdc.problems.linear import (
     HessenbergIndex1,
     HessenbergIndex2,
@@ -811,3 +813,29 @@ def test_an_unknown_that_no_equation_determines_is_named(options: dict[str, Any]
 def test_a_solution_that_is_left_to_be_implemented_is_none() -> None:
     with pytest.raises(ds.InputError, match="u_exact is not implemented; pass an initial value u0"):
         ds.solve(Undetermined(), t_end=1.0)
+
+
+@pytest.mark.parametrize("seed", [1, 8, 9])
+def test_a_potential_between_an_inductor_and_a_diode_that_opens_is_held_at_the_end_of_each_step(
+    seed: int,
+) -> None:
+    # The potential e follows the source within microseconds while the diode is closed: e = s - L i', whose
+    # error is that of i' at the end of a step.
+    bounds = [[0.05, 0.5, 0.01, 1e-3, 0.5], [2.0, 20.0, 0.1, 1e-2, 2.0]]
+    L, g, s, least, w = np.exp(np.random.default_rng(seed).uniform(*np.log(bounds)))
+
+    def current(e: Any) -> Any:
+        return g * (e + np.sqrt(e * e + s)) + least * e
+
+    def rate(t: float, e: Vector) -> Vector:
+        return np.asarray((12.0 * np.sin(w * t) - e) / L / (g * (1.0 + e / np.sqrt(e * e + s)) + least))
+
+    found = ds.solve(
+        lambda t, u, du: [L * du[1] - (12.0 * np.sin(w * t) - u[0]), u[1] - current(u[0])],
+        u0=[0.5, float(current(0.5))],
+        t_end=10.0,
+        rtol=1e-8,
+    )
+    exact = solve_ivp(rate, (0.0, 10.0), [0.5], method="Radau", rtol=1e-12, atol=1e-12, t_eval=found.t).y[0]
+    assert found.success
+    assert (np.abs(found.u[:, 0] - exact) <= 10.0 * 1e-8 * (12.0 + np.abs(exact))).all()

@@ -80,6 +80,20 @@ def test_a_kernel_that_turns_is_not_taken_for_a_constant_one() -> None:
     assert found is None or found.index == 2
 
 
+def test_unknowns_beside_a_hidden_constraint_keep_their_own_index() -> None:
+    class Loop(ProblemDAE):
+        """A capacitor across a source, whose current has index 2, and a nonlinear divider beside it."""
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(3, 0, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            potential, current, divided = u
+            return [current + du[0], potential - np.sin(t), divided**3 + divided - potential]
+
+    assert index_of(Loop(), 0.3, np.array([np.sin(0.3), -np.cos(0.3), 0.2])) == FoundIndex(2, (1, 2, 1))
+
+
 def test_equations_that_determine_nothing_have_no_index() -> None:
     class Twice(ProblemDAE):
         def __init__(self, **settings: Any) -> None:

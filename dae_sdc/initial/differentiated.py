@@ -22,7 +22,7 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import Neighbourhood, dense
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
-from dae_sdc.structure.analysis import structure
+from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
 
@@ -134,13 +134,13 @@ class ProblemJets:
         self._longest = min(wanted, 0.5 * span) if span > 0.0 else wanted
         mass, stiffness, here = patterns_near(near)
         self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
-        found = offsets_of(problem, mass, stiffness, here)
+        found = structure_near(problem, mass, stiffness, here)
         self.whole = found is None
         if found is None:
             times = max(0, (1 if problem.index is None else problem.index) - 1)
             c, d = np.full(n, times), np.full(n, times + 1)
         else:
-            c, d = found
+            c, d = found.c, found.d
         most = len(DIFFERENCES) - 1
         if c.max() > most:
             raise InputError(
@@ -407,10 +407,8 @@ def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     )
 
 
-def offsets_of(
-    problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]
-) -> tuple[Integers, Integers] | None:
-    """Offsets by the pattern of the Jacobian; None if the system Jacobian is singular at the start."""
+def structure_near(problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]) -> Structure | None:
+    """Structure by the pattern of the Jacobian; None if the system Jacobian is singular at the start."""
     orders = {(int(i), int(j)): 0 for i, j in zip(*stiffness.nonzero(), strict=True)}
     orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}
     entries = np.array([(i, j, k) for (i, j), k in sorted(orders.items())], dtype=np.int64).reshape(-1, 3)
@@ -422,4 +420,4 @@ def offsets_of(
     rows, columns, order = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]].T
     of_rates, of_unknowns = (np.asarray(half[rows, columns]).ravel() for half in here)
     matrix = sparse.csr_matrix((np.where(order, of_rates, of_unknowns), (rows, columns)), shape=shape)
-    return (found.c, found.d) if floating_rank(matrix, found.fine).rank == problem.n else None
+    return found if floating_rank(matrix, found.fine).rank == problem.n else None

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.differentiated import DIFFERENCES, offsets_of, patterns_near
-from dae_sdc.initial.jets import Integers
+from dae_sdc.initial.differentiated import DIFFERENCES, patterns_near, structure_near
 from dae_sdc.initial.neighbourhood import LATER, MOST_DENSE_UNKNOWNS, Neighbourhood, dense
+from dae_sdc.structure.analysis import index_of_unknowns
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
         return None
     try:
         near = Neighbourhood(problem, t, u)
-        offsets = offsets_of(problem, *patterns_near(near))
+        offsets = structure_near(problem, *patterns_near(near))
     except DAEError:
         return None
     small = problem.n <= SEARCH.largest_dense
     if offsets is not None:
-        by_offsets = _by_offsets(*offsets)
+        by_offsets = FoundIndex(offsets.index, index_of_unknowns(offsets))
         return _lowered(near, by_offsets) if small and by_offsets.index > 1 else by_offsets
     if not small:
         return None
@@ -133,13 +133,6 @@ def _by_arrays(near: Neighbourhood) -> FoundIndex | None:
         if known.all():
             return FoundIndex(times, tuple(np.maximum(1, of_unknowns).tolist()))
     return None
-
-
-def _by_offsets(c: Integers, d: Integers) -> FoundIndex:
-    most = int(c.max())
-    index = most + 1 if (d == 0).any() else most
-    of_unknowns = np.maximum(1, most + 1 - d)
-    return FoundIndex(index, tuple(of_unknowns.tolist()))
 
 
 def _pencil(near: Neighbourhood, number: int, at_start: bool = False) -> tuple[Vector, Vector] | None:

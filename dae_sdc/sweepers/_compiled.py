@@ -361,14 +361,6 @@ class SparseNodes(CompiledNodes):
                         matrix.numbers = self._numbers(slot)
 
 
-def compiled_nodes(
-    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
-) -> CompiledNodes:
-    """The compiled solver for the kind of Jacobian that a problem has, dense or sparse."""
-    kind = DenseNodes if problem.sparsity is None else SparseNodes
-    return kind(problem, n_integrated, owned, diagonal, num_nodes)
-
-
 def tell_rows(memory: Any, array: Any) -> None:
     """Write the address and the row distance of an array into memory of compiled sweeps."""
     memory.place, memory.stride = address(array), array.strides[0] // 8

@@ -48,13 +48,10 @@ LARGEST_LOOP_SOLVE = 24
 
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 
-# Arrays in memory that belong to :class:`~dae_sdc.dae.scales.Scales`, and their names there.
-SIZES = {"sizes": "unknowns", "expected": "expected", "seen": "seen"}
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
 # Size of memory that stages of several steps share: asking for memory and for its address takes time.
 POOL_BYTES = 1 << 16
-ADVANCE, ESTIMATE, SLOPE, CONTINUE, WEIGH, RENEW, DEFECT = range(7)  # What :func:`act` may be asked for.
 
 
 class StagesMemory(ctypes.Structure):
@@ -88,7 +85,7 @@ class StagesMemory(ctypes.Structure):
             "places value_between slope_between",  # (P,), (P, M + 1) and (P, M): between the nodes
             "h_a to back",  # (M, M)
             "A inverse continuation",  # (M, M); the last takes stages of the step before to those of this one
-            "at_start middle to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
+            "at_start middle at_end to_middle c lagrange",  # (M,); the last are 1 / prod_{j != k} (c_k - c_j)
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
             "stiffness",  # dF/du times the coefficient at which it was evaluated
@@ -546,18 +543,31 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
 
 
 @_view.method()
-def _start_defect(a: Any, h: Any) -> Any:
+def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
     m, n = a.m, a.n
     error = doubles(a.error)
     if h == 0.0:
         for j in range(n):
             error[j] = 0.0
         return
-    combined_row(m, n, a.at_start, a.du, a.work)
+    combined_row(m, n, a.at_end if at_end else a.at_start, a.du, a.work)
     work, du0, factor = doubles(a.work), doubles(a.du0), h * a.numbers.gamma
     for j in range(n):
-        work[j] = factor * (du0[j] - work[j])
+        work[j] = factor * (work[j] if at_end else du0[j] - work[j])
     mass_times(a, a.work, a.error)
+
+
+@_view.method()
+def _stiff_part(a: Any) -> Any:
+    whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
+    for j in range(a.n):
+        whole[j] = error[j]
+    a.times_mass()
+    a.filtered()
+    for j in range(a.n):
+        error[j] = whole[j] - error[j]
+        largest = max(largest, abs(error[j]) * doubles(a.weights)[j] * doubles(a.checked)[j])
+    return largest
 
 
 @_view.method()
@@ -677,37 +687,21 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
 
 
 for _function in (
-    *(
-        own.corrections,
-        own.iterate,
-        own.linearize_near,
-        own.advance,
-        own.estimate,
-        own.defect,
-        own.renew,
-        own.slope,
-    ),
+    *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
+    *(own.defect, own.renew, own.slope, own.act),
 ):
     within_compiled(_function)
 
 
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     a = stages_at(address)
-    if what == ADVANCE:
-        return float(own.advance(a, t0, h))
-    if what == ESTIMATE:
-        return float(own.estimate(a, t0, h, first, again))
-    if what == CONTINUE:
+    if what == own.CONTINUE:
         a.continue_stages(t0, h)
         return 0.0
-    if what == WEIGH:
+    if what == own.WEIGH:
         a.weigh(h, again)
         return 0.0
-    if what == DEFECT:
-        return float(own.defect(a, t0, h, a.between))
-    if what == RENEW:
-        return 1.0 if own.renew(a, t0, h) else 0.0
-    return float(own.slope(a, t0, h))
+    return own.act(a, what, t0, h, first, again)
 
 
 with lightly_optimized():
@@ -715,8 +709,8 @@ with lightly_optimized():
         _act,
         types.float64(types.int64, types.int64, types.float64, types.float64, types.int64, types.boolean),
     )
-"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address, guess
-their derivatives by those of the step before, or write the weights of errors."""
+"""Call :func:`act` of the stages whose memory is at an address, guess their derivatives by those of the step
+before, or write the weights of errors."""
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -775,7 +769,8 @@ class MachineStages(Simultaneous):
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
             "directions": residual_check.directions(n),
-            **{name: getattr(problem.run_scales, of) for name, of in SIZES.items()},
+            "sizes": problem.run_scales.unknowns,
+            **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
             "continuation": np.empty((len(c), len(c))),
             "lagrange": lagrange_weights(self.c),
             "eigenvalues": np.ascontiguousarray(self.pairs),
@@ -812,6 +807,8 @@ class MachineStages(Simultaneous):
         tell_addresses(memory, self._arrays)
 
     def _act(self, what: int, t0: float, h: float, first: int = 0, again: bool = False) -> float:
+        if self._by_numpy:
+            return super()._act(what, t0, h, first, again)
         p = self.problem.packed_parameters
         if p is not self._parameters:
             self._parameters = p
@@ -866,7 +863,7 @@ class MachineStages(Simultaneous):
         memory, placed = self._memory, self._place_of(before)
         memory.u_before, memory.du_before = placed.u_at, placed.du_at
         memory.time_before, memory.step_before = before.time, before.dt
-        act(memory.own, CONTINUE, t0, h, False, False)
+        act(memory.own, own.CONTINUE, t0, h, False, False)
 
     def _place_of(self, before: StepPolynomial) -> _Placed:
         """The stages of the step before: those of the last step, or of one that was repeated since."""
@@ -886,7 +883,7 @@ class MachineStages(Simultaneous):
             self._take_weights(weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
-        act(memory.own, WEIGH, 0.0, h, False, not first)
+        act(memory.own, own.WEIGH, 0.0, h, False, not first)
         scales.rate, weights.least_factor = memory.rate, weights.rtol
 
     def _take_weights(self, weights: Weights) -> None:
@@ -907,7 +904,7 @@ class MachineStages(Simultaneous):
         if self._by_numpy:
             self.forget()
             self._by_numpy = False
-        status = int(self._act(ADVANCE, t0, h))
+        status = int(self._act(own.ADVANCE, t0, h))
         if status != own.UNDEFINED or self.numbers.linearized > 0.0:
             return status
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
@@ -915,23 +912,12 @@ class MachineStages(Simultaneous):
         self._by_numpy = True
         return super()._advance(t0, h)
 
-    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
-        if self._by_numpy:
-            return super().estimate_error(t0, h, first, again)
-        return self._act(ESTIMATE, t0, h, first, again)
-
-    def defect(self, t0: float, h: float) -> float:
-        return super().defect(t0, h) if self._by_numpy else self._act(DEFECT, t0, h)
-
-    def renew(self, t0: float, h: float) -> bool:
-        return super().renew(t0, h) if self._by_numpy else self._act(RENEW, t0, h) != 0.0
-
     def _slope(self, t0: float, h: float) -> float:
-        found = self._act(SLOPE, t0, h)
+        found = self._act(own.SLOPE, t0, h)
         if np.isfinite(found):
             return found
         self.forget()
-        return super()._slope(t0, h)
+        return super()._act(own.SLOPE, t0, h)
 
     def get_state(self) -> dict[str, Any]:
         if self._by_numpy:
@@ -975,6 +961,6 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 # Arrays of :class:`Simultaneous` that are allocated once, not anew for every step.
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("to_middle", "weights", "error", "c", "A", "inverse", "checked"),
+    *("at_end", "to_middle", "weights", "error", "c", "A", "inverse", "checked"),
     *("places", "value_between", "slope_between"),
 )

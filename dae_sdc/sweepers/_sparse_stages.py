@@ -193,17 +193,13 @@ class SparseStages(MachineStages):
 
     # --- called by compiled code ----------------------------------------------------------------------------
 
-    def _check_pattern(self) -> None:
-        """Let the problem evaluate its Jacobian once, because its own method checks the sparsity pattern."""
-        if not self._checked:
+    def _repivot(self, k: int, _: int) -> int:
+        """Factorise matrix k with pivots of its own; 0 where it is singular."""
+        if not self._checked:  # The method of the problem itself compares its sparsity pattern.
             n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
             self._checked = True
-
-    def _repivot(self, k: int, _: int) -> int:
-        """Factorise matrix k with pivots of its own; 0 where it is singular."""
-        self._check_pattern()
         known = k in self._kept
         if not known and k not in self._outside and 0 in self._kept:
             factors, pattern = self._kept[0]

@@ -48,15 +48,7 @@ class FixedPoint:
         self._aged = self._constant = False
 
     def solve(self, system: NodeSystem) -> None:
-        """Move the iterate of ``system`` to its solution.
-
-        Raises
-        ------
-        SolveError
-            If it does not converge, with the time and the contraction.
-        SingularMatrixError
-            If dF/du' has no inverse.
-        """
+        """Move the iterate of ``system`` to its solution; raises SolveError where it does not converge."""
         system.save()
         fresh = self._factors is None or (self._aged and not self._constant)
         if fresh:

@@ -128,13 +128,7 @@ class AlgebraicPart(ImplicitSystem):
         np.minimum(self._weights, 1.0 / np.maximum(self.sizes, np.finfo(float).tiny), out=self._weights)
 
     def solve(self) -> None:
-        """Solve by Newton's method, damped where need be, and then by a homotopy from the state as it is.
-
-        Raises
-        ------
-        SolveError
-            If neither succeeds; the state stays as it was.
-        """
+        """Solve by Newton's method, damped where need be, then by a homotopy; else the state is as it was."""
         start = self._u.copy(), self._du.copy()
         try:
             self._newton.solve(self)

@@ -21,7 +21,7 @@ from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.linear import sparse_factors
 from dae_sdc.dae.memory import fields
-from dae_sdc.dae.polynomial import interpolation_matrix, reaches
+from dae_sdc.dae.polynomial import interpolation_matrix, lagrange_weights, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -113,6 +113,8 @@ class Coefficients(NamedTuple):
     # and in the middle of the step.
     at_start: Vector
     middle: Vector
+    # Shape (M,). Likewise in the part of p'(t_0 + h) that vanishes with one node less, at the start.
+    at_end: Vector
     # Shape (M,). Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
     to_middle: Vector
     # Shape (P,). Places between the start and the nodes, with which none is farther from the next than
@@ -138,6 +140,7 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
         np.asarray(np.linalg.inv(A), dtype=np.float64),
         np.ascontiguousarray(interpolation_matrix(nodes, (0.0,))[0]),
         np.ascontiguousarray(interpolation_matrix(nodes, (0.5,))[0]),
+        np.prod(1.0 - np.array(nodes[:-1])) / len(nodes) * lagrange_weights(np.array(nodes)),
         0.25 * weights @ interpolation_matrix(nodes, points),
         places,
         np.ascontiguousarray(interpolation_matrix((0.0, *nodes), between)),
@@ -250,7 +253,7 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     components do not reject a step without need.
     """
     x = w.numbers
-    w.start_defect(0.0 if first == 1 else h)
+    w.rate_defect(0.0 if first == 1 else h, False)
     if first and not w.add_start_residual(t0, -h * x.gamma, first == 1):
         return np.inf
     x.error = w.filtered()
@@ -260,11 +263,26 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     return x.error
 
 
+def error_at_end(w: Any, h: Any) -> Any:
+    """Largest weighted error at the end of a step in unknowns of index 1 that relax within a part of it.
+
+    They have that of u' there: M times its jump at the start where the solution is smooth, see
+    :meth:`~dae_sdc.sweepers.tolerance.Weights.see`. As the last step has a part in that jump, p' at the end
+    must change as much without the start as a node.
+    """
+    w.rate_defect(h, False)
+    w.filtered()
+    by_jump = w.m * w.stiff_part()
+    w.rate_defect(h, True)
+    w.filtered()
+    return min(by_jump, w.stiff_part())
+
+
 def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
     """Weighted norm of the error of a solved step that F shows between its nodes; infinite where F is."""
     # Errors of algebraic unknowns, which may jump within the step where the equations do, are left out by
     # dF/du'.
-    w.start_defect(0.0)
+    w.rate_defect(0.0, False)
     for k in range(places):
         # A sum of different multiples, in which a pulse at one place outweighs what is small at the others.
         if not w.add_residual_between(k, t0, h, h * w.numbers.gamma / (1.0 + 0.2 * k)):
@@ -288,11 +306,28 @@ def renew(w: Any, t0: Any, h: Any) -> Any:
 def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h; infinite if it cannot be solved."""
     x = w.numbers
-    w.start_defect(0.0)
+    w.rate_defect(0.0, False)
     if not w.add_start_residual(t0, 1.0, False) or not w.linearize_step(t0, h):
         return np.inf
     x.linearized = h * x.gamma
     return w.filtered() if w.factorize_real(h) else np.inf
+
+
+ADVANCE, ESTIMATE, SLOPE, RENEW, DEFECT, AT_END, CONTINUE, WEIGH = range(8)
+"""What :func:`act` may be asked for, the last two in compiled code alone."""
+
+
+def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+    """Call one of the functions above by its number."""
+    if what == ADVANCE:
+        return float(advance(w, t0, h))
+    if what == ESTIMATE:
+        return float(estimate(w, t0, h, first, again))
+    if what == DEFECT:
+        return float(defect(w, t0, h, w.between))
+    if what == RENEW:
+        return 1.0 if renew(w, t0, h) else 0.0
+    return float(error_at_end(w, h) if what == AT_END else slope(w, t0, h))
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -311,9 +346,10 @@ class StageOperations:
         self.real, self.pairs = basis.eigen.real, basis.eigen.pairs
         self.to, self.back = basis.eigen.to, basis.eigen.back
         self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle
-        self.inverse = basis.inverse
+        self.inverse, self.at_end = basis.inverse, basis.at_end
         self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
         n, m = problem.n, len(c)
+        self.m, self.between = m, len(self.places)
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
         self.u0, self.du0 = np.zeros(n), np.zeros(n)
@@ -334,11 +370,6 @@ class StageOperations:
         self.du, self.u = np.empty((m, n)), np.empty((m, n))
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
-
-    @property
-    def share(self) -> float:
-        """Part of the tolerance that the error of Newton's method may take."""
-        return float(self.numbers.kappa)
 
     def set_tolerance(self, share: float, rtol: float) -> None:
         """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
@@ -429,7 +460,7 @@ class StageOperations:
         problem, relative = self.problem, float(self.numbers.relative)
         # Unknowns left out of the error norm have weight 0.
         whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
-        change = self.share / np.maximum(self.weights, self.share / whole)
+        change = self.numbers.kappa / np.maximum(self.weights, self.numbers.kappa / whole)
         last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
 
         def changed(factor: float, direction: Vector) -> Vector:
@@ -533,9 +564,18 @@ class StageOperations:
             raise SingularMatrixError("zero pivot")
         return functools.partial(lu_solve, factors, check_finite=False)
 
-    def start_defect(self, h: float) -> None:
-        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)); to 0 where h is 0."""
-        self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
+    def rate_defect(self, h: float, at_end: bool) -> None:
+        """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
+        rate = self.at_end @ self.du if at_end else self.du0 - self.at_start @ self.du
+        self.error[:] = self._mass @ (h * self.real * rate) if h else 0.0
+
+    def stiff_part(self) -> float:
+        """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
+        whole = self.error.copy()
+        self.times_mass()
+        self.filtered()
+        np.subtract(whole, self.error, out=self.error)
+        return float((self.checked * self.weights * np.abs(self.error)).max())
 
     def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
         """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
@@ -632,7 +672,7 @@ class Simultaneous(StageOperations):
     def _only_rounding(self, t0: float, h: float) -> bool:
         """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
         at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self._multipliers, self.share
+        about = self.change, self.weights, self._multipliers, self.numbers.kappa
         return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
@@ -648,17 +688,29 @@ class Simultaneous(StageOperations):
 
     def _advance(self, t0: float, h: float) -> int:
         with np.errstate(all="ignore"):  # iterates that overflow are noticed
-            status: int = advance(self, t0, h)
-        return status
+            return int(self._act(ADVANCE, t0, h))
+
+    def _act(self, what: int, t0: float, h: float, first: int = 0, again: bool = False) -> float:
+        return float(act(self, what, t0, h, first, again))
 
     def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
         """See :func:`estimate`."""
-        error: float = estimate(self, t0, h, first, again)
-        return error
+        return self._act(ESTIMATE, t0, h, first, again)
+
+    def error_at_end(self, h: float) -> float:
+        """See :func:`error_at_end`."""
+        return self._act(AT_END, 0.0, h)
+
+    def is_rounding(self, t0: float, h: float, most: float) -> bool:
+        """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
+        at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
+        noise = rounding_noise(self.problem, *at_end, self._multipliers)
+        counted = self.checked * self.weights
+        return noise is None or not (((np.abs(self.error) - noise) * counted) > most).any()
 
     def defect(self, t0: float, h: float) -> float:
         """See :func:`defect`."""
-        return float(defect(self, t0, h, len(self.places)))
+        return self._act(DEFECT, t0, h)
 
     def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
         """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""
@@ -674,7 +726,7 @@ class Simultaneous(StageOperations):
 
     def renew(self, t0: float, h: float) -> bool:
         """See :func:`renew`."""
-        return bool(renew(self, t0, h))
+        return self._act(RENEW, t0, h) != 0.0
 
     def end_is_solved(self, t0: float, h: float, most: float) -> bool:
         """Whether a Newton correction of the last stage, with its own Jacobian, is small or by rounding."""
@@ -687,15 +739,13 @@ class Simultaneous(StageOperations):
         except SolveError:  # where it has none, as at the edge of a domain, nothing is known of the error
             return True
         with np.errstate(all="ignore"):
-            error = np.abs(c * made.solve(np.array(self.value[-1])))
-            if not (error * counted > most).any():
+            self.error[:] = c * made.solve(np.array(self.value[-1]))
+            if not (np.abs(self.error) * counted > most).any():
                 return True
-        noise = rounding_noise(self.problem, u, du, t, c, self._multipliers)
-        return noise is None or not (((error - noise) * counted) > most).any()
+        return self.is_rounding(t0, h, most)
 
     def _slope(self, t0: float, h: float) -> float:
-        found: float = slope(self, t0, h)
-        return found
+        return self._act(SLOPE, t0, h)
 
     def count(self) -> None:
         """Add the work done since the last call to the counters of the problem."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ SMALL_STEP_ERROR = 1e-3
 # step is still accepted.
 LARGEST_DEFECT = 100.0
 
+# Estimated error at the end of a step in unknowns that relax fast, in units of the tolerance of the user.
+LARGEST_AT_END = 5.0
 # Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
@@ -90,6 +93,7 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
+        self._at_end = LARGEST_AT_END / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
@@ -103,7 +107,7 @@ class StagesTogether:
         status = stages.solve(t0, h)
         numbers = stages.numbers
         grown = h > GROWN_STEP * getattr(u0.polynomial, "dt", 0.0)
-        most = END_SHARE * stages.share
+        most = END_SHARE * numbers.kappa
         if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
             status = UNRESOLVED
             if self._index < 2:
@@ -117,12 +121,16 @@ class StagesTogether:
             error = stages.estimate_error(t0, h, first, False)
             if error >= 1.0 and self.weights.fill_within(stages.u, h, stages.weights):
                 error = stages.estimate_error(t0, h, first, False)
-            estimated = stages.error
+            estimated, judged = stages.error, error
             if error >= 1.0 and (first or repeated):
                 estimated = estimated.copy()  # of index 2 nothing is left the second time
                 error = stages.estimate_error(t0, h, first, True)
             if error <= 1.0 and not first:
                 self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
+                # No entry of a vector is larger than sqrt(n) times its root mean square.
+                if stages.m * sqrt(stages.problem.n) * judged > self._at_end:
+                    at_end = stages.error_at_end(h) / self._at_end
+                    error = at_end if at_end > 1.0 and not stages.is_rounding(t0, h, self._at_end) else error
         if error <= SMALL_STEP_ERROR or (error <= 1.0 and (self._wary or repeated or grown)):
             # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
             defect = stages.defect(t0, h) / LARGEST_DEFECT
