@@ -404,7 +404,8 @@ def test_factors_are_kept_with_the_step_size() -> None:
 
 
 def test_unknowns_that_are_left_out_do_not_count() -> None:
-    settings: dict[str, Any] = {"rtol": 1e-6, "sweeper": "radau-iia-5"}
+    # The first step is that of a run in which all count.
+    settings: dict[str, Any] = {"rtol": 1e-6, "sweeper": "radau-iia-5", "dt": 1e-3}
     steps = [
         ds.solve("hessenberg-3", leave_out=names, **settings).stats["steps"]
         for names in ((), ("w",), ("v1", "v2", "w"))

@@ -50,7 +50,8 @@ def node_solver(
     solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
     if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
         module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
-        made: PythonNodes = module.compiled_nodes(problem, n_integrated, owned, diagonal, num_nodes)
+        kind = module.DenseNodes if problem.sparsity is None else module.SparseNodes
+        made: PythonNodes = kind(problem, n_integrated, owned, diagonal, num_nodes)
         return made
     if backend == "compiled":
         given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
