@@ -285,10 +285,10 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_520,
+    "run": 11_516,
     "sweepers": 10_350,
     "problems": 8_070,
-    "dae": 7_880,
+    "dae": 7_890,
     "model": 5_650,
     "initial": 5_650,
     "control": 5_000,
