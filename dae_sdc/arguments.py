@@ -190,10 +190,11 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
             continue
         if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
             continue
-        if any(hasattr(part, "filled") for part in (value if isinstance(value, list | tuple) else (value,))):
-            raise InputError(
-                f"{name} is a masked array, or has masked entries; give numbers, as by its method filled"
-            )
+        for part in value if isinstance(value, list | tuple) else (value,):
+            if hasattr(part, "filled"):
+                raise InputError(
+                    f"{name} is a masked array, or has masked entries; give numbers, as by its method filled"
+                )
         kind = kind_of(parameter.annotation, function.__module__)
         if kind is not None and not kind.takes(value):
             raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")

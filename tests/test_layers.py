@@ -285,11 +285,11 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_580,
-    "sweepers": 9_900,
+    "run": 11_570,
+    "sweepers": 9_910,
     "problems": 8_070,
     "dae": 7_560,
-    "initial": 5_690,
+    "initial": 5_680,
     "model": 5_650,
     "control": 4_820,
     "structure": 4_050,

@@ -74,19 +74,16 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         # Restarts and step sizes are the business of the adaptivity here.
         order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
         self.adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
-        self.events = next((control for control in order if isinstance(control, LocateEvents)), None)
-        self._controls = {
-            name: [
-                getattr(c, name)
-                for c in order
-                if getattr(type(c), name) is not getattr(ConvergenceController, name)
-            ]
-            for name in STAGES
-        }
+        self.events = next((c for c in order if isinstance(c, LocateEvents)), None)
+        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
+        for control in order:
+            for name in STAGES:
+                if getattr(type(control), name) is not getattr(ConvergenceController, name):
+                    self._controls[name].append(getattr(control, name))
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
         checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
-        self._checks = [check for control in checks for check in _checks_of(control)]
+        self._checks = [check for c in checks for check in _checks_of(c)]
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""

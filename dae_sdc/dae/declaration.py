@@ -137,7 +137,7 @@ def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
                 f"{which} has '{text}' twice, in places {texts.index(text)} and {i}; give every unknown "
                 f"a name of its own"
             )
-    return tuple(str(text) for text in texts)
+    return tuple(map(str, texts))
 
 
 def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _indices(which: str, given: Any, n: int) -> tuple[int, ...]:
     for i, entry in enumerate(given):
         if not (is_integer(entry) and entry >= 1):
             raise InputError(f"{which} must hold integers from 1 on; entry {i} is {entry!r}")
-    return tuple(int(entry) for entry in given)
+    return tuple(map(int, given))
 
 
 def _check_value(which: str, name: str, value: Any, n: int) -> None:

@@ -36,8 +36,8 @@ from dae_sdc.registry import Registry
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
-
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+"""Attributes whose values are checked."""
 
 
 def _places(cls: type[Any]) -> dict[str, Any]:
@@ -133,9 +133,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     title: ClassVar[str] = ""
     index: int | None = None
-    names: tuple[str, ...] = when_asked(lambda self: tuple(f"u[{i}]" for i in range(self.n)))
+    names: tuple[str, ...] = when_asked(lambda self: tuple(map("u[{}]".format, range(self.n))))
     units: tuple[str, ...] = when_asked(lambda self: ("",) * self.n)
-    equation_names: tuple[str, ...] = when_asked(lambda self: tuple(f"equation {i}" for i in range(self.n)))
+    equation_names: tuple[str, ...] = when_asked(lambda self: tuple(map("equation {}".format, range(self.n))))
     parameter_units: ClassVar[Mapping[str, str]] = {}
     reference: ClassVar[str] = ""
     interval: tuple[float, float] = (0.0, 1.0)

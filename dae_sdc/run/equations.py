@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
     from dae_sdc.model.trace import Traced
-    from dae_sdc.structure.analysis import Structure
 
 HIGHEST_INDEX: Final = 3
 """Index above which equations are reduced first: no method takes more."""
@@ -56,6 +55,10 @@ _SOLVES = ("newton_tol", "linear_solver")
 
 _SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
 """Settings of the problem of a model that may stand among its parameters."""
+
+
+Valued = tuple[tuple["Parameter", Any], ...]
+"""Parameters with values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,7 @@ class Equations:
     otherwise: ArrayProblem | None = None
     of_model: bool = False  # Whether the problem is that of the model, with its start values.
     simplified: Simplified | None = None  # What the model is the simplified form of.
-    parameters: tuple[tuple[Parameter, Any], ...] = ()  # Of the model, with their values in this run.
+    parameters: Valued = ()  # Of the model, with their values in this run.
     from_tool: bool = False  # Whether the model is one of Modelica, whose start values are guesses.
     unknowns: Unknowns | None = None  # The unknowns of the model that was given, where it was simplified.
 
@@ -120,18 +123,6 @@ class Equations:
         if isinstance(given, Mapping):
             return {renamed(str(name), names): value for name, value in given.items()}
         return [renamed(str(name), names) for name in given]
-
-    @contextmanager
-    def parameters_in_force(self) -> Iterator[None]:
-        """The model with the values of its parameters in this run, for a while."""
-        before = [parameter.value for parameter, _ in self.parameters]
-        try:
-            for parameter, value in self.parameters:
-                parameter.value = value
-            yield
-        finally:
-            for (parameter, _), value in zip(self.parameters, before, strict=True):
-                parameter.value = value
 
 
 def renamed(name: str, names: Mapping[str, str]) -> str:
@@ -220,15 +211,14 @@ def equations_of(target: Target, request: SolveOptions) -> Equations:
     if isinstance(function, FUNCTIONS):
         problem = problem_of(function, request.u0, request.fixed, request.guesses, needs_start=True)
         target = Target(problem, "", target.as_model, is_new=True)
-    is_model = target.is_model and (target.as_model or target.of_equations)
-    if target.simplified is None and not is_model:
-        given = target.problem
-        if not target.as_model:
-            return _of_problem(target, request)
-        if given is not None and (request.trace is False or not is_function(given)):
-            asked = "simplify" if request.simplify else "reduce"
-            name = target.text or getattr(target.thing, "__name__", type(target.thing).__name__)
-            raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
+    given = target.problem
+    is_other = target.simplified is None and not target.of_equations
+    if not target.as_model and (given is not None or is_other):
+        return _of_problem(target, request)
+    if given is not None and (request.trace is False or not is_function(given)):
+        asked = "simplify" if request.simplify else "reduce"
+        name = target.text or getattr(target.thing, "__name__", type(target.thing).__name__)
+        raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
     return _of_model(target, request)
 
 
@@ -304,37 +294,37 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
         model = target.shared_model
     simplifies = request.simplify or (request.simplify is None and target.from_tool)
     known = getattr(model, "parameters_by_name", None)
-    in_place = simplified is not None or (
-        not simplifies and known is not None and params.keys() <= known.keys()
-    )
-    with _having(model, params if in_place else {}):
-        numbers = {} if simplified is None else _numbers_of(simplified)
-        with _having(None if simplified is None else simplified.original, numbers):
-            if simplified is None and simplifies:
-                from dae_sdc.run.simplify import simplify
+    as_it_is = not simplifies and known is not None and params.keys() <= known.keys()
+    values = _values(model, params if simplified is not None or as_it_is else {})
+    if simplified is not None:
+        # Parameters of the whole model that belong to its simplified form as it is.
+        numbers = {**simplified.numbers, **{parameter.name: value for parameter, value in values}}
+        numbers = {name: value for name, value in numbers.items() if value is not None}
+        values = (*_values(simplified.original, numbers), *values)
+    with in_force(values):
+        if simplified is None and simplifies:
+            from dae_sdc.run.simplify import simplify
 
-                simplified = simplify(target.text or target.thing, params=params)
-                model = simplified.model
-                if not model.names:  # all of them are constants, and something must be left to solve
-                    model, simplified = simplified.original, None
-            elif not in_place:
-                model = target.make_model(params)
-            problem, remark = _problem_of_model(model, request, settings, index)
-            models = (model,) if simplified is None else (simplified.original, model)
-            parameters = {name: one for known in models for name, one in known.parameters_by_name.items()}
-            values = {name: one.value for name, one in parameters.items() if one.value is not None}
-            return Equations(
-                problem,
-                model,
-                remark=remark,
-                of_model=True,
-                simplified=simplified,
-                parameters=tuple(
-                    (one, one.value) for known in models for one in known.parameters_by_name.values()
-                ),
-                from_tool=target.from_tool,
-                unknowns=None if simplified is None else Unknowns(simplified, values),
-            )
+            simplified = simplify(target.text or target.thing, params=params)
+            model = simplified.model
+            if not model.names:  # all of them are constants, and something must be left to solve
+                model, simplified = simplified.original, None
+        elif simplified is None and not as_it_is:
+            model = target.make_model(params)
+        problem, remark = _problem_of_model(model, request, settings, index)
+        parameters = (*(() if simplified is None else _values(simplified.original, {})), *_values(model, {}))
+        merged = {parameter.name: value for parameter, value in parameters}
+        numbers = {name: value for name, value in merged.items() if value is not None}
+        return Equations(
+            problem,
+            model,
+            remark=remark,
+            of_model=True,
+            simplified=simplified,
+            parameters=parameters,
+            from_tool=target.from_tool,
+            unknowns=None if simplified is None else Unknowns(simplified, numbers),
+        )
 
 
 def _problem_of_model(
@@ -374,26 +364,29 @@ def _solves(request: SolveOptions) -> dict[str, Any]:
     return {name: getattr(request, name) for name in _SOLVES if getattr(request, name) is not None}
 
 
-def _numbers_of(simplified: Simplified) -> dict[str, float]:
-    """Values of the parameters of a model that belong to its simplified form as it is."""
-    present = {name: parameter.value for name, parameter in simplified.model.parameters_by_name.items()}
-    return {name: value for name, value in {**simplified.numbers, **present}.items() if value is not None}
+def _values(model: Any, values: Mapping[str, Any]) -> Valued:
+    """The parameters of a model with their values, some of which are given by name."""
+    parameters = getattr(model, "parameters_by_name", {})
+    for name in values:
+        if name not in parameters:
+            raise InputError(unknown(f"parameter of model {model.name}", name, parameters))
+    return tuple(
+        (entry, require_number(name, values[name]) if name in values else entry.value)
+        for name, entry in parameters.items()
+    )
 
 
 @contextmanager
-def _having(model: Any, values: Mapping[str, Any]) -> Iterator[None]:
-    """Give parameters of a model values for a while; those that it is given meanwhile are taken back too."""
-    parameters = getattr(model, "parameters_by_name", {})
-    before = {name: parameter.value for name, parameter in parameters.items()}
+def in_force(parameters: Valued) -> Iterator[None]:
+    """Parameters with given values for a while; those that they are given meanwhile are taken back too."""
+    before = [parameter.value for parameter, _ in parameters]
     try:
-        for name, value in values.items():
-            if name not in parameters:
-                raise InputError(unknown(f"parameter of model {model.name}", name, parameters))
-            parameters[name].value = require_number(name, value)
+        for parameter, value in parameters:
+            parameter.value = value
         yield
     finally:
-        for name, value in before.items():
-            parameters[name].value = value
+        for (parameter, _), value in zip(parameters, before, strict=True):
+            parameter.value = value
 
 
 # --- equations that are read from functions -----------------------------------------------------------------
@@ -583,7 +576,9 @@ def _known_of(model: Model, form: Form) -> _Known:
 
     try:
         analysed = structure(model, differentiation=False)
-        if not _is_settled(analysed):
+        leading = analysed.leading
+        # Offsets prove the index where equations are differentiated for algebraic unknowns alone.
+        if not analysed.regular or analysed.c.any() or (leading is not None and not leading.points):
             analysed = structure(model)
     except DAEError:
         return _Known(form)
@@ -602,12 +597,6 @@ def _known_of(model: Model, form: Form) -> _Known:
     if max(repaired, default=0) != index:  # the repair has differentiated constraints away
         repaired = ()
     return _Known(form, index, repaired, turns, repaired=True)
-
-
-def _is_settled(analysed: Structure) -> bool:
-    """Whether the offsets prove the index: equations are differentiated for algebraic unknowns alone."""
-    consistent = analysed.leading is None or bool(analysed.leading.points)
-    return bool(analysed.regular) and consistent and not analysed.c.any()
 
 
 def _mixes(model: Model) -> bool:

@@ -156,10 +156,11 @@ def adapted_to(
 
 def swept_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> Setup:
     """The setup with the sweeps of a step in its prediction, which costs no iterations of the controller."""
-    watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
-    single = setup.parallel is None and not setup.has_coarse_level
     sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
-    if not single or not sweeps or watched or not setup.description["level_params"]["restol"] > 0.0:
+    single = setup.parallel is None and not setup.has_coarse_level
+    if not sweeps or not single or not setup.description["level_params"]["restol"] > 0.0:
+        return setup
+    if any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION):
         return setup
     left = setup.description["step_params"]["maxiter"] - INITIAL_SWEEPS
     return setup.with_parts(sweeper_params={"initial_sweeps": INITIAL_SWEEPS}, step_params={"maxiter": left})

@@ -21,7 +21,6 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.description import (
     Setup,
     SolveOptions,
-    interval_of,
     number_of_steps,
     poor_choice,
     setup_of,
@@ -106,12 +105,14 @@ def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured:
     if poor:
         tell(poor)
     _check(request, setup)
-    start, end = interval_of(problem, begin.t0, request.t_end)
+    start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
     setup, fixed = _with_steps(request, setup, start, end)
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
-    events = as_events(events_of(request.events, problem, equations.unknowns))
+    events: tuple[Event, ...] = ()
+    if not isinstance(request.events, tuple) or request.events:
+        events = as_events(events_of(request.events, problem, equations.unknowns))
     setup, locates = _locating(request, setup, events, end - start, fixed)
     if (
         request.maxiter is None
@@ -142,9 +143,9 @@ def _check(request: SolveOptions, setup: Setup) -> None:
                 "singular points are looked for in runs of one step at a time on one level; leave steps, "
                 "coarse_nodes, parallel='steps' and singular out"
             )
-    known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
-    known = {name for name in known if name[0] != "_"}
     for name in request.controller_params or {}:
+        known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
+        known = {name for name in known if name[0] != "_"}
         if name not in known:
             raise InputError(unknown("parameter of the controller", name, known))
 

@@ -112,7 +112,7 @@ def _solved(request: SolveOptions) -> Solution:
             return solution
         said = f"index {other.index_before} reduced to 1, as the run without that failed"
         remark = "; ".join(filter(None, (start.remark, said)))
-        start = Start.at(other, start.u, start.t0, remark)
+        start = Start.at(other, start.u, (start.t0, start.t_end), remark)
         return _run(request, replace(equations, problem=other, otherwise=None), start, measured)
 
 

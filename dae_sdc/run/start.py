@@ -24,7 +24,7 @@ from dae_sdc.expressions.names import name_and_order
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
-from dae_sdc.run.equations import Equations, has_hidden_constraints, renamed
+from dae_sdc.run.equations import Equations, has_hidden_constraints, in_force, renamed
 from dae_sdc.run.results import load
 from dae_sdc.run.solution import derivative_at_start
 from dae_sdc.run.target import calculated
@@ -75,14 +75,17 @@ Values = tuple[Mapping[str, float], str]
 class Start:
     """Where a run starts."""
 
+    # t0, t_end: the interval of the run.
     t0: float
+    t_end: float
     u: MeshDAE
     du: Vector  # NaN where it is not known.
     remark: str = ""  # What the user has to be told.
 
     @classmethod
-    def at(cls, problem: ProblemDAE, u0: Any, t0: float, remark: str = "") -> Start:
+    def at(cls, problem: ProblemDAE, u0: Any, interval: tuple[float, float], remark: str = "") -> Start:
         """The start at ``u0``, or at that of the problem; raises InputError on a wrong shape."""
+        t0 = interval[0]
         u = problem.state(problem.u_exact(t0) if u0 is None else u0)
         bad = np.flatnonzero(~np.isfinite(u.view(np.ndarray)))
         if bad.size:
@@ -90,7 +93,7 @@ class Start:
                 f"u0 of {type(problem).__name__} is {u[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
                 f"pass finite values"
             )
-        return cls(t0, u, derivative_at_start(problem, u, t0), remark)
+        return cls(*interval, u, derivative_at_start(problem, u, t0), remark)
 
 
 def start_of(equations: Equations, request: SolveOptions) -> Start:
@@ -112,21 +115,21 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
         values = _of_model(equations, request)
     remark = ""
     if values is not None:
-        state = np.array([require_number(name, value) for name, value in _complete(problem, values[0])])
+        state = _state_of(problem, values[0])
         if equations.given is None:  # how far values are moved bounds what is left of them
             problem.run_scales.moves[:] = _moves(problem, state, u0)
         u0, remark = state, values[1]
-    return Start.at(problem, u0, interval_of(problem, request.t0, request.t_end)[0], remark)
+    return Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
 
 
-def _complete(problem: ProblemDAE, values: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The values of the state of a problem by name; raises InputError where one is missing."""
+def _state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
+    """The state of a problem with values by name; raises InputError where one is missing."""
     missing = [name for name in problem.names if name not in values]
     if missing:
         raise InputError(
             f"u0 must have a value for every entry of the state; missing are {brief(missing, 5)}"
         )
-    return [(name, values[name]) for name in problem.names]
+    return np.array([require_number(name, values[name]) for name in problem.names])
 
 
 def _moves(problem: ProblemDAE, u: Vector, before: Any) -> Vector:
@@ -201,7 +204,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
     """Where a model starts; None for a state that is refused."""
     model, simplified, t0 = equations.model, equations.simplified, request.t0
     assert model is not None
-    with equations.parameters_in_force():
+    with in_force(equations.parameters):
         first = float(model.interval[0])
         if request.u0 is None and not request.is_made_consistent:
             if simplified is None and not equations.from_tool and t0 not in (None, first):
@@ -210,7 +213,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
             look = partial(_sought, equations, t0, guesses_only)
             return look() if simplified is not None else calculated(model, (t0, guesses_only), look)
         states = model.form().names
-        given = _by_name(equations, request, states)
+        given = _values_of(equations, request, states)
         if given is None:
             return None
         sought = partial(_sought, equations, t0, True)
@@ -225,7 +228,9 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
         return _checked_start(equations, whole, t0)
 
 
-def _by_name(equations: Equations, request: SolveOptions, states: tuple[str, ...]) -> dict[str, float] | None:
+def _values_of(
+    equations: Equations, request: SolveOptions, states: tuple[str, ...]
+) -> dict[str, float] | None:
     """The values that are given, by name; None for a state that is refused."""
     u0 = request.u0
     if u0 is None:
@@ -327,8 +332,7 @@ def _checked_start(equations: Equations, given: Mapping[str, float], t0: float |
     values, remark = _kept(own, looked)
     if remark:
         try:
-            state = [value for _, value in _complete(problem, {**values, **given})]
-            check_consistent(problem, problem.state(state), looked.t)
+            check_consistent(problem, problem.state(_state_of(problem, {**values, **given})), looked.t)
         except InputError:
             return given, ""
     return {**given, **values}, remark
@@ -390,7 +394,7 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
             looked = check.look()
     except Exception as error:  # the function may not be defined near the start
         why = f"{type(error).__name__}: {shown(str(error))}"
-        return check.named, f"whether u0 satisfies hidden constraints was not found out ({why})"
+        return _by_name(problem, near), f"whether u0 satisfies hidden constraints was not found out ({why})"
     if isinstance(looked, InconsistentStateError):
         raise looked
     return looked
@@ -459,11 +463,6 @@ class _StartCheck:
     def problem(self) -> ProblemDAE:
         """The problem as it is written."""
         return self.equations.written
-
-    @property
-    def named(self) -> dict[str, float]:
-        """The start by the names of the unknowns."""
-        return dict(zip(self.problem.names, self.u.tolist(), strict=True))
 
     @cached_property
     def system(self) -> JetSystem:
@@ -575,15 +574,14 @@ class _StartCheck:
         try:
             looked = consistent_values(self.equations, u0=u.copy(), **search)
         except DAEError as error:
-            named = dict(zip(self.problem.names, u.tolist(), strict=True))
-            return named, f"u0 was not projected on hidden constraints: {error}"
+            return _by_name(self.problem, u), f"u0 was not projected on hidden constraints: {error}"
         return self.moved(u, looked.u)
 
     def moved(self, u: Vector, moved: Vector) -> Values | None:
         """A start that was moved, with what is told of it; None if no value changes but by round-off."""
         from dae_sdc.initial.consistent import Change
 
-        values = dict(zip(self.problem.names, moved.tolist(), strict=True))
+        values = _by_name(self.problem, moved)
         before = zip(values.items(), u.tolist(), strict=True)
         changes = [Change(name, old, value) for (name, value), old in before if _is_moved(old, value)]
         if not changes:
@@ -598,11 +596,16 @@ class _StartCheck:
         try:
             looked = consistent_values(self.equations, u0=self.u, **search)
         except DAEError as error:
-            return self.named, f"whether u0 satisfies hidden constraints was not found out: {error}"
+            why = f"whether u0 satisfies hidden constraints was not found out: {error}"
+            return _by_name(self.problem, self.u), why
         orders = [one.order for one in looked.violated]
         if system and (not any(orders) or (not all(orders) and self.violates_as_written())):
             return None
         return refused(f"u0 of {type(self.problem).__name__}", looked) if orders else None
+
+
+def _by_name(problem: ProblemDAE, u: Vector) -> dict[str, float]:
+    return dict(zip(problem.names, u.tolist(), strict=True))
 
 
 def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> bool:

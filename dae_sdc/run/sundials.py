@@ -154,7 +154,7 @@ def integrate(
         # Solvers of SUNDIALS do not know the sizes of the unknowns in the run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = output_times(request.t_eval, request.points, start, end)
-    begin = begin or StartOfRun.at(own, request.u0, start)
+    begin = begin or StartOfRun.at(own, request.u0, (start, end))
     first = begin.u
     tolerance.check_start(own, first)
     if out is not None:
