@@ -81,6 +81,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.frames.response import (
         Deformation as Deformation,
         FrameResponse as FrameResponse,
+        ParameterFunction as ParameterFunction,
     )
     from dae_sdc.initial.consistent import Initial as Initial
     from dae_sdc.linear.equilibrium import Steady as Steady
@@ -90,7 +91,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         MassMatrixProblem as MassMatrixProblem,
     )
     from dae_sdc.model.model import Model as Model
-    from dae_sdc.model.parameter_function import ParameterFunction as ParameterFunction
     from dae_sdc.model.problem import ModelProblem as ModelProblem
     from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.modelica.reader import (
@@ -253,10 +253,4 @@ class _FrontDoor(ModuleType):
 sys.modules[__name__].__class__ = _FrontDoor
 
 
-def _run_script(file: str) -> int:
-    from dae_sdc.cli import run_script
-
-    return run_script(file)
-
-
-take_over(_run_script)
+take_over(lambda file: importlib.import_module(f"{__name__}.cli").run_script(file))

@@ -132,7 +132,8 @@ def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence
         except Terminated as end:
             return _fail(program, f"{end}; files of finished results are kept", end.code)
         except OutputError as error:
-            _give_up_output()
+            with suppress(OSError, ValueError):  # nothing more is written, not even at the interpreter's end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error.__cause__, BrokenPipeError):
                 return EXIT_BROKEN_PIPE  # what reads the output has enough
             return _fail(program, str(error), EXIT_FAILED)
@@ -199,12 +200,6 @@ def _streams() -> Iterator[None]:
         stack.enter_context(redirect_stdout(cast(TextIO, _Stream(given[0], refused))))
         stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], unheard))))
         yield
-
-
-def _give_up_output() -> None:
-    """Let nothing more be written to standard output, not even when the interpreter ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Terminated(BaseException):

@@ -41,15 +41,8 @@ _MATH: Final = {
 }
 """Functions of :mod:`math`, and the names of the NumPy functions that replace them."""
 
-_CONSTRUCTORS: Final = (
-    "zeros",
-    "empty",
-    "ones",
-    "full",
-    "zeros_like",
-    "empty_like",
-    "ones_like",
-    "full_like",
+_CONSTRUCTORS: Final = tuple(
+    f"{name}{like}" for name in ("zeros", "empty", "ones", "full") for like in ("", "_like")
 )
 _CONVERSIONS: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "float64", "copy")
 _READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
@@ -93,7 +86,11 @@ class Retargeting:
         self._cells: list[tuple[CellType, Any]] = []
         self._numpy = _Module(self, np)
         self._math = _Module(self, math)
-        self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
+        self._by_id = {
+            id(np): self._numpy,
+            id(math): self._math,
+            id(random): _Refused("reads random numbers"),
+        }
         self._by_id[id(np.random)] = self._by_id[id(random)]
         self._substitutes = _substitutes()
         self._builtins = {**vars(builtins), **self._of_python()}
@@ -114,9 +111,9 @@ class Retargeting:
             "super": functools.partial(_super, self),
             "max": _extreme(max, np.maximum),
             "min": _extreme(min, np.minimum),
-            "print": _printing,
+            "print": _Refused("prints, which equations do not"),
             "float": _Float,
-            "open": _Refused("a file"),
+            "open": _Refused("reads a file"),
             "__import__": imported,
         }
 
@@ -134,9 +131,8 @@ class Retargeting:
             return self.function(self.unguarded(value))
         if _is_own_class(value):
             return self._kept(value, _Class(self, value))
-        if isinstance(compiled, FunctionType) and not _is_foreign(
-            compiled
-        ):  # numba's and functools' own kinds of functions
+        # Functions of the kinds that numba and functools make.
+        if isinstance(compiled, FunctionType) and not _is_foreign(compiled):
             return self.function(compiled)
         if isinstance(value, MethodType):
             return MethodType(self.of(value.__func__), self.of(value.__self__))
@@ -259,15 +255,12 @@ def _substitutes() -> dict[int, Any]:
     for name in ("eye", "identity", "diag"):
         found[id(getattr(np, name))] = _changeable(getattr(np, name))
     for name in _READERS:
-        found[id(getattr(np, name))] = _Refused("a file")
+        found[id(getattr(np, name))] = _Refused("reads a file")
     return found
 
 
-def _is_foreign(function: FunctionType) -> bool:
-    return _of_foreign_module(function)
-
-
-def _of_foreign_module(value: Any, more: frozenset[str] = frozenset()) -> bool:
+def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:
+    """Whether a function or class is of a module in :data:`FOREIGN` or in ``more``."""
     module = getattr(value, "__module__", "") or ""
     return module.partition(".")[0] in FOREIGN | more and not module.startswith(PROJECTS)
 
@@ -284,8 +277,7 @@ _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
 
 def _is_own_class(value: Any) -> bool:
     """Whether a value is a class of the user whose methods may be called with expressions."""
-    foreign = _of_foreign_module(value, _NOT_OF_USERS)
-    return type(value) is not _FloatType and isinstance(value, type) and not foreign
+    return type(value) is not _FloatType and isinstance(value, type) and not _is_foreign(value, _NOT_OF_USERS)
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -293,7 +285,7 @@ def _is_plain_object(value: Any) -> bool:
     cls = type(value)
     if not isinstance(getattr(cls, "__dict__", None), type(vars(type))) or isinstance(value, type):
         return False
-    if _of_foreign_module(cls, _NOT_OF_USERS):
+    if _is_foreign(cls, _NOT_OF_USERS):
         return False
     if isinstance(
         value, np.ndarray | np.ufunc | Scalar | _Object | _Class | _Super | _Module | _Sparse | _Refused
@@ -327,16 +319,16 @@ class _Module:
 
 
 class _Refused:
-    """A value that is not known when a function is called with expressions, such as a random number."""
+    """What equations do not have, such as a random number, in a function that is called with expressions."""
 
-    def __init__(self, what: str) -> None:
-        self.__dict__["_what"] = what
+    def __init__(self, reason: str) -> None:
+        self.__dict__["_reason"] = reason
 
     def __getattr__(self, name: str) -> Any:
-        raise Untraceable(f"reads {self.__dict__['_what']}")
+        raise Untraceable(self.__dict__["_reason"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise Untraceable(f"reads {self.__dict__['_what']}")
+        raise Untraceable(self.__dict__["_reason"])
 
 
 class _Object:
@@ -352,10 +344,8 @@ class _Object:
         if name in symbols:
             work.reads.note(target, "attribute", name, getattr(target, name))
             return symbols[name]
-        if isinstance(target, ProblemDAE) and name in ("dtype_u", "dtype_f"):
-            return functools.partial(_state, target)
         if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
-            return functools.partial(mesh_of, target)
+            return functools.partial(state_of, target)
         if name in getattr(target, "__dict__", {}):
             work.reads.note(target, "attribute", name, target.__dict__[name])
             return work.of(target.__dict__[name])
@@ -475,22 +465,16 @@ def _around(function: Any) -> bool:
     return code is not None and code.co_filename.endswith(("controller_calls.py", "guard.py"))
 
 
-def _state(problem: ProblemDAE, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+def state_of(problem: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+    """A state of a problem, or a flattened mesh of one of pySDC's DAE project, whose parts are its halves."""
     if isinstance(init, SymbolArray):
         return init.copy()
-    made = np.full(problem.n, val, dtype=object).view(SymbolArray)
-    made.n_diff = problem.n_diff
-    return made
-
-
-def mesh_of(original: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
-    """A flattened mesh of a problem of pySDC's DAE project; its parts ``diff`` and ``alg`` are its halves."""
-    if isinstance(init, SymbolArray):
-        return init.copy()
-    mesh = original.dtype_f(original.init)
-    made = np.full(mesh.size, val, dtype=object).view(SymbolArray)
-    made.n_diff = mesh.size // mesh.shape[0] if mesh.ndim == 2 else None
-    return made
+    is_dae = isinstance(problem, ProblemDAE)
+    mesh = np.empty(problem.n) if is_dae else problem.dtype_f(problem.init)
+    halves = mesh.size // mesh.shape[0] if mesh.ndim == 2 else None
+    state = np.full(mesh.size, val, dtype=object).view(SymbolArray)
+    state.n_diff = problem.n_diff if is_dae else halves
+    return state
 
 
 class _Sparse:
@@ -558,10 +542,6 @@ def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> C
         return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
 
     return call
-
-
-def _printing(*args: Any, **kwargs: Any) -> None:
-    raise Untraceable("prints, which equations do not")
 
 
 def _logarithm(x: Any, base: Any = None) -> Any:

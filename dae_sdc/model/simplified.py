@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.expressions.dag import MOVING, Leaf
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.symbols import Unknown, derivative
 from dae_sdc.model import Level
 from dae_sdc.model.elimination import Condition

@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -28,7 +28,7 @@ from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
 from dae_sdc.model.reads import Reads
-from dae_sdc.model.retargeting import Retargeting, given_by_library, mesh_of, parameter_names
+from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
     Scalar,
@@ -163,7 +163,10 @@ def trace_problem(
         )
         model.of_function = True
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
-        _add_unknowns(model, problem, start)
+        for j, (unknown, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
+            own = _free(unknown, model.names)
+            model.variable(own, unit=unit)
+            model.variables_by_name[own].start.update(_start_values(start, j))
         paths = ExecutionPaths(model.graph)
         try:
             residual, reads = _called(problem, model, symbols, paths)
@@ -200,29 +203,25 @@ def traced_before(
     except Exception:  # told where the function is read anew
         return None
     start = _start_of(problem, u0)
-    if all(_equal(now, then) for now, then in zip(start, traced.start, strict=True)):
+    pairs = zip(start, traced.start, strict=True)
+    if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced
-    model = copy.copy(traced.model)
-    model._unknowns = [
-        replace(variable, start=_start_values(start, j)) for j, variable in enumerate(model._unknowns)
-    ]
-    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
+    model = _with_starts(traced.model, lambda j: _start_values(start, j))
     _compare(problem, model, start, check or TraceCheck())
     return replace(traced, model=model, start=start)
 
 
 def without_starts(model: Model) -> Model:
     """The equations of a model without start values of its unknowns."""
+    return _with_starts(model, lambda j: {})
+
+
+def _with_starts(model: Model, start_of: Callable[[int], dict[int, float]]) -> Model:
+    """The equations of a model with other start values of its unknowns."""
     model = copy.copy(model)
-    model._unknowns = [replace(variable, start={}) for variable in model._unknowns]
+    model._unknowns = [replace(one, start=start_of(j)) for j, one in enumerate(model._unknowns)]
     model.variables_by_name = {variable.name: variable for variable in model._unknowns}
     return model
-
-
-def _equal(now: Vector | None, then: Vector | None) -> bool:
-    if now is None or then is None:
-        return now is then
-    return np.array_equal(now, then)
 
 
 def _start_of(problem: ProblemDAE, u0: Vector | None) -> _Start:
@@ -241,13 +240,6 @@ def _free(name: str, taken: Iterable[str]) -> str:
     while own in (*taken, "t"):
         own += "_"
     return own
-
-
-def _add_unknowns(model: Model, problem: ProblemDAE, start: _Start) -> None:
-    for j, (name, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
-        own = _free(name, model.names)
-        model.variable(own, unit=unit)
-        model.variables_by_name[own].start.update(_start_values(start, j))
 
 
 def _start_values(start: _Start, j: int) -> dict[int, float]:
@@ -280,7 +272,11 @@ def _called(
                 parts = SymbolicParts(problem, work, graph, _kernel_parameters(problem, work))
                 residual: Any = problem.residual_of_parts(t, u, du, parts)
             elif isinstance(problem, AdaptedProblem):
-                residual = _of_original(problem, work, u, du, t)
+                # A problem of pySDC's DAE project has an order of its own.
+                meshes = state_of(problem.original), state_of(problem.original)
+                for mesh, values in zip(meshes, (u, du), strict=True):
+                    mesh[problem.places] = values
+                residual = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
             else:
                 residual = work.problem.eval_f(u, du, t)
             found = entries_of(residual)
@@ -309,17 +305,6 @@ def _called(
         when = "on a path through its branches" if paths.branches else "with symbols"
         reason = f"stops {when} ({type(error).__name__}: {error})"
         raise _refused(problem, reason, error.__traceback__, work) from error
-
-
-def _of_original(
-    problem: AdaptedProblem, work: Retargeting, u: SymbolArray, du: SymbolArray, t: Scalar
-) -> SymbolArray:
-    """The residual of a problem of pySDC's DAE project, in the order of its packed equations."""
-    meshes = mesh_of(problem.original), mesh_of(problem.original)
-    for mesh, values in zip(meshes, (u, du), strict=True):
-        mesh[problem.places] = values
-    found: SymbolArray = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
-    return found
 
 
 def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:

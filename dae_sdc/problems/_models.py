@@ -12,7 +12,7 @@ import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.names import name_and_order
+from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:

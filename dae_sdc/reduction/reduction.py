@@ -12,9 +12,8 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.reduction.factor import (
     LIMIT,
     Factored,

@@ -12,7 +12,7 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.target import instance_of, resolve
 

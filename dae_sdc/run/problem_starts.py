@@ -16,7 +16,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, require_number
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.run.starting import (
     MOVED,
     Start,

@@ -35,8 +35,7 @@ from dae_sdc.run.tables import (
     plain_attributes,
     varying,
 )
-from dae_sdc.text import aligned
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.files import partial_name, replacing
 from dae_sdc.run.results import DRAWING, Result, check_target, command_line, load, put_down
 from dae_sdc.run.tables import needed, plain_attributes
-from dae_sdc.text import aligned
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
