@@ -220,12 +220,7 @@ def names_of(function: Callable[..., Any]) -> list[str]:
 
 
 def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator for public functions: whatever cannot be used is an InputError of one line.
-
-    Unknown names are answered with the nearest that exist, values of another type than the annotation with
-    what is wanted; too many, too few and doubled arguments are named. Functions of many options, which are
-    declared, have :func:`dae_sdc.options.takes`.
-    """
+    """Decorator for public functions: what cannot be used is an InputError of one line with what fits."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

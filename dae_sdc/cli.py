@@ -311,9 +311,7 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
     verb = verbs[name]
     module = importlib.import_module(verb.module)
     parser = Parser(
-        prog=f"{PROGRAM} {name}",
-        description=verb.text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=f"{PROGRAM} {name}", description=verb.text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.add_arguments(parser)
     add_debug(parser)

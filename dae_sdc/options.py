@@ -637,13 +637,7 @@ class Observation(Group):
 class Ranks(Group):
     """Processes of MPI."""
 
-    comm: Any = option(
-        None,
-        "the ranks (COMM_WORLD)",
-        like="mpi4py.MPI.Intracomm",
-        shell=False,
-        told=False,
-    )
+    comm: Any = option(None, "the ranks (COMM_WORLD)", like="mpi4py.MPI.Intracomm", shell=False, told=False)
 
 
 def _number_of_threads(name: str, value: Any) -> None:

@@ -353,11 +353,7 @@ def python(*arguments: str) -> list[str]:
 
 
 def surroundings() -> dict[str, str]:
-    """Environment variables with which another Python finds the modules that this one finds.
-
-    The current directory is left out where Python has put it on the path by itself, and kept where
-    ``PYTHONPATH`` names it.
-    """
+    """Variables by which another Python finds our modules; the current directory only if it was named."""
     here, home = os.path.abspath(os.curdir), str(Path(__file__).resolve().parents[1])
     asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
     paths = [path for path in sys.path if path and (os.path.abspath(path) != here or here in asked)]

@@ -155,12 +155,7 @@ class Leaf(NamedTuple):
 
 
 class Nodes:
-    """The nodes of a graph of expressions; every node is an integer.
-
-    Nodes are numbered in the order in which they are made, so that operands come before what is made of them.
-    Every node carries its value at a random point of a finite field; an expression whose value a node has
-    already is that node.
-    """
+    """The nodes of a graph, operands first; an expression whose value a node has already is that node."""
 
     def __init__(self) -> None:
         self.op: list[Op] = []
@@ -197,10 +192,7 @@ class Nodes:
     # Leaves
 
     def constant(self, number: float | Rational | str) -> int:
-        """The node of a number, which is exact: a float is the fraction that its shortest text says.
-
-        A text is one of :data:`CONSTANTS`. Raises InputError for anything but a finite real number.
-        """
+        """The node of a number, exactly: a float is its shortest text, a text one of :data:`CONSTANTS`."""
         exact: Fraction | str
         if isinstance(number, str):
             exact = number

@@ -58,10 +58,7 @@ def simplify(
 
 
 class _TrivialElimination:
-    """Union-find of unknowns that trivial equations make multiples of each other.
-
-    Unknowns in ``barred`` are not eliminated by equations with derivatives.
-    """
+    """Union-find of unknowns that equations make multiples; ``barred`` ones not by derivatives."""
 
     def __init__(
         self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int] = frozenset()

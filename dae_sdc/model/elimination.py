@@ -125,10 +125,7 @@ START_TOLERANCE: Final = 1e-9
 
 
 class Relation(NamedTuple):
-    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
-
-    Factor and offset are nodes; a constant has the factor 0.
-    """
+    """An unknown as a factor (0: constant) times a derivative of ``of``, plus an offset; both nodes."""
 
     of: int
     factor: int

@@ -151,10 +151,7 @@ class Equations:
         return tuple(self.parameters_by_name)
 
     def content(self) -> tuple[Any, ...]:
-        """Names, values and equations, equal for models that say the same.
-
-        Equal expressions have equal values at the random point of their graphs.
-        """
+        """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
         roots = (self.graph.value[root] for root in self.roots)
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)

@@ -305,12 +305,7 @@ def timetable_of(
 
 
 def _agree(
-    graph: Graph,
-    condition: int,
-    first: int,
-    second: int,
-    parameter: Callable[[int], float],
-    unsure: bool,
+    graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float], unsure: bool
 ) -> bool | None:
     """Whether two branches are equal at points of the border between them; None where no point is found."""
     a, b = graph.args[condition]

@@ -343,10 +343,7 @@ class SwitchingEquations(FormEquations):
         return tuple(1.0 if math.isnan(value) else value for value in values)
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
-        """For each switch the sign in force; without a run that locates zeros that of its value.
-
-        The sign of a floor is that of its parity.
-        """
+        """For each switch the sign in force, else that of its value; of a floor that of its parity."""
         held: tuple[int, ...] | None = self.held_sides
         if held is not None:
             return held

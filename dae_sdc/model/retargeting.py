@@ -70,11 +70,7 @@ _OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
 
 
 class Retargeting:
-    """Copies of the functions of a problem for calls with expressions.
-
-    A copy runs the code of the original, with substitutes for modules, functions and built-in names that
-    accept numbers only. The originals, their modules and NumPy are not changed.
-    """
+    """Copies of functions that run the same code with substitutes for what accepts numbers only."""
 
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
         self.paths = paths
@@ -129,7 +125,8 @@ class Retargeting:
         compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(value, FunctionType):
             return self.function(self.unguarded(value))
-        if _is_own_class(value):
+        is_class = isinstance(value, type) and type(value) is not _FloatType
+        if is_class and not _is_foreign(value, _NOT_OF_USERS):
             return self._kept(value, _Class(self, value))
         # Functions of the kinds that numba and functools make.
         if isinstance(compiled, FunctionType) and not _is_foreign(compiled):
@@ -273,11 +270,6 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
-
-
-def _is_own_class(value: Any) -> bool:
-    """Whether a value is a class of the user whose methods may be called with expressions."""
-    return type(value) is not _FloatType and isinstance(value, type) and not _is_foreign(value, _NOT_OF_USERS)
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -578,17 +570,14 @@ class _Float(float, metaclass=_FloatType):
         return value if isinstance(value, Scalar) else float(value)
 
 
-def _is_whole(dtype: Any) -> bool:
-    return dtype is not None and dtype is not _Float and np.dtype(dtype).kind in "iubUS"
-
-
 def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        if _is_whole(given.get("dtype")):
+        dtype = given.get("dtype")
+        if dtype not in (None, _Float) and np.dtype(dtype).kind in "iubUS":
             return function(*args, **kwargs)
         source = next(iter(given.values()))
         shape = np.shape(source) if function.__name__.endswith("_like") else source

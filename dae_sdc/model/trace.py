@@ -80,16 +80,17 @@ class SymbolicParts:
         return Scalar(self.graph, self.graph.differentiate(node_of(self.graph, value), leaf.node))
 
 
-@dataclass(frozen=True)
-class TraceCheck:
-    """Settings of the comparison of traced equations with the function."""
+CHECKED_POINTS = 4
+"""Number of random points near the start at which equations are compared with the function."""
 
-    points: int = 4  # Number of random points near the start at which both are evaluated.
-    distance: float = 0.1  # Distance of the points from the start, relative to the sizes of the unknowns.
-    tolerance: float = 1e-7  # Difference, relative to the value of an equation, up to which both are equal.
-    # Difference that rounding explains, relative to the largest value of all equations.
-    rounding: float = 1e-11
+CHECKED_DISTANCE = 0.1
+"""Distance of these points from the start, relative to the sizes of the unknowns."""
 
+EQUAL_VALUES = 1e-7
+"""Difference, relative to the value of an equation, up to which both are equal."""
+
+EQUAL_BY_ROUNDING = 1e-11
+"""Difference that rounding explains, relative to the largest value of all equations."""
 
 _Start = tuple[Vector | None, Vector | None]
 
@@ -140,14 +141,8 @@ class _Symbols(Mapping[str, Scalar]):
         return len(self.names)
 
 
-def trace_problem(
-    problem: ProblemDAE, u0: Vector | None = None, *, name: str = "", check: TraceCheck | None = None
-) -> Traced:
-    """The equations of a problem, from a call of its ``eval_f`` with symbols in place of numbers.
-
-    Float attributes of the problem become parameters, except those on which a branch depends. The equations
-    are compared with the function at random points near the start.
-    """
+def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = "") -> Traced:
+    """The equations of a problem by a call of ``eval_f`` with symbols, compared near the start."""
     # Shapes: u0 (n,).
     numbers: list[str] = []
     known = parameter_names(problem)
@@ -176,7 +171,7 @@ def trace_problem(
         break
     _add_equations(model, problem, residual)
     reads.seal()
-    point = _compare(problem, model, start, check or TraceCheck())
+    point = _compare(problem, model, start)
     return Traced(
         model,
         tuple(symbols.used),
@@ -188,9 +183,7 @@ def trace_problem(
     )
 
 
-def traced_before(
-    problem: ProblemDAE, traced: Traced, u0: Vector | None = None, check: TraceCheck | None = None
-) -> Traced | None:
+def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None) -> Traced | None:
     """The equations of a problem by an earlier trace of a problem of its class with the same texts."""
     # Shapes: u0 (n,).
     if traced.reads is None or not traced.reads.unchanged(problem):
@@ -207,7 +200,7 @@ def traced_before(
     if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced
     model = _with_starts(traced.model, lambda j: _start_values(start, j))
-    _compare(problem, model, start, check or TraceCheck())
+    _compare(problem, model, start)
     return replace(traced, model=model, start=start)
 
 
@@ -351,15 +344,15 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
         model.add_root(root, name)
 
 
-def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck) -> tuple[Any, ...]:
+def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...]:
     """A random point and the function there; raises InputError if equations and function differ at one."""
-    n, count = problem.n, check.points
+    n, count = problem.n, CHECKED_POINTS
     source = np.random.default_rng(1)
     near = []
     for values in start:
         middle = np.zeros(n) if values is None else np.asarray(values, dtype=np.float64)
-        size = np.where(middle == 0.0, 1.0 if values is None else check.distance, np.abs(middle))
-        spread = size * (1.0 if values is None else check.distance)
+        size = np.where(middle == 0.0, 1.0 if values is None else CHECKED_DISTANCE, np.abs(middle))
+        spread = size * (1.0 if values is None else CHECKED_DISTANCE)
         near.append(middle[:, None] + spread[:, None] * source.uniform(-1.0, 1.0, (n, count)))
     u, du = near
     t0, t_end = model.interval
@@ -389,7 +382,7 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck
         true, own = called[k], found[:, k]
         both = np.isfinite(true) & np.isfinite(own)
         largest = float(np.abs(true[both]).max(initial=0.0))
-        bound = check.tolerance * np.abs(true) + check.rounding * largest
+        bound = EQUAL_VALUES * np.abs(true) + EQUAL_BY_ROUNDING * largest
         wrong = np.flatnonzero(both & ~(np.abs(true - own) <= bound))
         if wrong.size:
             i = wrong[0]
@@ -456,10 +449,7 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
 
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
-    """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
-
-    The class of the problem becomes a subclass of its own one, with the same other methods and attributes.
-    """
+    """Let a problem compute by compiled code in place of its ``eval_f``, in a subclass of its own class."""
     cls = type(problem)
     own: dict[str, Any] = {
         "eval_f": TracedEquations.eval_f,

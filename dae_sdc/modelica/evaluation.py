@@ -197,10 +197,7 @@ class Evaluation(ABC):
         return scopes
 
     def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
-        """Piecewise linear interpolation, with errors at the place ``at`` of the text.
-
-        The other arguments are those of :func:`~dae_sdc.modelica.arithmetic.interpolate`.
-        """
+        """Piecewise linear interpolation, with errors at the place ``at`` of the text."""
         checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
         places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
         if not places or any(b <= a for a, b in pairwise(places)):

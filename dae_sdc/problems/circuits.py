@@ -468,7 +468,7 @@ class RingModulator(TestSetProblem):
         if self.cs != 0.0:
             self._require_defaults()
             return super().reference_end
-        self._require_other_defaults()
+        require_defaults(self, ("cs",))
         return load_record(_WITHOUT_CAPACITANCES).end
 
     def u_exact(self, t: float) -> MeshDAE:
@@ -477,12 +477,9 @@ class RingModulator(TestSetProblem):
         if t == start:
             return self.state(np.zeros(15))
         if self.cs == 0.0 and abs(t - end) <= 1e-9 * (end - start):
-            self._require_other_defaults()
+            require_defaults(self, ("cs",))
             return self.state(load_record(_WITHOUT_CAPACITANCES).end.u)
         return super().u_exact(t)
-
-    def _require_other_defaults(self) -> None:
-        require_defaults(self, ("cs",))
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0, where only the carrier changes; raises like :meth:`u_exact` elsewhere."""

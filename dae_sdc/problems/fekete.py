@@ -125,9 +125,7 @@ class Fekete(TestSetProblem):
     )
     size = (6 * _POINTS, 2 * _POINTS)
     group_sizes = {"position": 3 * _POINTS, "velocity": 3 * _POINTS, "lambda": _POINTS, "mu": _POINTS}
-    parameters = {
-        **finite("1", "Friction", alpha=0.5),
-    }
+    parameters = {**finite("1", "Friction", alpha=0.5)}
     reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), Fekete problem"
     interval = (0.0, 1000.0)
     dt = 0.5

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
@@ -31,16 +32,6 @@ def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     out[2] = m * du[2] + u[4] * u[0]
     out[3] = m * du[3] + u[4] * u[1] + m * g
     out[4] = u[0] * u[0] + u[1] * u[1] - l * l
-
-
-def pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`Pendulum2D`."""
-    m = p[0]
-    out[0], out[1], out[2], out[3], out[4] = 1.0, 0.0, -c, 0.0, 0.0
-    out[5], out[6], out[7], out[8], out[9] = 0.0, 1.0, 0.0, -c, 0.0
-    out[10], out[11], out[12], out[13], out[14] = c * u[4], 0.0, m, 0.0, c * u[0]
-    out[15], out[16], out[17], out[18], out[19] = 0.0, c * u[4], 0.0, m, c * u[1]
-    out[20], out[21], out[22], out[23], out[24] = 2.0 * c * u[0], 2.0 * c * u[1], 0.0, 0.0, 0.0
 
 
 @PROBLEMS.register("pendulum")
@@ -91,7 +82,7 @@ class Pendulum2D(LibraryProblem):
     interval = (0.0, 2.0)
     dt = 0.02
     residual_kernel = pendulum_residual
-    jacobian_kernel = pendulum_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""
@@ -195,9 +186,7 @@ class ElasticPendulum(LibraryProblem):
     equation_names = ("velocity y1", "velocity y2", "force y1", "force y2")
     size = (4, 0)
     group_sizes = {"position": 2, "velocity": 2}
-    parameters = {
-        **positive("1", "Spring constant in units of weight by length at rest", k=1.0),
-    }
+    parameters = {**positive("1", "Spring constant in units of weight by length at rest", k=1.0)}
     reference = "Lynch, Int. J. Non-Linear Mech. 37 (2002) 345-367"
     interval = (0.0, _T_END)
     dt = 0.01

@@ -150,10 +150,7 @@ Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]
 def combinations(
     options: StudyOptions, direct: Mapping[str, Any], sweeps: Mapping[str, Any]
 ) -> tuple[list[Run], list[Setup]]:
-    """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
-
-    Invalid combinations are refused here, before the first run.
-    """
+    """Every combination of problem, sweeper, nodes and Q_Delta of a study; invalid ones are refused here."""
     runs: list[Run] = []
     for problem, sweeper in product(several(options.problem), several(options.sweeper)):
         if is_direct(sweeper):

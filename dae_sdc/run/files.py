@@ -71,10 +71,7 @@ def partial_name(target: Path) -> Path:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete temporary files of killed processes in the directory of ``target``.
-
-    Files that are still being written are locked by their processes, and are kept.
-    """
+    """Delete temporary files of killed processes beside ``target``; those of living ones are locked."""
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if _UNFINISHED.fullmatch(name):

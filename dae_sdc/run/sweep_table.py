@@ -331,11 +331,7 @@ def column_of(name: str) -> str:
 
 
 class Table:
-    """The rows of a running sweep, each written to the partial result when its run is over.
-
-    A row is written in place, and marked as done after the rest of it is in the file, so that a sweep that is
-    killed loses the runs it was at and no other.
-    """
+    """The rows of a sweep, marked as done when they are in the file, so that a kill loses no other."""
 
     def __init__(
         self,

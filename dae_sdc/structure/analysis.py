@@ -24,12 +24,7 @@ from dae_sdc.structure.blocks import (
     structural_index,
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
-from dae_sdc.structure.differentiation import (
-    Differentiation,
-    differentiate,
-    differentiate_at_points,
-    varies,
-)
+from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
 from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import RankTest, choose_states, equilibration, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError

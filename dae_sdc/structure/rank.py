@@ -32,11 +32,7 @@ class WorkLimitError(Exception):
 
 
 class Echelon:
-    """Rows over a finite field in echelon form, to which rows are added one by one.
-
-    A row is a dictionary from columns to values that are not zero. The leading column of a row is its
-    largest one; no two rows have the same.
-    """
+    """Rows over a finite field in echelon form; the leading column of a row is its largest one."""
 
     def __init__(self, limit: int | None = None) -> None:
         self.rows: dict[int, dict[int, int]] = {}

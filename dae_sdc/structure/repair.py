@@ -314,10 +314,7 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
 
 
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
-    """Replace the target by a linear combination with constant factors; None if they are not constant.
-
-    None too for a dependence only where the constraints hold: the leading derivatives would not cancel.
-    """
+    """Replace the target by a combination with constant factors; None where none cancels everywhere."""
     graph, target = system.graph, dependence.target
     if not dependence.everywhere:
         return None

@@ -207,11 +207,6 @@ class DulmageMendelsohn:
     surplus_rows: Integers
     surplus_cols: Integers
 
-    @property
-    def balanced(self) -> bool:
-        """Whether a matching pairs every equation with an unknown and every unknown with an equation."""
-        return self.surplus_rows.size == 0 and self.surplus_cols.size == 0
-
 
 def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
     """The coarse Dulmage-Mendelsohn parts of the pattern of a signature."""
@@ -247,20 +242,17 @@ def require_balance(signature: Signature) -> None:
     if signature.shape[0] == 0:
         raise StructureError("the model has no equations; give as many as there are unknowns")
     parts = dulmage_mendelsohn(signature)
-    if parts.balanced:
+    if not parts.surplus_rows.size and not parts.surplus_cols.size:
         return
     said = []
     equation, unknown = signature.equation_names.__getitem__, signature.names.__getitem__
     if parts.surplus_rows.size:
-        few = parts.over_cols.size
+        unknowns = _listed("unknown", parts.over_cols, unknown)
+        only = f"only {unknowns}" if parts.over_cols.size else "no unknown"
         said.append(
             f"{_listed('equation', parts.over_rows, equation)} contain"
-            f"{'s' if parts.over_rows.size == 1 else ''} only {_listed('unknown', parts.over_cols, unknown)}"
-            if few
-            else f"{_listed('equation', parts.over_rows, equation)} contain"
-            f"{'s' if parts.over_rows.size == 1 else ''} no unknown"
+            f"{'s' if parts.over_rows.size == 1 else ''} {only} ({parts.surplus_rows.size} too many)"
         )
-        said[-1] += f" ({parts.surplus_rows.size} too many)"
     if parts.surplus_cols.size:
         alone = parts.under_rows.size == 0
         said.append(
