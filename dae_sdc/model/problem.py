@@ -127,7 +127,7 @@ def _with_jumps(form: Form, model: Any, sided: Sided, given: Callable[[Leaf], In
     return replace(form, jumps=jumps_as_programs(sided, names, given))
 
 
-def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
+def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
     """The equations of a model of first order, with its unknowns in their given order."""
     n = len(model.names)
     sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
@@ -142,7 +142,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
     equations = roots, model.equation_names
-    form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
+    form = _form(model, graph, (states, n_diff, given), equations, entries, None)
     slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
     return _with_jumps(replace(form, constant_mass=not moving), model, sided, given)

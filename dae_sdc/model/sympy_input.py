@@ -137,9 +137,9 @@ def _number(graph: Graph, item: Any) -> int:
     raise InputError(f"the number {item} cannot be used in an equation")
 
 
-def _short(item: Any, length: int = 60) -> str:
+def _short(item: Any) -> str:
     text = str(item)
-    return text if len(text) <= length else f"{text[: length - 4]} ..."
+    return text if len(text) <= 60 else f"{text[:56]} ..."
 
 
 def _piecewise(graph: Graph, item: Any, parts: list[int]) -> int:

@@ -50,7 +50,6 @@ from dae_sdc.errors import (
     TimeLimitError,
 )
 from dae_sdc.initial.consistent import listed
-from dae_sdc.progress import TimeBar, bar_of
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.preparation import Prepared
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
@@ -58,7 +57,7 @@ from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import Solution, derivative_at_start, kinds_of, parameters_of
 from dae_sdc.run.tracing import NOT_REDUCED, check_at_states, index_near_end, read
-from dae_sdc.sharing import Lock, told_before
+from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import less_accurate
 

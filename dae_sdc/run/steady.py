@@ -28,11 +28,10 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.problem_and_model import ProblemAndModel, problem_and_model, split_fixed, title_of
 from dae_sdc.run.results import Result, check_target, command_line, put_down
-from dae_sdc.sharing import metering, one_at_a_time
+from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,10 @@ import numpy as np
 
 from dae_sdc.errors import DAEWarning
 from dae_sdc.options import add_options, given_options
-from dae_sdc.progress import bar_of
 from dae_sdc.run.processes import is_root, on_root
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
+from dae_sdc.sharing import bar_of
 
 
 @dataclass

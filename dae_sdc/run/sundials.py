@@ -30,7 +30,6 @@ from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
-from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
@@ -55,7 +54,7 @@ from dae_sdc.run.solution import (
 )
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
-from dae_sdc.sharing import Lock, filtering
+from dae_sdc.sharing import Lock, TimeBar, filtering
 from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import PIECES
