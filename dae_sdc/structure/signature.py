@@ -247,8 +247,8 @@ def require_balance(signature: Signature) -> None:
     said = []
     equation, unknown = signature.equation_names.__getitem__, signature.names.__getitem__
     if parts.surplus_rows.size:
-        unknowns = _listed("unknown", parts.over_cols, unknown)
-        only = f"only {unknowns}" if parts.over_cols.size else "no unknown"
+        few = parts.over_cols
+        only = f"only {_listed('unknown', few, unknown)}" if few.size else "no unknown"
         said.append(
             f"{_listed('equation', parts.over_rows, equation)} contain"
             f"{'s' if parts.over_rows.size == 1 else ''} {only} ({parts.surplus_rows.size} too many)"
