@@ -173,10 +173,7 @@ class _Stream:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard streams that exist, take every character, and report failures to write.
-
-    Where the caller has closed one, the next file that is opened would get its number, and what is printed.
-    """
+    """Standard streams that exist, as else the next open file gets their numbers; failures are reported."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)

@@ -115,12 +115,10 @@ class _Ignored(Warning, metaclass=_InThisThread):
 
 @contextmanager
 def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore warnings for a while, or raise them, in this thread.
-
-    :func:`warnings.catch_warnings` changes the filters of all threads, and where two are inside one, the last
-    to leave restores filters that the other has changed. Here two filters, installed once, look up the
-    actions that :func:`filtering` has set in the thread that warns.
-    """
+    """Ignore warnings for a while, or raise them, in this thread."""
+    # warnings.catch_warnings changes the filters of all threads, and where two are inside one, the last to
+    # leave restores filters that the other has changed. Here two filters, installed once, look up the actions
+    # that are set in the thread that warns.
     with _STATE:
         first = [entry[2] for entry in warnings.filters[:2]]
         if not (len(first) == 2 and first[0] is _Raised and first[1] is _Ignored):
@@ -253,10 +251,8 @@ def cache_directory(kind: str) -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold off other processes that would write the same file, for :data:`LONGEST_WAIT` at most.
-
-    The lock is one of the operating system, which takes it back from a process that ends in any way.
-    """
+    """Hold off other processes that would write the same file, for :data:`LONGEST_WAIT` at most."""
+    # The lock is one of the operating system, which takes it back from a process that ends in any way.
     lock = None
     if os.name == "posix":
         with suppress(OSError):  # there is no place for files either

@@ -315,11 +315,9 @@ class _TrivialElimination:
         self.nodes = [self._node(relation, told) for relation in final]
 
     def branches_lost(self) -> set[int]:
-        """Unknowns that were replaced by derivatives in which equations have become nonlinear.
-
-        The start value of such an unknown selects a solution of the equation. That of a highest derivative
-        cannot, because it is no part of the state.
-        """
+        """Unknowns that were replaced by derivatives in which equations have become nonlinear."""
+        # The start value of such an unknown selects a solution of the equation. That of a highest derivative
+        # cannot, because it is no part of the state.
         graph = self.graph
         leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
         highest = [0] * len(self.orders)

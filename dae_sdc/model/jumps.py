@@ -54,11 +54,9 @@ def jumps_of(
     follows: Callable[[Leaf], bool],
     unsure: bool = True,
 ) -> list[Jump]:
-    """The jumps of expressions as functions of time and of a state, inner ones first.
-
-    A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
-    handles kinks without locating them. Within the border of a jump kinks count too.
-    """
+    """The jumps of expressions as functions of time and of a state, inner ones first."""
+    # A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
+    # handles kinks without locating them. Within the border of a jump kinks count too.
     outer = {node for node in roots if graph.op[node] in _COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)

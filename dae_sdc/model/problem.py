@@ -335,10 +335,7 @@ class SwitchingEquations(FormEquations):
         return _with_jump_values(self, self.in_force)
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (W,).
-
-        A condition behind another one may be defined on one side of that alone.
-        """
+        """The functions at whose zeros equations jump, shape (W,); 1 where another condition excludes it."""
         values = _borders(self, u, t, self.packed_parameters)[: len(_jumps(self).watched)].tolist()
         return tuple(1.0 if math.isnan(value) else value for value in values)
 

@@ -290,11 +290,15 @@ def _is_plain_object(value: Any) -> bool:
 # Modules and objects
 
 
-class _Module:
-    """A module with substitutes for its functions."""
+class _Substitute:
+    """What takes a place in calls with expressions; ``_of`` is the work, and what it stands for."""
 
-    def __init__(self, work: Retargeting, module: ModuleType) -> None:
-        self.__dict__["_of"] = work, module
+    def __init__(self, *of: Any) -> None:
+        self.__dict__["_of"] = of
+
+
+class _Module(_Substitute):
+    """A module with substitutes for its functions."""
 
     def __getattr__(self, name: str) -> Any:
         work, module = self.__dict__["_of"]
@@ -323,11 +327,8 @@ class _Refused:
         raise Untraceable(self.__dict__["_reason"])
 
 
-class _Object:
+class _Object(_Substitute):
     """An object with copied methods, some of whose attributes are replaced by expressions."""
-
-    def __init__(self, work: Retargeting, target: Any, symbols: Mapping[str, Scalar]) -> None:
-        self.__dict__["_of"] = work, target, symbols
 
     __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # for isinstance and super()
 
@@ -371,11 +372,8 @@ def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
     return None
 
 
-class _Class:
+class _Class(_Substitute):
     """A class of the user with copied methods."""
-
-    def __init__(self, work: Retargeting, target: type[Any]) -> None:
-        self.__dict__["_of"] = work, target
 
     def __getattr__(self, name: str) -> Any:
         work, target = self.__dict__["_of"]
@@ -395,11 +393,8 @@ class _Class:
         return isinstance(instance, self.__dict__["_of"][1])
 
 
-class _Super:
+class _Super(_Substitute):
     """The object that ``super()`` returns in a copied method."""
-
-    def __init__(self, work: Retargeting, cls: type[Any], owner: Any) -> None:
-        self.__dict__["_of"] = work, cls, owner
 
     def __getattr__(self, name: str) -> Any:
         work, cls, owner = self.__dict__["_of"]

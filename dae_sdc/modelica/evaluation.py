@@ -56,6 +56,9 @@ class Evaluation(ABC):
         self._work = 0
         self._bounds: dict[tuple[int, int], tuple[Bound, Any]] = {}
         self._extents: dict[int, tuple[int, int, Any]] = {}
+        self._symbols: dict[Variable, Any] = {}
+        self._waiting: set[Variable] = set()
+        self._constants: dict[syntax.Component, Any] = {}
 
     @abstractmethod
     def value(self, expression: syntax.Expression, scope: Scope) -> Value:
@@ -204,15 +207,7 @@ class Evaluation(ABC):
             self.fail(at, "the places in a table must increase; sort them and remove equal ones")
         return self.wrapped(at, interpolate, checked, x, hold)
 
-
-class NameEvaluation(Evaluation):
-    """Evaluation of names; its parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
-
-    def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
-        super().__init__(library, given, structural)
-        self._symbols: dict[Variable, Any] = {}
-        self._waiting: set[Variable] = set()
-        self._constants: dict[syntax.Component, Any] = {}
+    # Names
 
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
         """The value of a name; raises InputError if it does not exist."""

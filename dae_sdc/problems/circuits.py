@@ -133,11 +133,9 @@ class Amplifier(ReferencedProblem):
             raise InputError(f"alpha of {type(self).__name__} must lie between 0 and 1; got {self.alpha}")
 
     def _initial_derivative(self) -> Vector:
-        """The derivative at t = 0.
-
-        A capacitor between two nodes takes as much from one as it gives to the other, so the sum of the two
-        equations is a constraint; its derivative replaces the equation of the first node.
-        """
+        """The derivative at t = 0."""
+        # A capacitor between two nodes takes as much from one as it gives to the other, so the sum of the two
+        # equations is a constraint; its derivative replaces the equation of the first node.
         u, rest = self.state(self.u_exact(0.0)), self.state(np.zeros(self.n))
         by_rate = self.jacobian(u, rest, 0.0, 0.0)
         slope = self.jacobian(u, rest, 0.0, 1.0) - by_rate

@@ -36,13 +36,11 @@ LOAD = 0
 
 
 class Transistor(NamedTuple):
-    """A MOS transistor with four internal nodes of consecutive numbers.
+    """A MOS transistor with four internal nodes of consecutive numbers."""
 
-    They are, in this order, the inner ends of the resistances at source and drain, and the bulk ends of the
-    junctions at source and drain.
-    """
-
-    node: int  # Number of the first internal node.
+    # Number of the first internal node. They are, in this order, the inner ends of the resistances at source
+    # and drain, and the bulk ends of the junctions at source and drain.
+    node: int
     kind: int  # Place of its kind in ``Technology.kinds``.
     # source, drain, gate: Nodes or given potentials at its three terminals.
     source: int

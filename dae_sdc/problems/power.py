@@ -208,11 +208,9 @@ def admittance(without: tuple[int, ...] | None = None) -> Phasors:
 
 
 def power_flow() -> Phasors:
-    """Bus voltages of the 9-bus system for its set points, shape (9,).
-
-    Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
-    powers at the other six buses are those of the loads.
-    """
+    """Bus voltages of the 9-bus system for its set points, shape (9,)."""
+    # Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
+    # powers at the other six buses are those of the loads.
     y = admittance()
     magnitude, angle = np.ones(9), np.zeros(9)
     wanted = -LOAD + np.array([0, 1.63, 0.85, 0, 0, 0, 0, 0, 0])

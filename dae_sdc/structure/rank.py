@@ -282,11 +282,9 @@ class LinearRows:
 def choose_states(
     values: Mapping[tuple[int, int], int], blocks: Sequence[Block], c: Integers, d: Integers
 ) -> Integers:
-    """Number of free initial values of each unknown, such that every stage can be solved.
-
-    Equations that are differentiated more often take part in earlier stages. In their order each is matched
-    with an unknown, that of the transversal where possible, such that the rest of the matrix stays regular.
-    """
+    """Number of free initial values of each unknown, such that every stage can be solved."""
+    # Equations that are differentiated more often take part in earlier stages. In their order each is matched
+    # with an unknown, that of the transversal where possible, such that the rest of the matrix stays regular.
     # Shapes: c and d (n,) -> (n,).
     states = np.zeros(d.size, dtype=np.int64)
     rows: dict[int, dict[int, int]] = {}

@@ -276,11 +276,9 @@ def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float6
 
 
 def _in_order(at_start: Any, c: Integers) -> list[int]:
-    """Rows by decreasing c, so that the redundant row of a dependence is one with the smallest c.
-
-    Of rows with the same c, one that depends on others at the start comes last: its replacement is determined
-    by the others, which must be independent there.
-    """
+    """Rows by decreasing c, so that the redundant row of a dependence is one with the smallest c."""
+    # Of rows with the same c, one that depends on others at the start comes last: its replacement is
+    # determined by the others, which must be independent there.
     late = np.asarray(abs(at_start).sum(axis=1) == 0.0)
     by_differentiation = np.lexsort((np.arange(len(c)), -c))
     # Rows in different connected components of the matrix are independent.

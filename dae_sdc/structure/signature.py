@@ -165,27 +165,10 @@ class Signature:
 
 def _names(what: str, names: Sequence[str] | None, letter: str, size: int) -> Sequence[str]:
     if names is None:
-        return _Numbered(letter, size)
+        return [f"{letter}{number}" for number in range(1, size + 1)]
     if len(names) != size:
         raise InputError(f"{len(names)} names for {size} {what}s; give one for each")
     return names
-
-
-class _Numbered(Sequence[str]):
-    """The sequence of names x1, x2, ..., made when asked for."""
-
-    def __init__(self, letter: str, size: int) -> None:
-        self._letter, self._size = letter, size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._size))]
-        if not -self._size <= index < self._size:
-            raise IndexError(index)
-        return f"{self._letter}{index % self._size + 1}"
 
 
 @dataclass(frozen=True, eq=False)
