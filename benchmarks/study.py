@@ -20,10 +20,10 @@ from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.options import listed
 from dae_sdc.plotting.plot import PICTURES, Picture
-from dae_sdc.progress import bar_of
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.run.results import Result
 from dae_sdc.run.study import Study
+from dae_sdc.sharing import bar_of
 
 PROGRAM = "python -m benchmarks"
 T = TypeVar("T")

@@ -35,10 +35,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
     from dae_sdc.control.blocks import ShareBlock as ShareBlock
-    from dae_sdc.control.events import (
-        Event as Event,
-        EventRecord as EventRecord,
-    )
+    from dae_sdc.control.events import Event as Event, EventRecord as EventRecord
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,
         LogGlobalErrorPostIterationAlgebraicVariable as LogGlobalErrorPostIterationAlgebraicVariable,
@@ -53,14 +50,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         StepRecord as StepRecord,
     )
     from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
-    from dae_sdc.control.transfer import (
-        SameUnknowns as SameUnknowns,
-        TransferDAE as TransferDAE,
-    )
-    from dae_sdc.dae.problem import (
-        PROBLEMS as PROBLEMS,
-        ProblemDAE as ProblemDAE,
-    )
+    from dae_sdc.control.transfer import SameUnknowns as SameUnknowns, TransferDAE as TransferDAE
+    from dae_sdc.dae.problem import PROBLEMS as PROBLEMS, ProblemDAE as ProblemDAE
     from dae_sdc.dae.state import MeshDAE as MeshDAE
     from dae_sdc.errors import (
         ConvergenceError as ConvergenceError,
@@ -81,6 +72,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.frames.response import (
         Deformation as Deformation,
         FrameResponse as FrameResponse,
+        ParameterFunction as ParameterFunction,
     )
     from dae_sdc.initial.consistent import Initial as Initial
     from dae_sdc.linear.equilibrium import Steady as Steady
@@ -90,7 +82,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         MassMatrixProblem as MassMatrixProblem,
     )
     from dae_sdc.model.model import Model as Model
-    from dae_sdc.model.parameter_function import ParameterFunction as ParameterFunction
     from dae_sdc.model.problem import ModelProblem as ModelProblem
     from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.modelica.reader import (
@@ -99,10 +90,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     )
     from dae_sdc.plotting import plot as plot
     from dae_sdc.plotting.frames import draw_frame as draw_frame
-    from dae_sdc.polynomials.homotopy import (
-        Roots as Roots,
-        solve_polynomials as solve_polynomials,
-    )
+    from dae_sdc.polynomials.homotopy import Roots as Roots, solve_polynomials as solve_polynomials
     from dae_sdc.polynomials.polynomials import PolynomialSystem as PolynomialSystem
     from dae_sdc.polynomials.singular_points import (
         SingularPoints as SingularPoints,
@@ -134,33 +122,18 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         sweep as sweep,
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
-    from dae_sdc.run.linearize import (
-        eigenvalues as eigenvalues,
-        linearize as linearize,
-    )
+    from dae_sdc.run.linearize import eigenvalues as eigenvalues, linearize as linearize
     from dae_sdc.run.models import trace as trace
-    from dae_sdc.run.results import (
-        Result as Result,
-        load as load,
-    )
+    from dae_sdc.run.results import Result as Result, load as load
     from dae_sdc.run.solution import Solution as Solution
-    from dae_sdc.run.steady import (
-        steady_branch as steady_branch,
-        steady_state as steady_state,
-    )
+    from dae_sdc.run.steady import steady_branch as steady_branch, steady_state as steady_state
     from dae_sdc.run.structure import repair as repair
     from dae_sdc.run.sweep_table import Sweep as Sweep
     from dae_sdc.structure.analysis import Structure as Structure
     from dae_sdc.structure.repair import Repair as Repair
     from dae_sdc.structure.signature import StructureError as StructureError
-    from dae_sdc.sweepers.linear_multistep import (
-        MULTISTEP as MULTISTEP,
-        MultistepMethod as MultistepMethod,
-    )
-    from dae_sdc.sweepers.multistep import (
-        MultistepDAE as MultistepDAE,
-        multistep as multistep,
-    )
+    from dae_sdc.sweepers.linear_multistep import MULTISTEP as MULTISTEP, MultistepMethod as MultistepMethod
+    from dae_sdc.sweepers.multistep import MultistepDAE as MultistepDAE, multistep as multistep
     from dae_sdc.sweepers.parallel import (
         ConstrainedDAEMPI as ConstrainedDAEMPI,
         FullyImplicitDAEMPI as FullyImplicitDAEMPI,
@@ -182,10 +155,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         FullyImplicitDAE as FullyImplicitDAE,
         SemiImplicitDAE as SemiImplicitDAE,
     )
-    from dae_sdc.sweepers.tableaux import (
-        METHODS as METHODS,
-        Tableau as Tableau,
-    )
+    from dae_sdc.sweepers.tableaux import METHODS as METHODS, Tableau as Tableau
 
 defer_mpi()  # before any room imports pySDC
 
@@ -253,10 +223,4 @@ class _FrontDoor(ModuleType):
 sys.modules[__name__].__class__ = _FrontDoor
 
 
-def _run_script(file: str) -> int:
-    from dae_sdc.cli import run_script
-
-    return run_script(file)
-
-
-take_over(_run_script)
+take_over(lambda file: importlib.import_module(f"{__name__}.cli").run_script(file))

@@ -129,8 +129,7 @@ def _kind(wanted: Any) -> Kind | None:
         return PLAIN[origin or wanted]
     kinds = [_kind(part) for part in parts]
     if origin in (types.UnionType, Union):
-        known = [kind for kind in kinds if kind is not None]
-        return functools.reduce(_either, known) if len(known) == len(kinds) else None
+        return None if None in kinds else _any_of([kind for kind in kinds if kind is not None])
     if origin is Mapping:
         return _mapping(kinds)
     if origin in OF_SEVERAL:
@@ -143,12 +142,12 @@ def _kind(wanted: Any) -> Kind | None:
     )
 
 
-def _either(first: Kind, second: Kind) -> Kind:
-    own = [kind for kind in (first, second) if kind is not PLAIN[types.NoneType]]
+def _any_of(kinds: Sequence[Kind]) -> Kind:
+    named = [kind for kind in kinds if kind is not PLAIN[types.NoneType]]
     return Kind(
-        " or ".join(dict.fromkeys(kind.wanted for kind in own)),
-        " or ".join(dict.fromkeys(kind.several for kind in own)),
-        lambda value: first.takes(value) or second.takes(value),
+        " or ".join(dict.fromkeys(kind.wanted for kind in named)),
+        " or ".join(dict.fromkeys(kind.several for kind in named)),
+        lambda value: any(kind.takes(value) for kind in kinds),
     )
 
 
@@ -222,12 +221,7 @@ def names_of(function: Callable[..., Any]) -> list[str]:
 
 
 def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator for public functions: whatever cannot be used is an InputError of one line.
-
-    Unknown names are answered with the nearest that exist, values of another type than the annotation with
-    what is wanted; too many, too few and doubled arguments are named. Functions of many options, which are
-    declared, have :func:`dae_sdc.options.takes`.
-    """
+    """Decorator for public functions: what cannot be used is an InputError of one line with what fits."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

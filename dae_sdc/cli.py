@@ -132,7 +132,8 @@ def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence
         except Terminated as end:
             return _fail(program, f"{end}; files of finished results are kept", end.code)
         except OutputError as error:
-            _give_up_output()
+            with suppress(OSError, ValueError):  # nothing more is written, not even at the interpreter's end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error.__cause__, BrokenPipeError):
                 return EXIT_BROKEN_PIPE  # what reads the output has enough
             return _fail(program, str(error), EXIT_FAILED)
@@ -172,10 +173,7 @@ class _Stream:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard streams that exist, take every character, and report failures to write.
-
-    Where the caller has closed one, the next file that is opened would get its number, and what is printed.
-    """
+    """Standard streams that exist, as else the next open file gets their numbers; failures are reported."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(number)
@@ -199,12 +197,6 @@ def _streams() -> Iterator[None]:
         stack.enter_context(redirect_stdout(cast(TextIO, _Stream(given[0], refused))))
         stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], unheard))))
         yield
-
-
-def _give_up_output() -> None:
-    """Let nothing more be written to standard output, not even when the interpreter ends."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Terminated(BaseException):
@@ -316,9 +308,7 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
     verb = verbs[name]
     module = importlib.import_module(verb.module)
     parser = Parser(
-        prog=f"{PROGRAM} {name}",
-        description=verb.text,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog=f"{PROGRAM} {name}", description=verb.text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     module.add_arguments(parser)
     add_debug(parser)

@@ -57,11 +57,11 @@ def require_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:
         raise InputError(f"{name} must be at most {most}; got {_short(value)}")
 
 
-def require_tolerance(name: str, value: object, largest: float = LARGEST_TOLERANCE) -> float:
-    """``value`` as a float; raises :class:`InputError` unless it is a finite number up to ``largest``."""
+def require_tolerance(name: str, value: object) -> float:
+    """``value`` as a float; raises :class:`InputError` unless it is finite, at most LARGEST_TOLERANCE."""
     tolerance = require_number(name, value)
-    if not -float("inf") < tolerance <= largest:
-        raise InputError(f"{name} must be a finite number, at most {largest:g}; got {value!r}")
+    if not -float("inf") < tolerance <= LARGEST_TOLERANCE:
+        raise InputError(f"{name} must be a finite number, at most {LARGEST_TOLERANCE:g}; got {value!r}")
     return tolerance
 
 

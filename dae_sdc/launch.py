@@ -57,11 +57,7 @@ class _Interruption(MetaPathFinder):
 
 
 def take_over(carry_out: Callable[[str], int]) -> None:
-    """Let a file of the package that Python was started with do what its verb does.
-
-    That happens when the file imports the first module of the package, and not before the package itself is
-    there for all threads. ``carry_out`` takes its name, as "run/solve.py", and returns the exit code.
-    """
+    """Let a file that Python was started with do what its verb does, when it imports a first module."""
     file = script()
     if file:
         sys.meta_path.insert(0, _Interruption(carry_out, file))

@@ -647,13 +647,7 @@ class Observation(Group):
 class Ranks(Group):
     """Processes of MPI."""
 
-    comm: Any = option(
-        None,
-        "the ranks (COMM_WORLD)",
-        like="mpi4py.MPI.Intracomm",
-        shell=False,
-        told=False,
-    )
+    comm: Any = option(None, "the ranks (COMM_WORLD)", like="mpi4py.MPI.Intracomm", shell=False, told=False)
 
 
 def _number_of_threads(name: str, value: Any) -> None:
@@ -757,15 +751,11 @@ def parameters_section(record: Any) -> str:
     for name, one in _fields(record).items():
         known = one.metadata["option"]
         values = f"{{{', '.join(map(repr, known.choices))}}}" if known.choices else ""
-        like = known.like or values or _without_none(str(one.type)).replace(" | ", " or ")
+        like = known.like or values or str(one.type).removesuffix(" | None").replace(" | ", " or ")
         lines.append(f"{name} : {like}" if one.default is MISSING else f"{name} : {like}, optional")
         words = f"{known.help[0].upper()}{known.help[1:]}. {known.more}".strip()
         lines += textwrap.wrap(words, WIDTH, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(f"    {line}" for line in lines)
-
-
-def _without_none(annotation: str) -> str:
-    return annotation.removesuffix(" | None")
 
 
 # --- The command line ---------------------------------------------------------------------------------------
@@ -796,11 +786,13 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
-            given |= {"type": known.read or reader, "metavar": known.metavar}
-            given |= {"choices": known.choices or None}
-            given |= (
-                {"action": "append", "help": f"{given['help']}; may be repeated"} if known.repeated else {}
-            )
+            given |= {
+                "type": known.read or reader,
+                "metavar": known.metavar,
+                "choices": known.choices or None,
+            }
+            if known.repeated:
+                given |= {"action": "append", "help": f"{given['help']}; may be repeated"}
         if one.kw_only or known.flag:
             flags = (known.flag or name.replace("_", "-")).split()
             parser.add_argument(*(f"--{flag}" for flag in flags), dest=name, **given)

@@ -10,12 +10,14 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
+
+from tqdm import tqdm
 
 from dae_sdc.deadline import check
 from dae_sdc.errors import DAEWarning
@@ -113,12 +115,10 @@ class _Ignored(Warning, metaclass=_InThisThread):
 
 @contextmanager
 def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warning) -> Iterator[None]:
-    """Ignore warnings for a while, or raise them, in this thread.
-
-    :func:`warnings.catch_warnings` changes the filters of all threads, and where two are inside one, the last
-    to leave restores filters that the other has changed. Here two filters, installed once, look up the
-    actions that :func:`filtering` has set in the thread that warns.
-    """
+    """Ignore warnings for a while, or raise them, in this thread."""
+    # warnings.catch_warnings changes the filters of all threads, and where two are inside one, the last to
+    # leave restores filters that the other has changed. Here two filters, installed once, look up the actions
+    # that are set in the thread that warns.
     with _STATE:
         first = [entry[2] for entry in warnings.filters[:2]]
         if not (len(first) == 2 and first[0] is _Raised and first[1] is _Ignored):
@@ -251,10 +251,8 @@ def cache_directory(kind: str) -> Path:
 
 @contextmanager
 def alone(path: Path) -> Iterator[None]:
-    """Hold off other processes that would write the same file, for :data:`LONGEST_WAIT` at most.
-
-    The lock is one of the operating system, which takes it back from a process that ends in any way.
-    """
+    """Hold off other processes that would write the same file, for :data:`LONGEST_WAIT` at most."""
+    # The lock is one of the operating system, which takes it back from a process that ends in any way.
     lock = None
     if os.name == "posix":
         with suppress(OSError):  # there is no place for files either
@@ -353,14 +351,54 @@ def python(*arguments: str) -> list[str]:
 
 
 def surroundings() -> dict[str, str]:
-    """Environment variables with which another Python finds the modules that this one finds.
-
-    The current directory is left out where Python has put it on the path by itself, and kept where
-    ``PYTHONPATH`` names it.
-    """
+    """Variables by which another Python finds our modules; the current directory only if it was named."""
     here, home = os.path.abspath(os.curdir), str(Path(__file__).resolve().parents[1])
     asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
     paths = [path for path in sys.path if path and (os.path.abspath(path) != here or here in asked)]
     if home not in map(os.path.abspath, paths):
         paths.append(home)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+T = TypeVar("T")
+
+_OF_THE_INTERVAL = "{percentage:3.0f}%|{bar}| [{elapsed}<{remaining}{postfix}]"
+
+
+def bar_of(total: int, unit: str, progress: bool | None, done: int = 0) -> Any:
+    """A bar of so many runs, steps or other pieces of work."""
+    return tqdm(total=total, initial=done, unit=unit, disable=_disable(progress), leave=False)
+
+
+class TimeBar:
+    """A bar of the part of an interval that a run has covered, where the number of steps is not known."""
+
+    def __init__(self, t0: float, t_end: float, progress: bool | None) -> None:
+        self.t0, self.length, self.steps = t0, t_end - t0, 0
+        self._bar = tqdm(total=1.0, bar_format=_OF_THE_INTERVAL, disable=_disable(progress), leave=False)
+
+    def __enter__(self) -> TimeBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def reach(self, time: float) -> None:
+        """A step has ended at ``time``."""
+        self.steps += 1
+        if not self._bar.disable:
+            self._bar.postfix = f"t={time:.4g}, {self.steps} steps"
+            self._bar.update(min(1.0, (time - self.t0) / self.length) - self._bar.n)
+
+
+def each(pieces: Sequence[T], unit: str, progress: bool | None) -> Iterator[T]:
+    """The pieces one after the other, with a bar as of :func:`bar_of`."""
+    with bar_of(len(pieces), unit, progress) as bar:
+        for piece in pieces:
+            yield piece
+            bar.update(1)
+
+
+def _disable(progress: bool | None) -> bool | None:
+    """What tqdm is told; it looks for a terminal itself where that is None."""
+    return None if progress is None else not progress

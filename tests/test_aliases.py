@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.model import aliases
 from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model

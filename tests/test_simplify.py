@@ -15,7 +15,7 @@ import sympy
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.model.model import Model
 
 PENDULUM = """

@@ -27,7 +27,7 @@ from dae_sdc.structure.blocks import (
     strong_components,
     structural_index,
 )
-from dae_sdc.structure.rank import Echelon, WorkLimitError, exact_rank, floating_rank
+from dae_sdc.structure.rank import Echelon, WorkLimitError, choose_states, exact_rank, floating_rank
 from dae_sdc.structure.signature import (
     MOST_LISTED,
     Signature,
@@ -36,7 +36,6 @@ from dae_sdc.structure.signature import (
     dulmage_mendelsohn,
     listed,
 )
-from dae_sdc.structure.states import choose_states
 
 _ = -np.inf
 

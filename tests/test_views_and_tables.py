@@ -16,7 +16,7 @@ import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run.results import Result
-from dae_sdc.views import html_table, html_view
+from dae_sdc.text import html_table, html_view
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,7 @@ import dae_sdc as ds
 from benchmarks.studies.models.cases import ALLOWED, Case, Flight
 from benchmarks.studies.models.devices import CASES
 from dae_sdc import problems
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import Simplified

@@ -24,11 +24,7 @@ _AT_ZERO: Final[dict[Op, int]] = {
 
 
 class Expressions(Nodes):
-    """Expressions that are made of others by arithmetic and by functions.
-
-    An expression is found by its value at the random point, so that zeros, equal terms and terms that cancel
-    show when it is made; nothing is simplified beyond that.
-    """
+    """Expressions made of others; what is 0 or equal shows by its value at the random point."""
 
     def __init__(self) -> None:
         super().__init__()

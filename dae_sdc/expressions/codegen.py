@@ -114,7 +114,7 @@ def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     place = llvm.pointer("double")
     c = "%c" if form == "jacobian" else literal(0.0)
     text = f"""{declaration()}
-define void @kernel({_parameters(form)}) nounwind {{
+define void @kernel({parameters_of(form)}) nounwind {{
 call void @{name}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i64 {slots}, double %t, \
 {place} %u, {place} %du, double {c}, {place} %p, {place} %out)
 ret void
@@ -123,7 +123,8 @@ ret void
     return address, (*own, *owners, rows, program)
 
 
-def _parameters(form: Form) -> str:
+def parameters_of(form: Form) -> str:
+    """The parameters of a compiled program in assembly language."""
     place = llvm.pointer("double")
     coefficient = "double %c, " if form == "jacobian" else ""
     return f"double %t, {place} %u, {place} %du, {coefficient}{place} %p, {place} %out"
@@ -207,7 +208,7 @@ def _text(program: Program, form: Form) -> str:
     """The program in LLVM's assembly language."""
     plan = _Plan(program)
     place, byte = llvm.pointer("double"), llvm.pointer("i8")
-    parameters = _parameters(form)
+    parameters = parameters_of(form)
     lines = [*declarations(), f"declare {byte} @malloc(i64)", f"declare void @free({byte})"]
     constants = [literal(value) for value in program.constants.tolist()]
     for number in range(plan.chunks):
@@ -305,11 +306,7 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
 
 @once
 def interpreter() -> tuple[str, tuple[Any, ...]]:
-    """The name by which compiled code calls the interpreter, and its owners.
-
-    ``void dae_sdc_interpret(i64 tape, i64 constants, i64 slots, double t, double* u, double* du, double c,
-    double* p, double* out)``
-    """
+    """The name by which compiled code calls the interpreter (tape, constants, slots, t, u, du, c, p, out)."""
     content = llvm.assembled(_text_of_interpreter(), 2, keep=True)
     address, owners = llvm.linked(content, _NAME)
     llvm.add_symbol(_NAME, address)

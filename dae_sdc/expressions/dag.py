@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Container, Iterable
 from fractions import Fraction
 from numbers import Rational
@@ -24,6 +25,22 @@ from typing import Final, NamedTuple
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.operations import Op
+
+_DERIVATIVE = re.compile(r"der\((?P<base>[^,()]+)(?:,\s*(?P<order>\d+))?\)")
+
+
+def name_of(base: str, order: int) -> str:
+    """Name of a derivative of an unknown."""
+    if not order:
+        return base
+    return f"der({base})" if order == 1 else f"der({base}, {order})"
+
+
+def name_and_order(name: str) -> tuple[str, int]:
+    """The unknown and the order of the derivative that a name such as "der(x, 2)" stands for."""
+    match = _DERIVATIVE.fullmatch(name)
+    return (match["base"].strip(), int(match["order"] or 1)) if match else (name, 0)
+
 
 PRIME: Final = 0x5B03B5B9D20C13CF3A6DDE8DECA58F6F
 """A prime p of 127 bits; (p - 1) / 2 is prime too, so that powers of no small number repeat themselves."""
@@ -138,12 +155,7 @@ class Leaf(NamedTuple):
 
 
 class Nodes:
-    """The nodes of a graph of expressions; every node is an integer.
-
-    Nodes are numbered in the order in which they are made, so that operands come before what is made of them.
-    Every node carries its value at a random point of a finite field; an expression whose value a node has
-    already is that node.
-    """
+    """The nodes of a graph, operands first; an expression whose value a node has already is that node."""
 
     def __init__(self) -> None:
         self.op: list[Op] = []
@@ -180,10 +192,7 @@ class Nodes:
     # Leaves
 
     def constant(self, number: float | Rational | str) -> int:
-        """The node of a number, which is exact: a float is the fraction that its shortest text says.
-
-        A text is one of :data:`CONSTANTS`. Raises InputError for anything but a finite real number.
-        """
+        """The node of a number, exactly: a float is its shortest text, a text one of :data:`CONSTANTS`."""
         exact: Fraction | str
         if isinstance(number, str):
             exact = number

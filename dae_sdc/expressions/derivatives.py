@@ -5,15 +5,11 @@ from __future__ import annotations
 import importlib
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from dae_sdc.expressions.arithmetic import Expressions
 from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, MOVING, PARAMETER, Leaf, Nodes
 from dae_sdc.expressions.operations import FUNCTIONS, Op
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 ZERO_TEST_DIGITS: Final = 60
 """Decimal digits of the values."""
@@ -167,11 +163,7 @@ class Derivatives(Expressions):
     # What is zero, and what depends on what
 
     def is_zero(self, node: int) -> bool:
-        """Whether an expression is 0 for all values of its leaves.
-
-        Known for rational expressions, but for a probability of 1e-30. A sum with other functions in it
-        counts as 0 also if its values at two random points, computed with 60 digits, do.
-        """
+        """Whether an expression is 0 for all leaves; with more than arithmetic, by :class:`Digits`."""
         stack = [node]
         while stack:
             node = stack.pop()

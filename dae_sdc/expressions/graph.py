@@ -40,10 +40,7 @@ class Graph(Derivatives):
         return made
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        """Expressions with the nodes ``values`` in the places of others; the new ones are not replaced again.
-
-        An expression that is written with replaced nodes, but does not depend on them, stays as it is.
-        """
+        """Expressions with other nodes in the places of some; what does not depend on these stays."""
         replaced = dict(values)
         for node in self.below(nodes):
             if node in replaced:
@@ -58,11 +55,7 @@ class Graph(Derivatives):
         return [replaced[node] for node in nodes]
 
     def without(self, nodes: Sequence[int], idle: Iterable[int]) -> list[int]:
-        """Expressions written without leaves on which they do not depend.
-
-        A number replaces the leaves, and another one where the first leads to a division by 0. From then on
-        expressions are found in this form.
-        """
+        """Expressions without leaves on which they do not depend: a number takes the place of these."""
         leaves = list(idle)
         known = self._known
         *first, last = _IDLE_NUMBERS
@@ -82,10 +75,7 @@ class Graph(Derivatives):
         raise AssertionError("the last number has been tried")
 
     def counts(self, nodes: Iterable[int]) -> dict[str, int]:
-        """Numbers of functions, multiplications, additions and divisions in expressions.
-
-        A term that stands in several places is counted once, as it is computed.
-        """
+        """Numbers of functions, multiplications, additions and divisions; equal terms count once."""
         costs = [
             cost(self.op[node], self.args[node][1] if self.op[node] is Op.INTPOW else 1)
             for node in self.below(nodes)
@@ -135,7 +125,7 @@ class Graph(Derivatives):
                     slots[node] = given.setdefault(source, len(given))
         # Nodes made of numbers alone are computed here, once.
         fixed = [node for node in order if not self.mark[node] & ~IRRATIONAL]
-        constants = self.numeric(fixed, _no_value) if fixed else np.empty(0)
+        constants = self.numeric(fixed, lambda leaf: np.nan) if fixed else np.empty(0)
         slots.update({node: len(given) + at for at, node in enumerate([*fixed, *idle])})
         constants = np.concatenate([constants, np.zeros(len(idle))])
         first = len(given) + len(constants)
@@ -154,7 +144,3 @@ class Graph(Derivatives):
             np.array(code, dtype=np.int32).reshape(-1, 4),
             np.array(outputs, dtype=np.int32),
         ).used()
-
-
-def _no_value(leaf: Leaf) -> float:
-    raise InputError(f"{leaf} has no value")

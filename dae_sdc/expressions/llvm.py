@@ -66,12 +66,6 @@ def declarations() -> list[str]:
     return [f"declare double @{name}({', '.join(['double'] * op.arity)})" for op, name in _CALLED.items()]
 
 
-def library_functions() -> list[str]:
-    """Names of C functions that compiled programs may call."""
-    own = ["sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free"]
-    return [*_LIBRARY.values(), *own]
-
-
 def literal(value: float) -> str:
     """A constant, to the last bit."""
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
@@ -111,7 +105,9 @@ class Toolchain:
         self.name = repr(machine)
         self.pointers = llvm.llvm_version_info[0] < 17  # whether pointers have types
         library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
-        for name in library_functions():
+        # C functions that compiled programs may call.
+        intrinsic = ("sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free")
+        for name in (*_LIBRARY.values(), *intrinsic):
             function = getattr(library, name, None)
             if function is not None and llvm.address_of_symbol(name) is None:
                 llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)

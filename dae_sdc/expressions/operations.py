@@ -28,16 +28,7 @@ def integer_power(base: Any, exponent: int, product: Callable[[Any, Any], Any] =
     return 1.0 / result if exponent < 0 else result
 
 
-def _minimum(a: Any, b: Any) -> Any:
-    return np.where((a < b) | np.isnan(a), a, b)[()]
-
-
-def _maximum(a: Any, b: Any) -> Any:
-    return np.where((a > b) | np.isnan(a), a, b)[()]
-
-
-def _select(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(np.not_equal(condition, 0.0), a, b)[()]
+_where: Callable[..., Any] = np.where
 
 
 class Op(IntEnum):
@@ -79,17 +70,13 @@ class Op(IntEnum):
     ATANH = 23, 1, np.arctanh, "atanh"
     ABS = 24, 1, np.absolute, "Abs"
     SIGN = 25, 1, np.sign, "sign"  # -1, 0 or 1
-    MIN = 26, 2, _minimum, "Min"  # NaN if one operand is, and b if they are equal, as 0 and -0 are
-    MAX = 27, 2, _maximum, "Max"
+    # NaN if one operand is, and b if they are equal, as 0 and -0 are.
+    MIN = 26, 2, lambda a, b: _where((a < b) | np.isnan(a), a, b)[()], "Min"
+    MAX = 27, 2, lambda a, b: _where((a > b) | np.isnan(a), a, b)[()], "Max"
     FLOOR = 28, 1, np.floor, "floor"
     LT = 29, 2, lambda a, b: np.less(a, b).astype(np.float64), "StrictLessThan"  # 1 if a < b, else 0
     LE = 30, 2, lambda a, b: np.less_equal(a, b).astype(np.float64), "LessThan"
-    SELECT = (
-        31,
-        3,
-        _select,
-        "Piecewise",
-    )  # b if a is true, else c
+    SELECT = 31, 3, lambda a, b, c: _where(a != 0.0, b, c)[()], "Piecewise"  # b if a is true, else c
 
 
 FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
@@ -114,12 +101,7 @@ _COSTS = {
 
 
 def cost(op: Op, exponent: int = 1) -> Cost:
-    """The cost of an operation.
-
-    A change of sign is free, as it makes an addition a subtraction; an integer power is the multiplications
-    by which it is found, and a division if the exponent is negative; everything beyond arithmetic is a
-    function.
-    """
+    """The cost of an operation: a sign is free, an integer power is products, others are functions."""
     if op != Op.INTPOW:
         return _COSTS.get(op, _FUNCTION)
     size = abs(exponent)

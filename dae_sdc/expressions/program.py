@@ -33,11 +33,7 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """Instructions without jumps, each with a result of its own.
-
-    Every number has a slot: first the inputs, then the constants, then the results of the instructions in
-    their order. An instruction refers to slots before its own.
-    """
+    """Instructions that each refer to slots before their own: of inputs, constants, and results."""
 
     inputs: tuple[Input, ...]  # Inputs, in the order in which :meth:`evaluate` takes their values.
     constants: npt.NDArray[np.float64]  # Shape (K,). Numbers.

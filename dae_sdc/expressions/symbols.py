@@ -6,7 +6,7 @@ from typing import Any
 
 import sympy
 
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import name_of
 
 TIME: Any = sympy.Symbol("t", real=True)
 """Time."""

@@ -18,7 +18,7 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import Neighbourhood, dense
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy

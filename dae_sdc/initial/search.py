@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import Initial, listed
 from dae_sdc.initial.differentiated import ProblemJets

@@ -16,7 +16,7 @@ from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
 from dae_sdc.linear.minimal import (

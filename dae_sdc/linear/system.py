@@ -17,7 +17,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigs
 from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
-from dae_sdc.expressions.names import name_and_order
+from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.linear.minimal import Minimal, Stacks, by_ranks
 from dae_sdc.registry import unknown
 from dae_sdc.structure.rank import equilibration

@@ -58,10 +58,7 @@ def simplify(
 
 
 class _TrivialElimination:
-    """Union-find of unknowns that trivial equations make multiples of each other.
-
-    Unknowns in ``barred`` are not eliminated by equations with derivatives.
-    """
+    """Union-find of unknowns that equations make multiples; ``barred`` ones not by derivatives."""
 
     def __init__(
         self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int] = frozenset()
@@ -318,11 +315,9 @@ class _TrivialElimination:
         self.nodes = [self._node(relation, told) for relation in final]
 
     def branches_lost(self) -> set[int]:
-        """Unknowns that were replaced by derivatives in which equations have become nonlinear.
-
-        The start value of such an unknown selects a solution of the equation. That of a highest derivative
-        cannot, because it is no part of the state.
-        """
+        """Unknowns that were replaced by derivatives in which equations have become nonlinear."""
+        # The start value of such an unknown selects a solution of the equation. That of a highest derivative
+        # cannot, because it is no part of the state.
         graph = self.graph
         leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
         highest = [0] * len(self.orders)

@@ -11,9 +11,8 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
 
@@ -126,10 +125,7 @@ START_TOLERANCE: Final = 1e-9
 
 
 class Relation(NamedTuple):
-    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
-
-    Factor and offset are nodes; a constant has the factor 0.
-    """
+    """An unknown as a factor (0: constant) times a derivative of ``of``, plus an offset; both nodes."""
 
     of: int
     factor: int

@@ -14,9 +14,8 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_and_order
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import to_sympy
 
@@ -152,10 +151,7 @@ class Equations:
         return tuple(self.parameters_by_name)
 
     def content(self) -> tuple[Any, ...]:
-        """Names, values and equations, equal for models that say the same.
-
-        Equal expressions have equal values at the random point of their graphs.
-        """
+        """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
         roots = (self.graph.value[root] for root in self.roots)
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
@@ -234,22 +230,14 @@ class Equations:
 
     def signature(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The highest derivative of every unknown in every equation."""
-        rows: list[int] = []
-        cols: list[int] = []
-        orders: list[int] = []
+        entries: list[tuple[int, int, int]] = []
         for i, root in enumerate(self.roots):
             highest: dict[int, int] = {}
             for j, k in self.graph.depends(root):
                 highest[j] = max(k, highest.get(j, 0))
-            for j in sorted(highest):
-                rows.append(i)
-                cols.append(j)
-                orders.append(highest[j])
-        return (
-            np.array(rows, dtype=np.int64),
-            np.array(cols, dtype=np.int64),
-            np.array(orders, dtype=np.int64),
-        )
+            entries += [(i, j, highest[j]) for j in sorted(highest)]
+        rows, cols, orders = np.array(entries, dtype=np.int64).reshape(-1, 3).T.copy()
+        return rows, cols, orders
 
     def jacobian_nodes(self, c: npt.ArrayLike, d: npt.ArrayLike) -> tuple[list[int], list[int], list[int]]:
         """Rows, columns and nodes of the system Jacobian, see :meth:`system_jacobian`."""

@@ -13,13 +13,11 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untraceable, node_of
 
+MOST_PATHS_OF_CALL: Final = 32
+"""Largest number of paths through the branches of one call of a function."""
 
-@dataclass(frozen=True)
-class PathOptions:
-    """Limits on the number of paths through the branches of a function."""
-
-    most_of_call: int = 32  # Largest number of paths through one call of a function.
-    most: int = 10_000  # Largest number of paths through all calls.
+MOST_PATHS: Final = 10_000
+"""Largest number of paths through all calls of a function."""
 
 
 class Unmergeable(Exception):
@@ -57,7 +55,6 @@ class ExecutionPaths:
     """
 
     graph: Graph  # Graph of the expressions.
-    options: PathOptions = PathOptions()  # Limits on the number of paths.
     count: int = 0  # Number of paths taken so far.
     branches: bool = False  # Whether any branch depends on the value of an expression.
     _under_way: list[tuple[dict[int, bool], Iterator[int]]] = field(default_factory=list)
@@ -66,16 +63,12 @@ class ExecutionPaths:
         """The merged result of a call over all its paths."""
         before = CONDITIONS.set(self._outcome)
         try:
-            return self._from(call, {}, iter(range(1, self.options.most_of_call)))
+            return self._from(call, {}, iter(range(1, MOST_PATHS_OF_CALL)))
         finally:
             CONDITIONS.reset(before)
 
     def of_call(self, call: Callable[[], Any], arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
-        """The merged result of a call inside the function, over all paths of the call.
-
-        If the results cannot be merged, or a path raises or changes its arguments ``arrays``, the call is
-        repeated so that its branches are branches of the function.
-        """
+        """The merged result of a call inside the function; if it cannot be merged, the call is repeated."""
         before = [(array, array.copy()) for array in arrays]
         path: dict[int, bool] = {}
 
@@ -86,7 +79,7 @@ class ExecutionPaths:
             return value
 
         try:
-            return self._from(called, path, iter(range(1, self.options.most_of_call)))
+            return self._from(called, path, iter(range(1, MOST_PATHS_OF_CALL)))
         except Exception:
             if not path:
                 raise
@@ -118,8 +111,8 @@ class ExecutionPaths:
             known = self._known(node)
         if known is None:
             path, left = self._under_way[-1]
-            if next(left, None) is None or self.count > self.options.most:
-                raise Untraceable(f"branches on values in more than {self.options.most_of_call} ways")
+            if next(left, None) is None or self.count > MOST_PATHS:
+                raise Untraceable(f"branches on values in more than {MOST_PATHS_OF_CALL} ways")
             self.branches = known = path[node] = True
         return known is true
 

@@ -54,11 +54,9 @@ def jumps_of(
     follows: Callable[[Leaf], bool],
     unsure: bool = True,
 ) -> list[Jump]:
-    """The jumps of expressions as functions of time and of a state, inner ones first.
-
-    A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
-    handles kinks without locating them. Within the border of a jump kinks count too.
-    """
+    """The jumps of expressions as functions of time and of a state, inner ones first."""
+    # A choice whose two branches agree where its comparison changes has a kink and no jump: step size control
+    # handles kinks without locating them. Within the border of a jump kinks count too.
     outer = {node for node in roots if graph.op[node] in _COMPARISONS}
     for node in graph.below(roots):
         op, operands = graph.op[node], graph.operands(node)
@@ -305,12 +303,7 @@ def timetable_of(
 
 
 def _agree(
-    graph: Graph,
-    condition: int,
-    first: int,
-    second: int,
-    parameter: Callable[[int], float],
-    unsure: bool,
+    graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float], unsure: bool
 ) -> bool | None:
     """Whether two branches are equal at points of the border between them; None where no point is found."""
     a, b = graph.args[condition]

@@ -10,13 +10,13 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError, require_count, require_number
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.symbols import TIME, Unknown, derivative
 from dae_sdc.model.equations import Equations, Parameter, Variable
 from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.views import html_table, html_view
+from dae_sdc.text import aligned, html_table, html_view
 
 HIGHEST_DERIVATIVE = 100
 """Highest order of a derivative in equations."""
@@ -439,6 +439,4 @@ def _listed(variable: Variable) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    return [f"    {line}".rstrip() for line in lines]
+    return [f"    {line}".rstrip() for line in aligned(rows, gap="  ").split("\n")]

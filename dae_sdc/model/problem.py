@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -20,9 +20,8 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program, magnitudes
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 
@@ -120,11 +119,15 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
 def _with_jumps(form: Form, model: Any, sided: Sided, given: Callable[[Leaf], Input | None]) -> Form:
     if not sided.jumps:
         return form
-    names = [_comparison(expression) for expression in model.sympy([jump.node for jump in sided.jumps])]
+    names = [
+        # SymPy holds a comparison as the condition of a choice between 1 and 0.
+        str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
+        for expression in model.sympy([jump.node for jump in sided.jumps])
+    ]
     return replace(form, jumps=jumps_as_programs(sided, names, given))
 
 
-def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: bool = True) -> Form:
+def in_given_order(model: Any, n_diff: int, borders: bool = True) -> Form:
     """The equations of a model of first order, with its unknowns in their given order."""
     n = len(model.names)
     sided = _sided(model, lambda leaf: borders and leaf.order == 0, unsure=False)
@@ -139,7 +142,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None, borders: 
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
     equations = roots, model.equation_names
-    form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
+    form = _form(model, graph, (states, n_diff, given), equations, entries, None)
     slopes = (item for root in roots for item in graph.gradient(root).items())
     moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
     return _with_jumps(replace(form, constant_mass=not moving), model, sided, given)
@@ -169,29 +172,14 @@ def _form(
     )
 
 
-def indices_of_unknowns(
-    states: Sequence[tuple[int, int]], c: npt.ArrayLike, d: npt.ArrayLike
-) -> tuple[int, ...]:
-    """The index of every entry of a state, from offsets of equations and unknowns.
-
-    After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
-    derivative of order k + 1 of unknown j after d_j - k fewer. That number is the index of entry (j, k): 1,
-    2, 3 for positions, velocities and multipliers.
-    """
-    most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
-    return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
-
-
 def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:
-    """The equations of a model with the values of their jumps as parameters.
-
-    Parameters after the model are those of :func:`dae_sdc.model.jumps.jumps_of`.
-    """
-    graph, parameters = model.graph, list(model.parameters_by_name.values())
-    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows, unsure)
+    """The equations of a model with the values of their jumps as parameters, see ``jumps_of``."""
+    values = [parameter.value for parameter in model.parameters_by_name.values()]
+    numbers = [math.nan if value is None else float(value) for value in values]
+    jumps = jumps_of(model.graph, model.roots, numbers.__getitem__, follows, unsure)
     if not jumps:
-        return Sided(graph, list(model.roots), [], [], [], [], [])
-    return with_held_jumps(graph, model.roots, jumps, len(parameters))
+        return Sided(model.graph, list(model.roots), [], [], [], [], [])
+    return with_held_jumps(model.graph, model.roots, jumps, len(numbers))
 
 
 def enter_gradient(
@@ -229,23 +217,13 @@ def matrix_outputs(
     return pattern, [entries[key] for key in keys]
 
 
-def _comparison(expression: Any) -> str:
-    """The text of a comparison, which SymPy holds as the condition of a choice between 1 and 0."""
-    return str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
-
-
-def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
-
-
 def _unused(model: Any) -> str:
     """Names of the unknowns that occur in no equation, as a part of a message."""
     used = {j for root in model.roots for j, _ in model.graph.depends(root)}
     missing = [name for j, name in enumerate(model.names) if j not in used]
     if not missing:
         return ""
-    shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-    return f" ({shown} in none of them)"
+    return f" ({', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''} in none of them)"
 
 
 def unit_of_rate(unit: str, order: int) -> str:
@@ -357,18 +335,12 @@ class SwitchingEquations(FormEquations):
         return _with_jump_values(self, self.in_force)
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
-        """The functions at whose zeros the equations jump, 1 where one is not defined, shape (W,).
-
-        A condition behind another one may be defined on one side of that alone.
-        """
+        """The functions at whose zeros equations jump, shape (W,); 1 where another condition excludes it."""
         values = _borders(self, u, t, self.packed_parameters)[: len(_jumps(self).watched)].tolist()
         return tuple(1.0 if math.isnan(value) else value for value in values)
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
-        """For each switch the sign in force; without a run that locates zeros that of its value.
-
-        The sign of a floor is that of its parity.
-        """
+        """For each switch the sign in force, else that of its value; of a floor that of its parity."""
         held: tuple[int, ...] | None = self.held_sides
         if held is not None:
             return held
@@ -549,7 +521,10 @@ class ModelProblem(FormEquations, ProblemDAE):
             Differentiation index.
         """
         self.index = index
-        self.variable_index = indices_of_unknowns(self.form.states, c, d)
+        # After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and
+        # that of order k + 1 of unknown j after d_j - k fewer: 1, 2, 3 for position, velocity, multiplier.
+        most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
+        self.variable_index = tuple(max(1, most - of_unknown[j] + k) for j, k in self.form.states)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters, in the order of the model."""

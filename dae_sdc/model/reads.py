@@ -37,10 +37,6 @@ class _Missing:
 MISSING: Final = _Missing()
 
 
-def _static(owner: Any, name: str) -> Any:
-    return next(vars(cls)[name] for cls in type(owner).__mro__ if name in vars(cls))
-
-
 def _in_cell(function: Any, place: int) -> Any:
     try:
         return function.__closure__[place].cell_contents
@@ -50,7 +46,7 @@ def _in_cell(function: Any, place: int) -> Any:
 
 _FETCH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "attribute": getattr,
-    "static": _static,
+    "static": lambda owner, name: next(vars(c)[name] for c in type(owner).__mro__ if name in vars(c)),
     "global": lambda function, name: function.__globals__.get(name, MISSING),
     "cell": _in_cell,
     "item": lambda owner, key: owner[key],
@@ -59,11 +55,7 @@ _FETCH: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 
 
 class Reads:
-    """Values that a function read while it was called with expressions, as paths from its problem.
-
-    Numbers, arrays, lists and mappings are compared by what is in them, functions by their code and by what
-    they read in turn: a function that is defined again as it was, and a copy of a problem, are not changed.
-    """
+    """What a function read, compared by contents, and functions by their code and their own reads."""
 
     def __init__(self, root: Any, is_plain: Callable[[Any], bool]) -> None:
         self.complete = True

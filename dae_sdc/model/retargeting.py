@@ -41,15 +41,8 @@ _MATH: Final = {
 }
 """Functions of :mod:`math`, and the names of the NumPy functions that replace them."""
 
-_CONSTRUCTORS: Final = (
-    "zeros",
-    "empty",
-    "ones",
-    "full",
-    "zeros_like",
-    "empty_like",
-    "ones_like",
-    "full_like",
+_CONSTRUCTORS: Final = tuple(
+    f"{name}{like}" for name in ("zeros", "empty", "ones", "full") for like in ("", "_like")
 )
 _CONVERSIONS: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "float64", "copy")
 _READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
@@ -77,11 +70,7 @@ _OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
 
 
 class Retargeting:
-    """Copies of the functions of a problem for calls with expressions.
-
-    A copy runs the code of the original, with substitutes for modules, functions and built-in names that
-    accept numbers only. The originals, their modules and NumPy are not changed.
-    """
+    """Copies of functions that run the same code with substitutes for what accepts numbers only."""
 
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
         self.paths = paths
@@ -93,7 +82,11 @@ class Retargeting:
         self._cells: list[tuple[CellType, Any]] = []
         self._numpy = _Module(self, np)
         self._math = _Module(self, math)
-        self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
+        self._by_id = {
+            id(np): self._numpy,
+            id(math): self._math,
+            id(random): _Refused("reads random numbers"),
+        }
         self._by_id[id(np.random)] = self._by_id[id(random)]
         self._substitutes = _substitutes()
         self._builtins = {**vars(builtins), **self._of_python()}
@@ -114,9 +107,9 @@ class Retargeting:
             "super": functools.partial(_super, self),
             "max": _extreme(max, np.maximum),
             "min": _extreme(min, np.minimum),
-            "print": _printing,
+            "print": _Refused("prints, which equations do not"),
             "float": _Float,
-            "open": _Refused("a file"),
+            "open": _Refused("reads a file"),
             "__import__": imported,
         }
 
@@ -132,11 +125,11 @@ class Retargeting:
         compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(value, FunctionType):
             return self.function(self.unguarded(value))
-        if _is_own_class(value):
+        is_class = isinstance(value, type) and type(value) is not _FloatType
+        if is_class and not _is_foreign(value, _NOT_OF_USERS):
             return self._kept(value, _Class(self, value))
-        if isinstance(compiled, FunctionType) and not _is_foreign(
-            compiled
-        ):  # numba's and functools' own kinds of functions
+        # Functions of the kinds that numba and functools make.
+        if isinstance(compiled, FunctionType) and not _is_foreign(compiled):
             return self.function(compiled)
         if isinstance(value, MethodType):
             return MethodType(self.of(value.__func__), self.of(value.__self__))
@@ -259,15 +252,12 @@ def _substitutes() -> dict[int, Any]:
     for name in ("eye", "identity", "diag"):
         found[id(getattr(np, name))] = _changeable(getattr(np, name))
     for name in _READERS:
-        found[id(getattr(np, name))] = _Refused("a file")
+        found[id(getattr(np, name))] = _Refused("reads a file")
     return found
 
 
-def _is_foreign(function: FunctionType) -> bool:
-    return _of_foreign_module(function)
-
-
-def _of_foreign_module(value: Any, more: frozenset[str] = frozenset()) -> bool:
+def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:
+    """Whether a function or class is of a module in :data:`FOREIGN` or in ``more``."""
     module = getattr(value, "__module__", "") or ""
     return module.partition(".")[0] in FOREIGN | more and not module.startswith(PROJECTS)
 
@@ -282,18 +272,12 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
 
 
-def _is_own_class(value: Any) -> bool:
-    """Whether a value is a class of the user whose methods may be called with expressions."""
-    foreign = _of_foreign_module(value, _NOT_OF_USERS)
-    return type(value) is not _FloatType and isinstance(value, type) and not foreign
-
-
 def _is_plain_object(value: Any) -> bool:
     """Whether a value is an object of a class of the user whose methods may be called with expressions."""
     cls = type(value)
     if not isinstance(getattr(cls, "__dict__", None), type(vars(type))) or isinstance(value, type):
         return False
-    if _of_foreign_module(cls, _NOT_OF_USERS):
+    if _is_foreign(cls, _NOT_OF_USERS):
         return False
     if isinstance(
         value, np.ndarray | np.ufunc | Scalar | _Object | _Class | _Super | _Module | _Sparse | _Refused
@@ -306,11 +290,15 @@ def _is_plain_object(value: Any) -> bool:
 # Modules and objects
 
 
-class _Module:
-    """A module with substitutes for its functions."""
+class _Substitute:
+    """What takes a place in calls with expressions; ``_of`` is the work, and what it stands for."""
 
-    def __init__(self, work: Retargeting, module: ModuleType) -> None:
-        self.__dict__["_of"] = work, module
+    def __init__(self, *of: Any) -> None:
+        self.__dict__["_of"] = of
+
+
+class _Module(_Substitute):
+    """A module with substitutes for its functions."""
 
     def __getattr__(self, name: str) -> Any:
         work, module = self.__dict__["_of"]
@@ -327,23 +315,20 @@ class _Module:
 
 
 class _Refused:
-    """A value that is not known when a function is called with expressions, such as a random number."""
+    """What equations do not have, such as a random number, in a function that is called with expressions."""
 
-    def __init__(self, what: str) -> None:
-        self.__dict__["_what"] = what
+    def __init__(self, reason: str) -> None:
+        self.__dict__["_reason"] = reason
 
     def __getattr__(self, name: str) -> Any:
-        raise Untraceable(f"reads {self.__dict__['_what']}")
+        raise Untraceable(self.__dict__["_reason"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise Untraceable(f"reads {self.__dict__['_what']}")
+        raise Untraceable(self.__dict__["_reason"])
 
 
-class _Object:
+class _Object(_Substitute):
     """An object with copied methods, some of whose attributes are replaced by expressions."""
-
-    def __init__(self, work: Retargeting, target: Any, symbols: Mapping[str, Scalar]) -> None:
-        self.__dict__["_of"] = work, target, symbols
 
     __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # for isinstance and super()
 
@@ -352,10 +337,8 @@ class _Object:
         if name in symbols:
             work.reads.note(target, "attribute", name, getattr(target, name))
             return symbols[name]
-        if isinstance(target, ProblemDAE) and name in ("dtype_u", "dtype_f"):
-            return functools.partial(_state, target)
         if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
-            return functools.partial(mesh_of, target)
+            return functools.partial(state_of, target)
         if name in getattr(target, "__dict__", {}):
             work.reads.note(target, "attribute", name, target.__dict__[name])
             return work.of(target.__dict__[name])
@@ -389,11 +372,8 @@ def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
     return None
 
 
-class _Class:
+class _Class(_Substitute):
     """A class of the user with copied methods."""
-
-    def __init__(self, work: Retargeting, target: type[Any]) -> None:
-        self.__dict__["_of"] = work, target
 
     def __getattr__(self, name: str) -> Any:
         work, target = self.__dict__["_of"]
@@ -413,11 +393,8 @@ class _Class:
         return isinstance(instance, self.__dict__["_of"][1])
 
 
-class _Super:
+class _Super(_Substitute):
     """The object that ``super()`` returns in a copied method."""
-
-    def __init__(self, work: Retargeting, cls: type[Any], owner: Any) -> None:
-        self.__dict__["_of"] = work, cls, owner
 
     def __getattr__(self, name: str) -> Any:
         work, cls, owner = self.__dict__["_of"]
@@ -475,22 +452,16 @@ def _around(function: Any) -> bool:
     return code is not None and code.co_filename.endswith(("controller_calls.py", "guard.py"))
 
 
-def _state(problem: ProblemDAE, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+def state_of(problem: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+    """A state of a problem, or a flattened mesh of one of pySDC's DAE project, whose parts are its halves."""
     if isinstance(init, SymbolArray):
         return init.copy()
-    made = np.full(problem.n, val, dtype=object).view(SymbolArray)
-    made.n_diff = problem.n_diff
-    return made
-
-
-def mesh_of(original: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
-    """A flattened mesh of a problem of pySDC's DAE project; its parts ``diff`` and ``alg`` are its halves."""
-    if isinstance(init, SymbolArray):
-        return init.copy()
-    mesh = original.dtype_f(original.init)
-    made = np.full(mesh.size, val, dtype=object).view(SymbolArray)
-    made.n_diff = mesh.size // mesh.shape[0] if mesh.ndim == 2 else None
-    return made
+    is_dae = isinstance(problem, ProblemDAE)
+    mesh = np.empty(problem.n) if is_dae else problem.dtype_f(problem.init)
+    halves = mesh.size // mesh.shape[0] if mesh.ndim == 2 else None
+    state = np.full(mesh.size, val, dtype=object).view(SymbolArray)
+    state.n_diff = problem.n_diff if is_dae else halves
+    return state
 
 
 class _Sparse:
@@ -560,10 +531,6 @@ def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> C
     return call
 
 
-def _printing(*args: Any, **kwargs: Any) -> None:
-    raise Untraceable("prints, which equations do not")
-
-
 def _logarithm(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
@@ -598,17 +565,14 @@ class _Float(float, metaclass=_FloatType):
         return value if isinstance(value, Scalar) else float(value)
 
 
-def _is_whole(dtype: Any) -> bool:
-    return dtype is not None and dtype is not _Float and np.dtype(dtype).kind in "iubUS"
-
-
 def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs).arguments
-        if _is_whole(given.get("dtype")):
+        dtype = given.get("dtype")
+        if dtype not in (None, _Float) and np.dtype(dtype).kind in "iubUS":
             return function(*args, **kwargs)
         source = next(iter(given.values()))
         shape = np.shape(source) if function.__name__.endswith("_like") else source

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.expressions.dag import MOVING, Leaf
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.symbols import Unknown, derivative
 from dae_sdc.model import Level
 from dae_sdc.model.elimination import Condition
 from dae_sdc.model.model import Model
+from dae_sdc.text import aligned
 
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
 """Kinds of expressions of removed unknowns, see :attr:`Removed.kind`."""
@@ -305,9 +305,9 @@ class Simplified:
         rows.append(("unknowns", str(len(before.names)), str(len(after.names))))
         rows.append(("equations", str(len(before.roots)), str(len(after.roots))))
         rows += more
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [f"model {before.name}"]
-        lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+        first, second, third = (max(map(len, column)) for column in zip(*rows, strict=True))
+        table = aligned(rows, (first, -second, -third), gap="  ")
+        lines = [f"model {before.name}", *(f"  {line}" for line in table.split("\n"))]
         parts = [f"{count} of {kind}" for kind, count in self.counts().items() if count]
         lines.append(f"  removed: {', '.join(parts) or 'nothing'}")
         return "\n".join(lines)

@@ -218,10 +218,6 @@ _UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
 }
 
 
-def _hypot(graph: Graph, a: int, b: int) -> int:
-    return graph.call(Op.SQRT, graph.add(graph.integer_power(a, 2), graph.integer_power(b, 2)))
-
-
 def _both(graph: Graph, a: int, b: int) -> int:
     return graph.call(Op.SELECT, a, graph.call(Op.SELECT, b, graph.one, graph.zero), graph.zero)
 
@@ -268,7 +264,9 @@ _OTHERS: Final[dict[str, Callable[..., int]]] = {
         ("logical_or", "bitwise_or"),
         lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b))),
     ),
-    "hypot": _hypot,
+    "hypot": lambda graph, a, b: graph.call(
+        Op.SQRT, graph.add(graph.integer_power(a, 2), graph.integer_power(b, 2))
+    ),
     "floor_divide": _floor_divide,
     "remainder": lambda graph, a, b: graph.sub(a, graph.mul(b, _floor_divide(graph, a, b))),
     "copysign": _copysign,
@@ -506,10 +504,6 @@ def _pivot(value: Any) -> float:
     return abs(float(value)) or -1.0
 
 
-def _inverse(a: Any) -> Any:
-    return _eliminated(a, np.eye(len(a)))[0]
-
-
 def _einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
     plain = [np.asarray(_plain(operand), dtype=object) for operand in operands]
     return _wrapped(np.einsum(subscripts, *plain, optimize=False))
@@ -525,7 +519,7 @@ _FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {
     np.einsum: _einsum,
     np.linalg.norm: _norm,
     np.linalg.solve: lambda a, b: _eliminated(a, b)[0],
-    np.linalg.inv: _inverse,
+    np.linalg.inv: lambda a: _eliminated(a, np.eye(len(a)))[0],
     np.linalg.det: lambda a: _eliminated(a, np.zeros(len(a)))[1],
     np.interp: _interp,
     np.shape: lambda a: np.shape(_plain(a)),

@@ -137,9 +137,9 @@ def _number(graph: Graph, item: Any) -> int:
     raise InputError(f"the number {item} cannot be used in an equation")
 
 
-def _short(item: Any, length: int = 60) -> str:
+def _short(item: Any) -> str:
     text = str(item)
-    return text if len(text) <= length else f"{text[: length - 4]} ..."
+    return text if len(text) <= 60 else f"{text[:56]} ..."
 
 
 def _piecewise(graph: Graph, item: Any, parts: list[int]) -> int:
@@ -163,12 +163,6 @@ def _equal(graph: Graph, a: int, b: int) -> int:
     return graph.mul(graph.call(Op.LE, a, b), graph.call(Op.LE, b, a))
 
 
-def _any(graph: Graph, parts: list[int]) -> int:
-    """Whether any of some conditions, each 0 or 1, holds: 1 - (1 - a) (1 - b) ..."""
-    none = graph.mul(*(graph.sub(graph.one, part) for part in parts))
-    return graph.sub(graph.one, none)
-
-
 def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], int]:
     def build(graph: Graph, item: Any, parts: list[int]) -> int:
         above = graph.one if over is None else graph.call(over, parts[0])
@@ -177,22 +171,22 @@ def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], i
     return build
 
 
-def _modulo(graph: Graph, item: Any, parts: list[int]) -> int:
-    a, b = parts
-    return graph.sub(a, graph.mul(b, graph.call(Op.FLOOR, graph.div(a, b))))
-
-
 _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
     sympy.Piecewise: _piecewise,
     sympy.Heaviside: _heaviside,
     sympy.Equality: lambda graph, item, parts: _equal(graph, *parts),
     sympy.Unequality: lambda graph, item, parts: graph.sub(graph.one, _equal(graph, *parts)),
     sympy.And: lambda graph, item, parts: graph.mul(*parts),
-    sympy.Or: lambda graph, item, parts: _any(graph, parts),
+    # Conditions are 0 or 1, and any of them holds where 1 - (1 - a) (1 - b) ... is 1.
+    sympy.Or: lambda graph, item, parts: graph.sub(
+        graph.one, graph.mul(*(graph.sub(graph.one, part) for part in parts))
+    ),
     sympy.Not: lambda graph, item, parts: graph.sub(graph.one, parts[0]),
     sympy.ITE: lambda graph, item, parts: graph.call(Op.SELECT, *parts),
     sympy.ceiling: lambda graph, item, parts: graph.neg(graph.call(Op.FLOOR, graph.neg(parts[0]))),
-    sympy.Mod: _modulo,
+    sympy.Mod: lambda graph, item, parts: graph.sub(
+        parts[0], graph.mul(parts[1], graph.call(Op.FLOOR, graph.div(*parts)))
+    ),
     sympy.cot: _quotient(Op.COS, Op.SIN),
     sympy.sec: _quotient(None, Op.COS),
     sympy.csc: _quotient(None, Op.SIN),

@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -28,7 +28,7 @@ from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
 from dae_sdc.model.reads import Reads
-from dae_sdc.model.retargeting import Retargeting, given_by_library, mesh_of, parameter_names
+from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
     Scalar,
@@ -80,16 +80,17 @@ class SymbolicParts:
         return Scalar(self.graph, self.graph.differentiate(node_of(self.graph, value), leaf.node))
 
 
-@dataclass(frozen=True)
-class TraceCheck:
-    """Settings of the comparison of traced equations with the function."""
+CHECKED_POINTS = 4
+"""Number of random points near the start at which equations are compared with the function."""
 
-    points: int = 4  # Number of random points near the start at which both are evaluated.
-    distance: float = 0.1  # Distance of the points from the start, relative to the sizes of the unknowns.
-    tolerance: float = 1e-7  # Difference, relative to the value of an equation, up to which both are equal.
-    # Difference that rounding explains, relative to the largest value of all equations.
-    rounding: float = 1e-11
+CHECKED_DISTANCE = 0.1
+"""Distance of these points from the start, relative to the sizes of the unknowns."""
 
+EQUAL_VALUES = 1e-7
+"""Difference, relative to the value of an equation, up to which both are equal."""
+
+EQUAL_BY_ROUNDING = 1e-11
+"""Difference that rounding explains, relative to the largest value of all equations."""
 
 _Start = tuple[Vector | None, Vector | None]
 
@@ -140,14 +141,8 @@ class _Symbols(Mapping[str, Scalar]):
         return len(self.names)
 
 
-def trace_problem(
-    problem: ProblemDAE, u0: Vector | None = None, *, name: str = "", check: TraceCheck | None = None
-) -> Traced:
-    """The equations of a problem, from a call of its ``eval_f`` with symbols in place of numbers.
-
-    Float attributes of the problem become parameters, except those on which a branch depends. The equations
-    are compared with the function at random points near the start.
-    """
+def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = "") -> Traced:
+    """The equations of a problem by a call of ``eval_f`` with symbols, compared near the start."""
     # Shapes: u0 (n,).
     numbers: list[str] = []
     known = parameter_names(problem)
@@ -163,7 +158,10 @@ def trace_problem(
         )
         model.of_function = True
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
-        _add_unknowns(model, problem, start)
+        for j, (unknown, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
+            own = _free(unknown, model.names)
+            model.variable(own, unit=unit)
+            model.variables_by_name[own].start.update(_start_values(start, j))
         paths = ExecutionPaths(model.graph)
         try:
             residual, reads = _called(problem, model, symbols, paths)
@@ -173,7 +171,7 @@ def trace_problem(
         break
     _add_equations(model, problem, residual)
     reads.seal()
-    point = _compare(problem, model, start, check or TraceCheck())
+    point = _compare(problem, model, start)
     return Traced(
         model,
         tuple(symbols.used),
@@ -185,9 +183,7 @@ def trace_problem(
     )
 
 
-def traced_before(
-    problem: ProblemDAE, traced: Traced, u0: Vector | None = None, check: TraceCheck | None = None
-) -> Traced | None:
+def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None) -> Traced | None:
     """The equations of a problem by an earlier trace of a problem of its class with the same texts."""
     # Shapes: u0 (n,).
     if traced.reads is None or not traced.reads.unchanged(problem):
@@ -200,29 +196,25 @@ def traced_before(
     except Exception:  # told where the function is read anew
         return None
     start = _start_of(problem, u0)
-    if _equal(start[0], traced.start[0]) and _equal(start[1], traced.start[1]):
+    pairs = zip(start, traced.start, strict=True)
+    if all(now is then if now is None or then is None else np.array_equal(now, then) for now, then in pairs):
         return traced
-    model = copy.copy(traced.model)
-    model._unknowns = [
-        replace(variable, start=_start_values(start, j)) for j, variable in enumerate(model._unknowns)
-    ]
-    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
-    _compare(problem, model, start, check or TraceCheck())
+    model = _with_starts(traced.model, lambda j: _start_values(start, j))
+    _compare(problem, model, start)
     return replace(traced, model=model, start=start)
 
 
 def without_starts(model: Model) -> Model:
     """The equations of a model without start values of its unknowns."""
+    return _with_starts(model, lambda j: {})
+
+
+def _with_starts(model: Model, start_of: Callable[[int], dict[int, float]]) -> Model:
+    """The equations of a model with other start values of its unknowns."""
     model = copy.copy(model)
-    model._unknowns = [replace(variable, start={}) for variable in model._unknowns]
+    model._unknowns = [replace(one, start=start_of(j)) for j, one in enumerate(model._unknowns)]
     model.variables_by_name = {variable.name: variable for variable in model._unknowns}
     return model
-
-
-def _equal(now: Vector | None, then: Vector | None) -> bool:
-    if now is None or then is None:
-        return now is then
-    return np.array_equal(now, then)
 
 
 def _start_of(problem: ProblemDAE, u0: Vector | None) -> _Start:
@@ -241,13 +233,6 @@ def _free(name: str, taken: Iterable[str]) -> str:
     while own in (*taken, "t"):
         own += "_"
     return own
-
-
-def _add_unknowns(model: Model, problem: ProblemDAE, start: _Start) -> None:
-    for j, (name, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
-        own = _free(name, model.names)
-        model.variable(own, unit=unit)
-        model.variables_by_name[own].start.update(_start_values(start, j))
 
 
 def _start_values(start: _Start, j: int) -> dict[int, float]:
@@ -280,7 +265,11 @@ def _called(
                 parts = SymbolicParts(problem, work, graph, _kernel_parameters(problem, work))
                 residual: Any = problem.residual_of_parts(t, u, du, parts)
             elif isinstance(problem, AdaptedProblem):
-                residual = _of_original(problem, work, u, du, t)
+                # A problem of pySDC's DAE project has an order of its own.
+                meshes = state_of(problem.original), state_of(problem.original)
+                for mesh, values in zip(meshes, (u, du), strict=True):
+                    mesh[problem.places] = values
+                residual = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
             else:
                 residual = work.problem.eval_f(u, du, t)
             found = entries_of(residual)
@@ -309,17 +298,6 @@ def _called(
         when = "on a path through its branches" if paths.branches else "with symbols"
         reason = f"stops {when} ({type(error).__name__}: {error})"
         raise _refused(problem, reason, error.__traceback__, work) from error
-
-
-def _of_original(
-    problem: AdaptedProblem, work: Retargeting, u: SymbolArray, du: SymbolArray, t: Scalar
-) -> SymbolArray:
-    """The residual of a problem of pySDC's DAE project, in the order of its packed equations."""
-    meshes = mesh_of(problem.original), mesh_of(problem.original)
-    for mesh, values in zip(meshes, (u, du), strict=True):
-        mesh[problem.places] = values
-    found: SymbolArray = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
-    return found
 
 
 def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
@@ -366,15 +344,15 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
         model.add_root(root, name)
 
 
-def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck) -> tuple[Any, ...]:
+def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...]:
     """A random point and the function there; raises InputError if equations and function differ at one."""
-    n, count = problem.n, check.points
+    n, count = problem.n, CHECKED_POINTS
     source = np.random.default_rng(1)
     near = []
     for values in start:
         middle = np.zeros(n) if values is None else np.asarray(values, dtype=np.float64)
-        size = np.where(middle == 0.0, 1.0 if values is None else check.distance, np.abs(middle))
-        spread = size * (1.0 if values is None else check.distance)
+        size = np.where(middle == 0.0, 1.0 if values is None else CHECKED_DISTANCE, np.abs(middle))
+        spread = size * (1.0 if values is None else CHECKED_DISTANCE)
         near.append(middle[:, None] + spread[:, None] * source.uniform(-1.0, 1.0, (n, count)))
     u, du = near
     t0, t_end = model.interval
@@ -404,7 +382,7 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck
         true, own = called[k], found[:, k]
         both = np.isfinite(true) & np.isfinite(own)
         largest = float(np.abs(true[both]).max(initial=0.0))
-        bound = check.tolerance * np.abs(true) + check.rounding * largest
+        bound = EQUAL_VALUES * np.abs(true) + EQUAL_BY_ROUNDING * largest
         wrong = np.flatnonzero(both & ~(np.abs(true - own) <= bound))
         if wrong.size:
             i = wrong[0]
@@ -471,10 +449,7 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
 
 
 def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
-    """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
-
-    The class of the problem becomes a subclass of its own one, with the same other methods and attributes.
-    """
+    """Let a problem compute by compiled code in place of its ``eval_f``, in a subclass of its own class."""
     cls = type(problem)
     own: dict[str, Any] = {
         "eval_f": TracedEquations.eval_f,

@@ -56,6 +56,9 @@ class Evaluation(ABC):
         self._work = 0
         self._bounds: dict[tuple[int, int], tuple[Bound, Any]] = {}
         self._extents: dict[int, tuple[int, int, Any]] = {}
+        self._symbols: dict[Variable, Any] = {}
+        self._waiting: set[Variable] = set()
+        self._constants: dict[syntax.Component, Any] = {}
 
     @abstractmethod
     def value(self, expression: syntax.Expression, scope: Scope) -> Value:
@@ -197,25 +200,14 @@ class Evaluation(ABC):
         return scopes
 
     def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
-        """Piecewise linear interpolation, with errors at the place ``at`` of the text.
-
-        The other arguments are those of :func:`~dae_sdc.modelica.arithmetic.interpolate`.
-        """
+        """Piecewise linear interpolation, with errors at the place ``at`` of the text."""
         checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
         places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
         if not places or any(b <= a for a, b in pairwise(places)):
             self.fail(at, "the places in a table must increase; sort them and remove equal ones")
         return self.wrapped(at, interpolate, checked, x, hold)
 
-
-class NameEvaluation(Evaluation):
-    """Evaluation of names; its parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
-
-    def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
-        super().__init__(library, given, structural)
-        self._symbols: dict[Variable, Any] = {}
-        self._waiting: set[Variable] = set()
-        self._constants: dict[syntax.Component, Any] = {}
+    # Names
 
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
         """The value of a name; raises InputError if it does not exist."""

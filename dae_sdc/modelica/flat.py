@@ -308,10 +308,7 @@ def _rank(element: Component | Extends) -> int:
 
 
 def model_name(shown: str) -> str:
-    """The name in the model for a name in the text.
-
-    Quotes and the argument of a function of time are removed, and invalid characters become "_".
-    """
+    """The name in the model: without quotes and (t), and with "_" for invalid characters."""
     if "'" in shown:
         shown = re.sub(r"\\(.)", r"\1", shown.replace("'", ""))
         shown = re.sub(r"\((?:t|time)\)", "", shown)

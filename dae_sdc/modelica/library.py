@@ -68,10 +68,7 @@ class Scope:
 def member(
     name: syntax.Name, instance: Instance
 ) -> tuple[Member, list[tuple[str, list[syntax.Expression]]]] | None:
-    """The part of a component with which a name begins, and the rest of the name; None if there is none.
-
-    The rest begins with the subscripts of the part that was found.
-    """
+    """The part of a component with which a name begins, and the rest of the name, or None."""
     parts = name.parts
     if instance.dotted:
         for count in range(len(parts), 0, -1):
@@ -103,10 +100,7 @@ class Change:
 
     @staticmethod
     def of(given: Modification | None, at: int, scope: Scope, each: bool = False) -> Change:
-        """The modification that a text gives, with its scope; an empty one at the place ``at`` for None.
-
-        With ``each`` every element of an array gets the whole value, even without ``each`` in the text.
-        """
+        """The modification that a text gives; with ``each`` every element gets the whole value."""
         if given is None:
             return Change(at)
         each = each or given.each

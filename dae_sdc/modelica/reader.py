@@ -89,11 +89,7 @@ def read_modelica(
 @checked()
 @under_way("the model was read")
 def read_modelica_text(
-    text: str,
-    *,
-    file: str = "<text>",
-    name: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
+    text: str, *, file: str = "<text>", name: str | None = None, parameters: Mapping[str, Any] | None = None
 ) -> Model:
     """The model in a text of Modelica, see :func:`read_modelica`.
 

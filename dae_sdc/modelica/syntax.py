@@ -7,44 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, dataclass_transform
 
 
-@dataclass(slots=True, eq=False)
+@dataclass_transform(eq_default=False)
+@dataclass(eq=False)
 class Part:
     """Base of the nodes of the syntax tree; ``at`` is the index of their first character in the text."""
 
     at: int
 
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
-@dataclass(slots=True, eq=False)
-class Number(Part):
+
+class Expression(Part):
+    """Base of the nodes that have a value."""
+
+
+class Number(Expression):
     """A number, as the text of its digits."""
 
     text: str
 
 
-@dataclass(slots=True, eq=False)
-class Text(Part):
+class Text(Expression):
     """A string."""
 
     value: str
 
 
-@dataclass(slots=True, eq=False)
-class Truth(Part):
+class Truth(Expression):
     """``true`` or ``false``."""
 
     value: bool
 
 
-@dataclass(slots=True, eq=False)
-class Every(Part):
+class Every(Expression):
     """A colon as a subscript or size."""
 
 
-@dataclass(slots=True, eq=False)
-class Name(Part):
+class Name(Expression):
     """A name: parts between dots, each with its subscripts."""
 
     parts: list[tuple[str, list[Expression]]]
@@ -53,8 +56,7 @@ class Name(Part):
         return ".".join(word for word, _ in self.parts)
 
 
-@dataclass(slots=True, eq=False)
-class Call(Part):
+class Call(Expression):
     """A function call with positional and named arguments."""
 
     function: Name
@@ -62,30 +64,26 @@ class Call(Part):
     named: dict[str, Expression]
 
 
-@dataclass(slots=True, eq=False)
-class Sum(Part):
+class Sum(Expression):
     """A sum: terms, each with its sign 1 or -1."""
 
     terms: list[tuple[int, Expression]]
 
 
-@dataclass(slots=True, eq=False)
-class Product(Part):
+class Product(Expression):
     """A product: factors, each with the operator ``*``, ``.*`` or ``/`` before it."""
 
     factors: list[tuple[str, Expression]]
 
 
-@dataclass(slots=True, eq=False)
-class Power(Part):
+class Power(Expression):
     """A base and an exponent."""
 
     base: Expression
     exponent: Expression
 
 
-@dataclass(slots=True, eq=False)
-class Comparison(Part):
+class Comparison(Expression):
     """A comparison: two sides and the operator between them."""
 
     sign: str
@@ -93,31 +91,27 @@ class Comparison(Part):
     right: Expression
 
 
-@dataclass(slots=True, eq=False)
-class Logic(Part):
+class Logic(Expression):
     """Conditions joined by ``and`` or by ``or``."""
 
     word: str
     parts: list[Expression]
 
 
-@dataclass(slots=True, eq=False)
-class Negation(Part):
+class Negation(Expression):
     """``not`` and a condition."""
 
     part: Expression
 
 
-@dataclass(slots=True, eq=False)
-class If(Part):
+class If(Expression):
     """An if-expression: conditions with values, and the value if none of them holds."""
 
     branches: list[tuple[Expression, Expression]]
     other: Expression
 
 
-@dataclass(slots=True, eq=False)
-class Range(Part):
+class Range(Expression):
     """``first : step : last``."""
 
     first: Expression
@@ -125,42 +119,19 @@ class Range(Part):
     last: Expression
 
 
-@dataclass(slots=True, eq=False)
-class Array(Part):
+class Array(Expression):
     """``{a, b, ...}``, or with ``indices`` the values of one expression for all values of indices."""
 
     items: list[Expression]
     indices: list[tuple[str, Expression]] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class Matrix(Part):
+class Matrix(Expression):
     """``[a, b; c, d]``."""
 
     rows: list[list[Expression]]
 
 
-Expression: TypeAlias = (
-    Number
-    | Text
-    | Truth
-    | Every
-    | Name
-    | Call
-    | Sum
-    | Product
-    | Power
-    | Comparison
-    | Logic
-    | Negation
-    | If
-    | Range
-    | Array
-    | Matrix
-)
-
-
-@dataclass(slots=True, eq=False)
 class Modification(Part):
     """A modification of a component: a value, and modifications of its parts."""
 
@@ -170,7 +141,6 @@ class Modification(Part):
     each: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class Component(Part):
     """The declaration of a component."""
 
@@ -184,7 +154,6 @@ class Component(Part):
     final: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class Extends(Part):
     """``extends`` in a class, or the right-hand side of ``type A = B``."""
 
@@ -195,7 +164,6 @@ class Extends(Part):
     sizes: list[Expression] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
 class Import(Part):
     """An import of a class under another name, or with an empty ``alias`` of all its classes."""
 
@@ -203,7 +171,6 @@ class Import(Part):
     alias: str
 
 
-@dataclass(slots=True, eq=False)
 class Equal(Part):
     """An equation of two sides, with its description."""
 
@@ -212,7 +179,6 @@ class Equal(Part):
     note: str = ""
 
 
-@dataclass(slots=True, eq=False)
 class IfEquation(Part):
     """An if-equation: conditions with equations, and the equations if none of them holds."""
 
@@ -220,7 +186,6 @@ class IfEquation(Part):
     other: list[Equation] | None
 
 
-@dataclass(slots=True, eq=False)
 class For(Part):
     """A loop: equations for all values of indices."""
 
@@ -228,7 +193,6 @@ class For(Part):
     body: list[Equation]
 
 
-@dataclass(slots=True, eq=False)
 class Connect(Part):
     """A connect-equation of two connectors."""
 
@@ -239,7 +203,6 @@ class Connect(Part):
 Equation: TypeAlias = Equal | IfEquation | For | Connect
 
 
-@dataclass(slots=True, eq=False)
 class Assignment(Part):
     """An assignment in the algorithm of a function."""
 
@@ -247,7 +210,6 @@ class Assignment(Part):
     value: Expression
 
 
-@dataclass(slots=True, eq=False)
 class ClassDefinition(Part):
     """A class: its declarations, equations and annotations."""
 

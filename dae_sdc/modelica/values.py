@@ -42,7 +42,7 @@ from dae_sdc.modelica.arithmetic import (
     transpose,
     work_of,
 )
-from dae_sdc.modelica.evaluation import DEEPEST_VALUE, NameEvaluation
+from dae_sdc.modelica.evaluation import DEEPEST_VALUE, Evaluation
 from dae_sdc.modelica.library import Library, Scope
 from dae_sdc.modelica.syntax import Call
 from dae_sdc.modelica.text import similar
@@ -50,7 +50,7 @@ from dae_sdc.modelica.text import similar
 HIGHEST_DIFF_ORDER: Final = 10
 """Largest order k of a derivative that is written ``diff(x, t$k)``."""
 
-_Rule = Callable[[NameEvaluation, Call, Scope], Value]
+_Rule = Callable[[Evaluation, Call, Scope], Value]
 
 _NO_FUNCTIONS: Final = (
     "pre edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
@@ -58,7 +58,7 @@ _NO_FUNCTIONS: Final = (
 ).split()
 
 
-def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def of_call(values: Evaluation, item: Call, scope: Scope) -> Value:
     """The value of a call."""
     text = str(item.function)
     if text == "der":
@@ -73,7 +73,7 @@ def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return _built_in(values, item, scope) if of_time is None else of_time
 
 
-def _of_time(values: NameEvaluation, item: Call, scope: Scope) -> Value | None:
+def _of_time(values: Evaluation, item: Call, scope: Scope) -> Value | None:
     """The unknown x for a call x(t); None for other calls."""
     if item.named or len(item.arguments) != 1 or not isinstance(item.arguments[0], syntax.Name):
         return None
@@ -83,7 +83,7 @@ def _of_time(values: NameEvaluation, item: Call, scope: Scope) -> Value | None:
     return None if found is None else values.of_member(found, item.function)
 
 
-def _built_in(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _built_in(values: Evaluation, item: Call, scope: Scope) -> Value:
     words = [word for word, _ in item.function.parts]
     names = [".".join(path) for path in values.library.paths(words, scope.definition)]
     for name in names:
@@ -106,7 +106,7 @@ def _built_in(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     values.fail(item.at, f"there is no function {text}{hint}")
 
 
-def _arguments(values: NameEvaluation, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
+def _arguments(values: Evaluation, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
     """Values of positional arguments; an error for named ones, or if there are not ``count`` of them."""
     if item.named:
         values.fail(item.at, f"{item.function} takes no argument {next(iter(item.named))}=")
@@ -116,7 +116,7 @@ def _arguments(values: NameEvaluation, item: Call, scope: Scope, count: int | No
     return [values.value(part, scope) for part in item.arguments]
 
 
-def _derivative(values: NameEvaluation, value: Value, order: int, at: int) -> Value:
+def _derivative(values: Evaluation, value: Value, order: int, at: int) -> Value:
     """The derivative of a value with respect to time."""
     if isinstance(value, list):
         return [_derivative(values, one, order, at) for one in value]
@@ -147,7 +147,7 @@ def _derivative(values: NameEvaluation, value: Value, order: int, at: int) -> Va
 # Functions of the text
 
 
-def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
+def _called(values: Evaluation, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
     """The value of a call of a function of the text, by carrying out its assignments in order."""
     name = function.name
     parts = [one for base in values.library.with_bases(function) for one in base.elements]
@@ -182,7 +182,7 @@ def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call
 
 
 def _matched(
-    values: NameEvaluation, name: str, components: list[syntax.Component], item: Call
+    values: Evaluation, name: str, components: list[syntax.Component], item: Call
 ) -> dict[str, syntax.Expression]:
     """The arguments of a call by the names of the function's inputs, in their order."""
     inputs = [one.name for one in components if one.causality == "input"]
@@ -200,7 +200,7 @@ def _matched(
 # Functions with special rules
 
 
-def _homotopy(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _homotopy(values: Evaluation, item: Call, scope: Scope) -> Value:
     if item.arguments:
         return values.value(item.arguments[0], scope)
     if "actual" not in item.named:
@@ -208,7 +208,7 @@ def _homotopy(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return values.value(item.named["actual"], scope)
 
 
-def _diff(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _diff(values: Evaluation, item: Call, scope: Scope) -> Value:
     order = 0
     for part in item.arguments[1:]:
         repeats = 1
@@ -227,7 +227,7 @@ def _diff(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return _derivative(values, values.value(item.arguments[0], scope), order, item.at)
 
 
-def _piecewise(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _piecewise(values: Evaluation, item: Call, scope: Scope) -> Value:
     given = item.arguments
     if item.named or len(given) < 2:
         values.fail(item.at, "piecewise needs conditions and values, piecewise(c1, v1, ..., other)")
@@ -236,7 +236,7 @@ def _piecewise(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return values.value(syntax.If(item.at, pairs, other), scope)
 
 
-def _extreme(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _extreme(values: Evaluation, item: Call, scope: Scope) -> Value:
     given = _arguments(values, item, scope)
     flat = [values.as_number(one, item.at) for one in elements(given)]
     if not flat or (len(flat) < 2 and not isinstance(given[0], list)):
@@ -244,12 +244,12 @@ def _extreme(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return extreme(item.function.parts[-1][0] == "max", flat)
 
 
-def _total(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _total(values: Evaluation, item: Call, scope: Scope) -> Value:
     given = [values.as_number(one, item.at) for one in elements(_arguments(values, item, scope, 1))]
     return values.wrapped(item.at, plus if item.function.parts[-1][0] == "sum" else times, given)
 
 
-def _size(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _size(values: Evaluation, item: Call, scope: Scope) -> Value:
     given = _arguments(values, item, scope)
     found = sizes(given[0]) if given else []
     if len(given) == 1:
@@ -260,7 +260,7 @@ def _size(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return sympy.Integer(found[k - 1])
 
 
-def _filled(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _filled(values: Evaluation, item: Call, scope: Scope) -> Value:
     name = item.function.parts[-1][0]
     if item.named or len(item.arguments) < 1 + (name == "fill"):
         values.fail(item.at, f"{name} needs sizes")
@@ -279,7 +279,7 @@ def _of_arrays(function: Callable[..., Value], count: int) -> _Rule:
     )
 
 
-def _interpolate(values: NameEvaluation, item: Call, scope: Scope) -> Value:
+def _interpolate(values: Evaluation, item: Call, scope: Scope) -> Value:
     places, heights, x = _arguments(values, item, scope, 3)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
         values.fail(item.at, "interpolate needs two vectors of the same length and a number")
@@ -304,7 +304,7 @@ _CALLS: Final[dict[str, _Rule]] = {
 """Functions with special rules, by name."""
 
 
-class Values(NameEvaluation):
+class Values(Evaluation):
     """Evaluation of expressions; its parameters are those of :class:`Evaluation`."""
 
     def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:

@@ -93,13 +93,7 @@ def draw_frame(
         held = {name.partition(".")[0] for name in deformation.reactions}
         places = np.array([deformation.coordinates[one] for one in deformation.coordinates if one in held])
         if len(places):
-            axes.plot(
-                *places[:, kept].T,
-                linestyle="",
-                marker="s",
-                color=style.COLOURS[1],
-                label="support",
-            )
+            axes.plot(*places[:, kept].T, linestyle="", marker="s", color=style.COLOURS[1], label="support")
         for axis, direction in zip(kept, "xyz", strict=False):
             getattr(axes, f"set_{direction}label")(
                 f"{'xyz'[axis]} [m]", labelpad=9.0 if axis == 1 and not flat else None

@@ -92,18 +92,14 @@ def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
     sizes = [np.hypot(own["re"], own["im"]) for _, own in found]
     largest = max((np.nanmax(size, initial=0.0) for size in sizes), default=0.0)
     for ((source, output), own), size in zip(found, sizes, strict=True):
-        small = np.nanmax(size, initial=0.0) <= ROUNDING * largest
-        if what != "zero" and small and _is_noise(own["re"] + 1j * own["im"]):
-            own = own.copy()
-            own["re"] = own["im"] = 0.0
+        if what != "zero" and np.nanmax(size, initial=0.0) <= ROUNDING * largest:
+            values = own["re"] + 1j * own["im"]
+            sums = np.abs(values[1:]) + np.abs(values[:-1])
+            known = np.isfinite(sums) & (sums > 0.0)
+            if known.any() and np.median(np.abs(np.diff(values)[known]) / sums[known]) > NOISE:
+                own = own.copy()
+                own["re"] = own["im"] = 0.0
         yield str(source), str(output), own
-
-
-def _is_noise(values: Any) -> bool:
-    """Whether values that lie beside each other have little to do with each other."""
-    sums = np.abs(values[1:]) + np.abs(values[:-1])
-    known = np.isfinite(sums) & (sums > 0.0)
-    return bool(known.any() and np.median(np.abs(np.diff(values)[known]) / sums[known]) > NOISE)
 
 
 def _checked(result: Result, what: str) -> None:

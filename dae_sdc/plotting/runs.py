@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.options import names_in
 from dae_sdc.plotting import style
 from dae_sdc.registry import MOST_NAMES, unknown

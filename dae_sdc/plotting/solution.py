@@ -66,11 +66,7 @@ class _Panel:
 
 
 def linear(
-    results: Any,
-    show: str | Sequence[str] | None = None,
-    *,
-    steps: bool = False,
-    log: str | None = None,
+    results: Any, show: str | Sequence[str] | None = None, *, steps: bool = False, log: str | None = None
 ) -> Figure:
     """Draw solutions over time."""
     runs = runs_of(results)
@@ -202,7 +198,11 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
         note = f"{panel.hidden} more not drawn; choose with --show"
         axes.set_title(note, loc="right", fontsize=style.SMALL, color=style.GREY)
     if len(lines) > 1 or not short:
-        _legend(axes, lines)
+        # The names beside the panel; of many that go from dark to light, some with the first and the last.
+        entries = some_of(lines)
+        title = f"some of {len(lines)}" if len(entries) < len(lines) else None
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.04), "borderaxespad": 0.3}
+        axes.legend(handles=entries, title=title, ncols=-(-len(entries) // _LEGEND_ROWS), **place)
     axes.margins(x=0.01)
 
 
@@ -210,19 +210,6 @@ def _kinds(kinds: set[str], dashed: set[str]) -> str:
     """What the unknowns of a panel are, by line style if they differ."""
     told = " or ".join(sorted(dashed or kinds, reverse=True))
     return f"solid: {WITH}; dashed: {told.replace(WITHOUT, 'without')}" if dashed else told
-
-
-def _legend(axes: Any, lines: list[Line2D]) -> None:
-    """The names beside the panel; of many that go from dark to light, some with the first and the last."""
-    entries = some_of(lines)
-    axes.legend(
-        handles=entries,
-        title=f"some of {len(lines)}" if len(entries) < len(lines) else None,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.04),
-        ncols=-(-len(entries) // _LEGEND_ROWS),
-        borderaxespad=0.3,
-    )
 
 
 def some_of(lines: Sequence[Line2D]) -> list[Line2D]:

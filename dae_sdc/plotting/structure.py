@@ -27,10 +27,10 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Limit, Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.progress import each
 from dae_sdc.run.models import add_models, models_of
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
+from dae_sdc.sharing import each
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.repair import METHODS
@@ -147,19 +147,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc structure``."""
     with limited(Limit(**given_options(args, Limit)).time_limit):
-        return _shown(args)
-
-
-def _shown(args: argparse.Namespace) -> int:
-    """What the verb shows, and its exit code."""
-    names, alone = models_of(args)
-    params = given_options(args, Parameters).get("params")
-    if alone:
-        _show(names[0], params, args)
-        return 0
-    if args.plot:
-        raise InputError("a picture shows one model; name one, or leave --plot away")
-    _tabulate(names, params, args)
+        names, alone = models_of(args)
+        params = given_options(args, Parameters).get("params")
+        if alone:
+            _show(names[0], params, args)
+        elif args.plot:
+            raise InputError("a picture shows one model; name one, or leave --plot away")
+        else:
+            _tabulate(names, params, args)
     return 0
 
 

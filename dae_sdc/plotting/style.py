@@ -107,10 +107,7 @@ def figure(width: float, height: float, title: str = "") -> Picture:
 
 
 def line(index: int, count: int) -> dict[str, Any]:
-    """Keyword arguments of ``Axes.plot`` for a line without markers, one of several.
-
-    Up to eight lines have colours of their own; more have colours from dark to light, in their order.
-    """
+    """Look of one of several lines: up to eight have colours of their own, more go from dark to light."""
     if count <= len(LINE_COLOURS):
         return {"color": LINE_COLOURS[index]}
     return {"color": matplotlib.colormaps["viridis"](0.93 * index / (count - 1)), "linewidth": 1.1}

@@ -12,7 +12,7 @@ import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.names import name_and_order
+from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:
@@ -119,10 +119,7 @@ def require_size(what: str, count: int, least: int = 1) -> int:
 
 
 def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names: Symbols = ()) -> list[Any]:
-    """G^T lambda with G = dg/dq: constraints g(q) = 0 add it to the left-hand sides of the equations of q.
-
-    The multipliers are new unknowns lambda_1, ... unless ``names`` gives their symbols.
-    """
+    """G^T lambda with G = dg/dq, by multipliers that have ``names`` or are new unknowns lambda_1, ..."""
     new = [f"lambda_{k}" for k in range(1, len(constraints) + 1)]
     multipliers = names or model.variables(new, start=0.0)
     pairs = list(zip(constraints.values(), multipliers, strict=True))

@@ -37,10 +37,7 @@ def require_finite(problem: ProblemDAE, *names: str) -> None:
 
 
 def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
-    """Raise :class:`ReferenceRangeError` unless the parameters are those for which the solution is stored.
-
-    It does not depend on parameters that are ``free``.
-    """
+    """Raise :class:`ReferenceRangeError` unless parameters that are not ``free`` have the stored values."""
     for name, entry in problem.parameters.items():
         given = getattr(problem, name)
         if name not in free and given != entry.default:
@@ -82,10 +79,7 @@ def formulation(*names: str) -> dict[str, Parameter]:
 
 
 class LibraryProblem(ProblemDAE):
-    """A problem of the library, whose constructor takes the parameters of its table by their names.
-
-    Other keywords are the settings of :class:`ProblemDAE`.
-    """
+    """A problem of the library: its constructor takes the parameters of its table, and settings."""
 
     # The table, in the order of the constructor and of :meth:`kernel_parameters`.
     parameters: ClassVar[Mapping[str, Parameter]] = {}
@@ -99,7 +93,10 @@ class LibraryProblem(ProblemDAE):
         own = vars(cls)
         if "parameters" in own or "size" in own:
             cls.parameter_units = {name: entry.unit for name, entry in cls.parameters.items()}
-            cls.__signature__ = cls._signature = _signature_of(cls.parameters)
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            table = [inspect.Parameter(k, kind, default=one.default) for k, one in cls.parameters.items()]
+            settings = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
+            cls.__signature__ = cls._signature = inspect.Signature([*table, settings])
             cls.__doc__ = _documented(cls.__doc__ or "", cls.parameters)
         elif "__init__" in own:  # a class of a user with parameters outside the table
             given = inspect.signature(own["__init__"]).parameters
@@ -144,12 +141,6 @@ class LibraryProblem(ProblemDAE):
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters with a unit other than "none", in the order of the table."""
         return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]
-
-
-def _signature_of(parameters: Mapping[str, Parameter]) -> inspect.Signature:
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    given = [inspect.Parameter(name, kind, default=entry.default) for name, entry in parameters.items()]
-    return inspect.Signature([*given, inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)])
 
 
 def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:

@@ -53,10 +53,7 @@ class StoredReference:
         return float(breaks[0]), float(breaks[-1])
 
     def value(self, problem: LibraryProblem, t: float) -> Vector:
-        """The solution at time ``t``, shape (n,).
-
-        It is known in the stored range, for the default parameters; :class:`ReferenceRangeError` elsewhere.
-        """
+        """The solution at time ``t``, shape (n,), in the stored range and for default parameters."""
         x, coefficients, _ = self._piece(problem, t)
         return np.asarray(chebyshev.chebval(x, coefficients))
 

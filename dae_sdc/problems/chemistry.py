@@ -199,9 +199,7 @@ class Robertson(TestSetProblem):
     units = ("1", "1", "1")
     equation_names = ("balance of y_1", "balance of y_2", "conservation of mass")
     size = (2, 1)
-    parameters = {
-        **finite("1/s", "Rate constants", k1=0.04, k2=30000000.0, k3=10000.0),
-    }
+    parameters = {**finite("1/s", "Rate constants", k1=0.04, k2=30000000.0, k3=10000.0)}
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, problem of Robertson"
     interval = (0.0, 1e11)
     dt = 1e-6

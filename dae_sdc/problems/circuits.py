@@ -133,11 +133,9 @@ class Amplifier(ReferencedProblem):
             raise InputError(f"alpha of {type(self).__name__} must lie between 0 and 1; got {self.alpha}")
 
     def _initial_derivative(self) -> Vector:
-        """The derivative at t = 0.
-
-        A capacitor between two nodes takes as much from one as it gives to the other, so the sum of the two
-        equations is a constraint; its derivative replaces the equation of the first node.
-        """
+        """The derivative at t = 0."""
+        # A capacitor between two nodes takes as much from one as it gives to the other, so the sum of the two
+        # equations is a constraint; its derivative replaces the equation of the first node.
         u, rest = self.state(self.u_exact(0.0)), self.state(np.zeros(self.n))
         by_rate = self.jacobian(u, rest, 0.0, 0.0)
         slope = self.jacobian(u, rest, 0.0, 1.0) - by_rate
@@ -468,7 +466,7 @@ class RingModulator(TestSetProblem):
         if self.cs != 0.0:
             self._require_defaults()
             return super().reference_end
-        self._require_other_defaults()
+        require_defaults(self, ("cs",))
         return load_record(_WITHOUT_CAPACITANCES).end
 
     def u_exact(self, t: float) -> MeshDAE:
@@ -477,12 +475,9 @@ class RingModulator(TestSetProblem):
         if t == start:
             return self.state(np.zeros(15))
         if self.cs == 0.0 and abs(t - end) <= 1e-9 * (end - start):
-            self._require_other_defaults()
+            require_defaults(self, ("cs",))
             return self.state(load_record(_WITHOUT_CAPACITANCES).end.u)
         return super().u_exact(t)
-
-    def _require_other_defaults(self) -> None:
-        require_defaults(self, ("cs",))
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0, where only the carrier changes; raises like :meth:`u_exact` elsewhere."""

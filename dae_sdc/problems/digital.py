@@ -36,13 +36,11 @@ LOAD = 0
 
 
 class Transistor(NamedTuple):
-    """A MOS transistor with four internal nodes of consecutive numbers.
+    """A MOS transistor with four internal nodes of consecutive numbers."""
 
-    They are, in this order, the inner ends of the resistances at source and drain, and the bulk ends of the
-    junctions at source and drain.
-    """
-
-    node: int  # Number of the first internal node.
+    # Number of the first internal node. They are, in this order, the inner ends of the resistances at source
+    # and drain, and the bulk ends of the junctions at source and drain.
+    node: int
     kind: int  # Place of its kind in ``Technology.kinds``.
     # source, drain, gate: Nodes or given potentials at its three terminals.
     source: int
@@ -172,10 +170,7 @@ def channel_current(
 
 @inlined
 def potential(node: int, t: float, u: Vector, first: int, p: Vector, lines: int) -> float:
-    """Potential of a node or of a given potential.
-
-    u[first] is the potential of node 0; p[lines] begins the start, value and slope of each given potential.
-    """
+    """Potential of a node, u[first] being node 0, or a given one, which begin at p[lines]."""
     at = lines - 3 * (node + 1)
     value: float = u[first + node] if node >= 0 else p[at + 1] + p[at + 2] * (t - p[at])
     return value
@@ -311,11 +306,7 @@ class DigitalCircuit(PulsedProblem):
 
 
 def _gate(first: int, *transistors: tuple[int, int, int, int, int]) -> tuple[Transistor, ...]:
-    """A gate with nodes from ``first`` on: its load, and the given transistors.
-
-    A transistor is given by its first node, source and drain, as distances from ``first``, where the source
-    0 is ground, its kind and the node of its gate.
-    """
+    """A gate: its load, and transistors by node, source (0: ground), drain from ``first``, kind, gate."""
     output = first + 4
     load = Transistor(first, LOAD, output, SUPPLY, output, GROUND)
     others = (
@@ -494,9 +485,7 @@ class TwoBitAdder(DigitalCircuit):
 
     title = "adder of two-bit numbers, ten gates of MOS transistors"
     index = 2
-    parameters = {
-        "misprint": Parameter(False, "none", _MISPRINT, fixed=True),
-    }
+    parameters = {"misprint": Parameter(False, "none", _MISPRINT, fixed=True)}
     reference = "Test Set for IVP Solvers 2.4, two bit adding unit"
     interval = (0.0, 320.0)
     dt = 0.1

@@ -14,12 +14,7 @@ from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.problems._parameters import (
-    LibraryProblem,
-    Parameter,
-    finite,
-    positive,
-)
+from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
 
 
 class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
@@ -74,10 +69,7 @@ class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
 
 
 def _faces(u: Vector) -> Vector:
-    """Values on the two halves of every coarse face, walls included, linear along each line of faces.
-
-    Shape (m - 1, m) becomes (m + 1, 2 m). Behind a wall the tangential velocity has the opposite sign.
-    """
+    """Values on both halves of coarse faces, of which those along a wall have the other sign behind it."""
     m = u.shape[1]
     wide = np.zeros((m + 1, m + 2))
     wide[1:-1, 1:-1] = u

@@ -63,9 +63,7 @@ class SimpleDAE(LibraryProblem):
     equation_names = ("rate of u1", "rate of u2", "constraint")
     size = (2, 1)
     parameters = {
-        **finite(
-            "1", "Strength of the coupling to z; the larger, the harder to treat explicitly", alpha=10.0
-        ),
+        **finite("1", "Strength of the coupling to z; the larger, the harder to treat explicitly", alpha=10.0)
     }
     reference = "Ascher, Petzold 1998, page 267"
     interval = (0.0, 1.0)
@@ -97,13 +95,6 @@ def problematic_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector
     eta, w = p[0], p[0] * t
     out[0] = u[0] + w * u[1] - math.sin(t)
     out[1] = du[0] + w * du[1] + (1.0 + eta) * u[1] - math.cos(t)
-
-
-def problematic_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`ProblematicF`."""
-    eta, w = p[0], p[0] * t
-    out[0], out[1] = c, c * w
-    out[2], out[3] = 1.0, w + c * (1.0 + eta)
 
 
 @PROBLEMS.register("problematic-f")
@@ -181,13 +172,13 @@ class ProblematicF(LibraryProblem):
     parameters = {
         **finite(
             "1", "Weight of t z in both equations; from -1/2 on backward Euler is stable; not -1", eta=1.0
-        ),
+        )
     }
     reference = "Ascher, Petzold 1998, page 264"
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = problematic_residual
-    jacobian_kernel = problematic_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def _check_parameters(self) -> None:
         eta = self.eta
@@ -217,13 +208,6 @@ def discontinuous_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vect
     switched = p[0] != 0.0
     out[0] = du[0] if switched else du[0] - u[1]
     out[1] = u[0] * u[0] - u[1] * u[1] - 1.0
-
-
-def discontinuous_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`DiscontinuousTestDAE` on the branch of the current step."""
-    switched = p[0] != 0.0
-    out[0], out[1] = 1.0, 0.0 if switched else -c
-    out[2], out[3] = 2.0 * c * u[0], -2.0 * c * u[1]
 
 
 @PROBLEMS.register("discontinuous")
@@ -264,7 +248,7 @@ class DiscontinuousTestDAE(LibraryProblem):
     dt = 0.05
     switch_names = ("y = 50",)
     residual_kernel = discontinuous_residual
-    jacobian_kernel = discontinuous_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

@@ -205,10 +205,7 @@ class Skate(LibraryProblem, NonholonomicProblem):
     units = ("1",) * 5
     constraint_names = ("no slip sideways",)
     size = (2, 1)
-    parameters = {
-        **finite("rad", "Inclination of the plane", alpha=0.8),
-        **formulation("index-2", "index-1"),
-    }
+    parameters = {**finite("rad", "Inclination of the plane", alpha=0.8), **formulation("index-2", "index-1")}
     reference = "Neimark, Fufaev: Dynamics of Nonholonomic Systems (1972), page 108"
     interval = (0.0, 10.0)
     dt = 0.05

@@ -35,23 +35,6 @@ def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vect
         out[4] = u[2] * u[2] + u[3] * u[3] - u[4] * square - u[1]
 
 
-def unit_pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`PendulumCash`."""
-    for i in range(25):
-        out[i] = 0.0
-    out[0], out[2], out[6], out[8] = 1.0, -c, 1.0, -c
-    out[10], out[12], out[14] = c * u[4], 1.0, c * u[0]
-    out[16], out[18], out[19] = c * u[4], 1.0, c * u[1]
-    if p[0] == 3.0:
-        out[20], out[21] = 2.0 * c * u[0], 2.0 * c * u[1]
-    elif p[0] == 2.0:
-        out[20], out[21], out[22], out[23] = c * u[2], c * u[3], c * u[0], c * u[1]
-    else:
-        out[20], out[21] = -2.0 * c * u[4] * u[0], -2.0 * c * u[4] * u[1] - c
-        out[22], out[23] = 2.0 * c * u[2], 2.0 * c * u[3]
-        out[24] = -c * (u[0] * u[0] + u[1] * u[1])
-
-
 @PROBLEMS.register("pendulum-cash")
 class PendulumCash(TestSetProblem):
     r"""Pendulum of unit mass, length and gravity in Cartesian coordinates, index 3, 2 or 1.
@@ -83,9 +66,7 @@ class PendulumCash(TestSetProblem):
     equation_names = ("velocity x", "velocity y", "force x", "force y", "length of the rod")
     size = (4, 1)
     group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
-    parameters = {
-        "formulation": Parameter(3, "1", "Index of the formulation", None, "{3, 2, 1}", fixed=True),
-    }
+    parameters = {"formulation": Parameter(3, "1", "Index of the formulation", None, "{3, 2, 1}", fixed=True)}
     reference = "Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000"
     interval = (0.0, 1.0)
     dt = 0.01
@@ -93,7 +74,7 @@ class PendulumCash(TestSetProblem):
     record = "pendulum-cash"
     independent_of = ("formulation",)
     residual_kernel = unit_pendulum_residual
-    jacobian_kernel = unit_pendulum_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
@@ -303,11 +284,7 @@ def squeezer_loops(s: tuple[float, ...]) -> tuple[float, ...]:
 
 @inlined
 def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
-    """Nonzero derivatives of the closing conditions; the argument is the result of :func:`squeezer_sines`.
-
-    First those in beta and Theta, which are the same for all odd and for all even conditions, then those of
-    each condition in the other angles.
-    """
+    """Nonzero derivatives of the closing conditions: in beta and Theta, alike in all, then others."""
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     return (
         *(_D * sbt - _RR * sbe, _D * sbt, _RR * cbe - _D * cbt, -_D * cbt),
@@ -319,19 +296,9 @@ def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
 
 @inlined
 def squeezer_bend(
-    s: tuple[float, ...],
-    vbe: float,
-    vbt: float,
-    vga: float,
-    vpd: float,
-    vde: float,
-    voe: float,
-    vep: float,
+    s: tuple[float, ...], vbe: float, vbt: float, vga: float, vpd: float, vde: float, voe: float, vep: float
 ) -> tuple[float, ...]:
-    """Second derivatives of the closing conditions along the velocities.
-
-    The arguments are the result of :func:`squeezer_sines` and the rates of the seven angles in its order.
-    """
+    """Second derivatives of the closing conditions along velocities, by :func:`squeezer_sines` and rates."""
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     be, bt, ga, pd, de, oe, ep = vbe**2, vbt**2, vga**2, vpd**2, vde**2, voe**2, vep**2
     x, y = _D * cbt * bt - _RR * cbe * be, _D * sbt * bt - _RR * sbe * be
@@ -355,8 +322,7 @@ def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     sines = squeezer_sines(u[0], th, u[2], ph, u[4], om, u[6])
     m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(np.cos(th), np.sin(ph), np.sin(om))
     f1, f2, f3, f4, f5, f6, f7 = squeezer_moments(
-        *(u[7], u[8], u[10], u[11], u[12], u[13]),
-        *(np.sin(th), np.cos(ph), np.cos(om), sines[4], sines[5]),
+        *(u[7], u[8], u[10], u[11], u[12], u[13]), *(np.sin(th), np.cos(ph), np.cos(om), sines[4], sines[5])
     )
     xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = squeezer_gradient(sines)
     sx, sy = l1 + l3 + l5, l2 + l4 + l6

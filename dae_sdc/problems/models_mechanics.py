@@ -205,7 +205,7 @@ def charges_on_sphere(count: int = 4) -> Model:
     """Charges on the unit sphere that repel each other until they rest, index 3.
 
     For 20 charges these are equations and start of the Fekete problem without its stabilisation;
-    :class:`~dae_sdc.problems.fekete.Fekete` is the stabilised form of index 2.
+    :class:`~dae_sdc.problems.mechanics.Fekete` is the stabilised form of index 2.
 
     References
     ----------

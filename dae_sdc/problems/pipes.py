@@ -388,10 +388,7 @@ class PipeNetwork(LibraryProblem):
         return pipes + tanks, nodes - tanks
 
     def _lay_out(self) -> None:
-        """Set the streets that have a pipe, the nodes in the order of their pressures, and lengths of pipes.
-
-        The numbers of a bit generator are fixed, those of a generator may change with the version of NumPy.
-        """
+        """Set streets, nodes and lengths, by bits that are the same in every version of NumPy."""
         rows, columns = int(self.rows), int(self.columns)
         nodes = rows * columns
         random = np.random.PCG64(int(self.seed))

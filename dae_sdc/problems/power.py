@@ -109,17 +109,9 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
     )
     units = (*("pu",) * 6, "rad", "pu", *("pu",) * 6)
     equation_names = (
-        *(
-            "voltage d",
-            "voltage q",
-            "voltage F",
-            "voltage D",
-            "voltage Q1",
-            "voltage Q2",
-            "rotor angle",
-            "swing",
-        ),
-        *("flux d", "flux q", "flux F", "flux D", "flux Q1", "flux Q2"),
+        *(f"voltage {axis}" for axis in ("d", "q", "F", "D", "Q1", "Q2")),
+        *("rotor angle", "swing"),
+        *(f"flux {axis}" for axis in ("d", "q", "F", "D", "Q1", "Q2")),
     )
     size = (8, 6)
     parameters = {
@@ -215,29 +207,20 @@ def admittance(without: tuple[int, ...] | None = None) -> Phasors:
     return matrix
 
 
-def power_slopes(y: Phasors, magnitude: Vector, angle: Vector) -> tuple[Phasors, Phasors]:
-    """Derivatives of the powers v conj(y v) with respect to angles and magnitudes of v, shape (9, 9) each."""
-    unit = np.exp(1j * angle)
-    v = magnitude * unit
-    current = y @ v
-    by_angle = 1j * v[:, None] * np.conj(np.diag(current) - y * v)
-    by_magnitude = v[:, None] * np.conj(y * unit) + np.diag(np.conj(current) * unit)
-    return by_angle, by_magnitude
-
-
 def power_flow() -> Phasors:
-    """Bus voltages of the 9-bus system for its set points, shape (9,).
-
-    Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
-    powers at the other six buses are those of the loads.
-    """
+    """Bus voltages of the 9-bus system for its set points, shape (9,)."""
+    # Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
+    # powers at the other six buses are those of the loads.
     y = admittance()
     magnitude, angle = np.ones(9), np.zeros(9)
     wanted = -LOAD + np.array([0, 1.63, 0.85, 0, 0, 0, 0, 0, 0])
     for _ in range(20):
-        v = magnitude * np.exp(1j * angle)
-        lack = wanted - v * np.conj(y @ v)
-        by_angle, by_magnitude = power_slopes(y, magnitude, angle)
+        unit = np.exp(1j * angle)
+        v = magnitude * unit
+        current = y @ v
+        lack = wanted - v * np.conj(current)
+        by_angle = 1j * v[:, None] * np.conj(np.diag(current) - y * v)
+        by_magnitude = v[:, None] * np.conj(y * unit) + np.diag(np.conj(current) * unit)
         slope = np.block(
             [
                 [by_angle.real[1:, 1:], by_magnitude.real[1:, 3:]],
@@ -303,10 +286,7 @@ Each is a list of entries: row, column, conductance, susceptance.
 
 
 def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`WSCC9BusSystem` on the branch of the current step.
-
-    Unknown number k of machine m has the place 3 k + m in the state.
-    """
+    """F of :class:`WSCC9BusSystem` on the branch of the step; unknown k of machine m is u[3 k + m]."""
     # The first 36 entries of out serve as workspace: real and imaginary parts of the bus voltages, then of
     # the currents.
     for i in range(9):
@@ -571,10 +551,7 @@ class WSCC9BusSystem(ReferencedProblem):
         *(f"{kind}{i}" for kind in (*_DIFFERENTIAL, "Id", "Iq") for i in (1, 2, 3)),
         *(f"{kind}{i}" for kind in ("V", "TH") for i in range(1, 10)),
     )
-    units = (
-        *(("pu",) * 12 + ("rad",) * 3 + ("rad/s",) * 3 + ("pu",) * 15),
-        *(("pu",) * 15 + ("rad",) * 9),
-    )
+    units = (*(("pu",) * 12 + ("rad",) * 3 + ("rad/s",) * 3 + ("pu",) * 15), *(("pu",) * 15 + ("rad",) * 9))
     equation_names = (
         *(f"rate of {kind}{i}" for kind in _DIFFERENTIAL for i in (1, 2, 3)),
         *(f"stator {axis}{i}" for axis in "dq" for i in (1, 2, 3)),

@@ -147,14 +147,6 @@ def pump_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     out[8] = u[4] - channel
 
 
-def _source_voltage(V: float) -> float:
-    """Voltage U_2 at the source for an input V >= 0: the root of C_S U_2 + Q_S = 0."""
-    found: float = brentq(
-        lambda v: _CS * v + transistor_charges(V, V - v, V - _RATIO * v)[1], 0.0, V, xtol=1e-300, rtol=1e-15
-    )
-    return found
-
-
 def _gate_capacitance(V: float, source: float) -> float:
     """Total derivative of the charge of the gate with respect to the input V."""
     root = math.sqrt(_POTENTIAL + source)
@@ -239,7 +231,11 @@ class ChargePump(PulsedProblem):
         later = pulse.line(t)
         earlier = later if t == self.interval[0] else pulse.line(t - 2e-12 * max(abs(t), pulse.period))
         V = later.at(t)
-        source = _source_voltage(V)
+
+        def balance(v: float) -> float:
+            return _CS * v + transistor_charges(V, V - v, V - _RATIO * v)[1]
+
+        source = brentq(balance, 0.0, V, xtol=1e-300, rtol=1e-15)
         drain = _RATIO * source
         gate, charge = transistor_charges(V, V - source, V - drain)[0], _CS * source
         current = 0.0 - earlier.slope * _gate_capacitance(V, source)

@@ -76,23 +76,9 @@ Symbols: TypeAlias = Mapping[str, Any]
 
 
 def suspension_frame(model: Model, places: Mapping[str, Sequence[Any]] = PLACES) -> Frame:
-    """The frame of a suspension with a shock absorber that does not give way.
-
-    Arms and rods are bars, those of arms and of the tie rod on elastic mounts of the body. Wheel carrier and
-    rocker are beams with ten times the area, and ball joints at their ends.
-
-    Parameters
-    ----------
-    model : Model
-        Gets the parameters E, G, A of bars, I of beams and k_mount of mounts.
-    places : mapping of str to sequence of 3 numbers or expressions
-        Points by their names, as in :data:`PLACES`, of the suspension in any position.
-
-    Returns
-    -------
-    Frame
-        A frame with 35 free degrees of freedom.
-    """
+    """The frame of a suspension in any position, with a shock absorber that does not give way."""
+    # Arms and rods are bars, those of arms and of the tie rod on elastic mounts of the body. Wheel carrier
+    # and rocker are beams with ten times the area, and ball joints at their ends.
     from dae_sdc.frames.frame import Frame
 
     E, G, A, inertia = model.parameters(

@@ -263,11 +263,7 @@ class BrushTyre(LibraryProblem):
         return np.asarray(self.width * ((np.arange(n) + 0.5) / n - 0.5) * math.tan(self.camber))
 
     def _pressed(self, deflections: Vector, belt: Vector) -> tuple[Vector, Vector]:
-        """Deflections of the belt and loads of the ribs, each of shape (ribs,), for whole deflections.
-
-        The equations are concave in w and their Jacobians are M-matrices, so that Newton's iterates rise from
-        zero to the solution.
-        """
+        """Deflections of belt and ribs; Newton's iterates rise to them, as Jacobians are M-matrices."""
         n = len(deflections)
         w = np.zeros(n)
         while True:

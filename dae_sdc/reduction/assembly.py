@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.problem import DENSE, Form, enter_gradient, matrix_outputs, unit_of_rate
 from dae_sdc.reduction.separate import Goal, Separated

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
 from dae_sdc.expressions import llvm
-from dae_sdc.expressions.codegen import Compiled
+from dae_sdc.expressions.codegen import Compiled, parameters_of
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.program import magnitudes
@@ -66,20 +66,13 @@ def check_invariants(
                 )
 
 
-_ARGUMENTS = {
-    "residual": ("double %t", "{place} %u", "{place} %du", "{place} %p", "{place} %out"),
-    "jacobian": ("double %t", "{place} %u", "{place} %du", "double %c", "{place} %p", "{place} %out"),
-}
-
-
 class Switch:
     """A C function with a changing target, for sweepers, which ask for the address of a kernel only once."""
 
     def __init__(self, form: Literal["residual", "jacobian"], target: Compiled) -> None:
         self.form, self.target = form, target
         self._where = np.array([target.address], dtype=np.int64)
-        place = llvm.pointer("double")
-        arguments = ", ".join(_ARGUMENTS[form]).format(place=place)
+        arguments = parameters_of(form)
         kinds = ", ".join(argument.split(" ")[0] for argument in arguments.split(", "))
         cell, function = llvm.pointer("i64"), llvm.pointer(f"void ({kinds})")
         text = f"""define void @kernel({arguments}) nounwind {{
@@ -114,32 +107,6 @@ LARGEST_VIOLATION: Final = 1e-8
 
 WORSENED_PIVOT: Final = 0.1
 """Part of its size to which the weakest pivot must fall before a better one is sought once more."""
-
-
-class Source(Protocol):
-    """What a reduced problem needs of its reduction, besides what a model has."""
-
-    @property
-    def index(self) -> int:
-        """Index of the reduced system."""
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-
-    @property
-    def source(self) -> Any:
-        """The model."""
-
-    @property
-    def rounded(self) -> bool:
-        """Whether the structure of the model does not tell its hidden constraints."""
-
-    def assembled(self, dense: bool | None = None) -> Assembled:
-        """The programs of the reduced system."""
-
-    def pivoted(self, value: Callable[[Leaf], float]) -> Source:
-        """The reduction with pivots that are not small at a point."""
 
 
 class _Count:
@@ -185,7 +152,8 @@ class ReducedProblem(ModelProblem):
     (('x', 'y', 'der(x)', 'der(y)', 'lambda'), ('length', 'der(length)', 'der(length, 2)'))
     """
 
-    def __init__(self, reduction: Source, *, dense: bool | None = None, **settings: Any) -> None:
+    # The reduction is a :class:`~dae_sdc.reduction.reduction.Reduction`, whose file imports this one.
+    def __init__(self, reduction: Any, *, dense: bool | None = None, **settings: Any) -> None:
         settings.setdefault("index", reduction.index)
         self.reduction = reduction
         super().__init__(reduction, dense=dense, **settings)

@@ -12,9 +12,8 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
@@ -28,6 +27,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
 from dae_sdc.structure.repair import repair, without_equations
+from dae_sdc.text import aligned
 
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 """Ways to reduce the index."""
@@ -333,12 +333,8 @@ class Reduction:
             for number, step in enumerate(self.steps)
         ]
         rows.append((f"result, {self.goal}", "", "", *_cost_cells(self.cost)))
-        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
-        for row in (headings, *rows):
-            first, *others = zip(row, widths, strict=True)
-            cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
-            lines.append("  ".join(cells).rstrip())
-        return lines
+        first, *others = (max(map(len, column)) for column in zip(headings, *rows, strict=True))
+        return [*lines, aligned([headings, *rows], [first, *(-width for width in others)], gap="  ")]
 
 
 _OF_THE_MODEL = frozenset(
@@ -396,7 +392,11 @@ def reduce_index(
         base = model.graph.copy()
         extra = _user_invariants(model, base, invariants)
         graph = base.copy()
-        most = _allowed_growth(model, found, form) if method == "auto" else None
+        most = None
+        if method == "auto":
+            stages = model.graph.copy()
+            stage(stages, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
+            most = ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(stages) - len(model.graph))
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
         try:
@@ -480,13 +480,6 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
         return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
 
     return Rounding(values, POINTS_OF_ROUNDING)
-
-
-def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
-    """Nodes by which a separation may grow before it is given up for the stages."""
-    graph = model.graph.copy()
-    stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
-    return ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(graph) - len(model.graph))
 
 
 def _values_at(

@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.reduction.factor import (
     LIMIT,
     Factored,
@@ -174,11 +174,7 @@ def separate(
 
 
 def _linear_orders(graph: Graph, roots: Sequence[int], n: int) -> tuple[int, ...]:
-    """For every unknown an order such that the equations are linear in the derivatives of these orders.
-
-    It is one above the highest that occurs where the equations are not linear in that; they are then
-    constraints of the derivatives below.
-    """
+    """Orders of derivatives in which the equations are linear, one above those where they are not."""
     orders = [1] * n
     for root in roots:
         for j, k in graph.depends(root):

@@ -94,11 +94,7 @@ class Staged:
 
 
 def stage(
-    graph: Graph,
-    roots: Sequence[int],
-    c: Sequence[int],
-    d: Sequence[int],
-    blocks: Sequence[Block],
+    graph: Graph, roots: Sequence[int], c: Sequence[int], d: Sequence[int], blocks: Sequence[Block]
 ) -> Staged:
     """The equations of all stages of the Sigma-method."""
     equations = {

@@ -37,10 +37,7 @@ class Update:
 
     def apply(self, graph: Graph, own: int, other: int) -> int:
         """The new value of an entry, from that of the row and that of the row of the pivot."""
-        return graph.div(
-            graph.sub(graph.mul(self.keep, own), graph.mul(self.factor, other)),
-            self.divisor,
-        )
+        return graph.div(graph.sub(graph.mul(self.keep, own), graph.mul(self.factor, other)), self.divisor)
 
 
 @dataclass
@@ -166,10 +163,7 @@ class SymbolicFactors(ABC):
 
 
 class LU(SymbolicFactors):
-    """Gaussian elimination with pivots of least Markowitz cost, on the diagonal of a symmetric matrix.
-
-    In a symmetric matrix entries below the diagonal are the nodes of those above it, and cost nothing.
-    """
+    """Elimination with pivots of least Markowitz cost; a symmetric matrix costs its upper half."""
 
     def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
         graph = self.graph

@@ -150,10 +150,7 @@ Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]
 def combinations(
     options: StudyOptions, direct: Mapping[str, Any], sweeps: Mapping[str, Any]
 ) -> tuple[list[Run], list[Setup]]:
-    """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
-
-    Invalid combinations are refused here, before the first run.
-    """
+    """Every combination of problem, sweeper, nodes and Q_Delta of a study; invalid ones are refused here."""
     runs: list[Run] = []
     for problem, sweeper in product(several(options.problem), several(options.sweeper)):
         if is_direct(sweeper):
@@ -214,11 +211,8 @@ class References:
 
 
 def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None = None) -> dict[str, float]:
-    """Largest error of every component group over the ends of the steps in the second half of the run.
-
-    Multipliers of index 3 reach their order after some steps, and the error of a single time may cross zero.
-    The exact solution is that of the problem, unless a computed reference is given.
-    """
+    """Largest error of every group at the ends of the steps in the second half of the run."""
+    # Multipliers of index 3 reach their order after some steps, and an error of one time may cross zero.
     span = solution.t[-1] - solution.t[0]
     late = solution.t >= solution.t[0] + (0.5 - 1e-9) * span
     if reference is not None:

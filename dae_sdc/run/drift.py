@@ -146,12 +146,7 @@ def drift(options: DriftOptions) -> Result:
     chosen, left_out = _cases(options, params, start, end)
     rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, options.out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": options.rtol, "points": points}
-    rows.parameters |= {
-        "params": params,
-        "left_out": left_out,
-        "runs": [],
-        "time_unit": own.time_unit,
-    }
+    rows.parameters |= {"params": params, "left_out": left_out, "runs": [], "time_unit": own.time_unit}
     edges = np.linspace(start, end, points + 1)
     with rows.running(len(chosen), "run", options.progress) as bar:
         for case in chosen:

@@ -18,8 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
-from dae_sdc.expressions.dag import MOVING
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS

@@ -50,7 +50,6 @@ from dae_sdc.errors import (
     TimeLimitError,
 )
 from dae_sdc.initial.consistent import listed
-from dae_sdc.progress import TimeBar, bar_of
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
@@ -59,7 +58,7 @@ from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import Solution, kinds_of, parameters_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
-from dae_sdc.sharing import Lock, told_before
+from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import less_accurate
 

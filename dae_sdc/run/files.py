@@ -9,8 +9,9 @@ import re
 import secrets
 import stat
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -71,10 +72,7 @@ def partial_name(target: Path) -> Path:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete temporary files of killed processes in the directory of ``target``.
-
-    Files that are still being written are locked by their processes, and are kept.
-    """
+    """Delete temporary files of killed processes beside ``target``; those of living ones are locked."""
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if _UNFINISHED.fullmatch(name):
@@ -94,26 +92,21 @@ def _begin(target: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
     while True:
         name = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
         file = open(name, "xb")
-        stack.callback(_discard, name)
+        stack.callback(_try, partial(name.unlink, missing_ok=True))
         with suppress(OSError):  # some file systems of networks have no locks
             _lock(file, wait=True)
         # Another process may have deleted the file between its creation and its lock.
         if name.exists():
             if fcntl is not None:
                 stack.callback(os.close, os.dup(file.fileno()))
-            stack.callback(_close, file)
+            stack.callback(_try, file.close)
             return name, file
         file.close()
 
 
-def _close(file: BinaryIO) -> None:
+def _try(action: Callable[[], object]) -> None:
     with suppress(OSError):  # a failure to write was reported before
-        file.close()
-
-
-def _discard(name: Path) -> None:
-    with suppress(OSError):
-        name.unlink(missing_ok=True)
+        action()
 
 
 @contextmanager

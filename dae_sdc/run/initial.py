@@ -38,7 +38,6 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.problems._models import MODELS
-from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
 from dae_sdc.run.models import ModelLike
@@ -46,7 +45,7 @@ from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values
 from dae_sdc.run.target import Target, is_file, make_model, resolve
-from dae_sdc.sharing import metering, one_at_a_time
+from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.options import (
-    Parallel,
-    Parameters,
-    Solves,
-    Sweeping,
-    option,
-    redeclared,
-    takes,
-)
+from dae_sdc.options import Parallel, Parameters, Solves, Sweeping, option, redeclared, takes
 from dae_sdc.run.convergence import (
     NEWTON_TOL,
     References,

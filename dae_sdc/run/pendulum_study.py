@@ -17,15 +17,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
-from dae_sdc.options import (
-    Multistep,
-    Output,
-    Steps,
-    highest_order,
-    option,
-    redeclared,
-    takes,
-)
+from dae_sdc.options import Multistep, Output, Steps, highest_order, option, redeclared, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import describe, number_of_steps

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +25,8 @@ from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import check_place, opened, partial_name, read_array, replacing
-from dae_sdc.run.tables import (
-    MOST_TEXT_ROWS,
-    cell,
-    cells_of,
-    csv_of,
-    flat,
-    needed,
-    plain_attributes,
-    varying,
-)
-from dae_sdc.text import aligned
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.run.tables import MOST_TEXT_ROWS, cell, cells_of, csv_of, flat, needed, plain_attributes, varying
+from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -367,25 +357,18 @@ class Result:
         return target
 
 
-class Saved(Protocol):
-    """An object that can be saved to a ``.npy`` file and files next to it."""
-
-    def save(self, path: Path) -> Path:
-        """Write the files; returns the ``.npy`` file."""
-
-
 def check_target(path: str | os.PathLike[str]) -> Path:
     """Refuse a path to which no result can be written; called before a study computes."""
     as_text = isinstance(path, str | os.PathLike) and str(path).endswith(".csv")
     return check_place(path, ".csv" if as_text else ".npy")
 
 
-def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Path:
-    """Save a result; an unfinished one does not replace an earlier result."""
+def put_down(result: Any, path: str | os.PathLike[str], finished: bool) -> Path:
+    """Save what has a method ``save``; an unfinished result does not replace an earlier one."""
     target = check_target(path)
     partial = partial_name(target)
     if not finished:
-        return result.save(partial)
+        return Path(result.save(partial))
     result.save(target)
     with suppress(OSError):
         for suffix in (".csv",) if target.suffix == ".csv" else (".npy", ".json", BESIDE):
@@ -444,12 +427,6 @@ def load(path: str | os.PathLike[str]) -> Result:
     )
 
 
-def _unreadable(path: Path, error: OSError) -> ResultFileError:
-    return ResultFileError(
-        f"{shown(str(path))} cannot be read: {error.strerror}; check the name and its rights"
-    )
-
-
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
     """Refuse a table that lacks columns of its kind, or has them with other types."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
@@ -496,7 +473,9 @@ def _load_array(path: Path) -> NDArray[np.void]:
             what = f"{partial} has what a run computed that did not come to its end"
         raise ResultFileError(f"no file {path}; {what}") from None
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise ResultFileError(
+            f"{shown(str(path))} cannot be read: {error.strerror}; check the name and its rights"
+        ) from None
     except ResultFileError:  # is a ValueError too
         raise
     except ValueError as error:

@@ -21,14 +21,13 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deferred import function_at
 from dae_sdc.errors import DAEWarning, InputError
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import DRAWING, Result, checksum, command_line
 from dae_sdc.run.solution_files import SAMPLES, fields_of_file
 from dae_sdc.run.tables import summarised
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
-from dae_sdc.text import aligned, brief
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,7 +20,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, ResultFileError, require_number
-from dae_sdc.expressions.names import name_and_order
+from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of

@@ -16,7 +16,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import limits_call
 from dae_sdc.errors import DAEError, InputError, require_number
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
 from dae_sdc.linear.equilibrium import Hidden, Steady, steady_state as find_steady
 from dae_sdc.options import (
@@ -31,11 +31,10 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.progress import bar_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, command_line, put_down
-from dae_sdc.sharing import metering, one_at_a_time
+from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,10 @@ import numpy as np
 
 from dae_sdc.errors import DAEWarning
 from dae_sdc.options import add_options, given_options
-from dae_sdc.progress import bar_of
 from dae_sdc.run.processes import is_root, on_root
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
+from dae_sdc.sharing import bar_of
 
 
 @dataclass
@@ -47,10 +47,7 @@ class Study:
         self.parameters["left_out"].append(f"{what}: {error}")
 
     def add(self, rows: list[tuple[Any, ...]], last: bool = True) -> None:
-        """Set the rows of a combination, and save them, so that they survive a killed study.
-
-        Without ``last`` they are preliminary, and the next call replaces them.
-        """
+        """Set the rows of a combination and save them; without ``last`` the next call replaces them."""
         self.begun = rows
         if last:
             self.rows += rows
@@ -96,21 +93,16 @@ Verb = tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Names
 """The functions ``add_arguments`` and ``main`` of the module of a verb."""
 
 
-def has_failures(result: Result) -> bool:
-    """Whether a run of a study has failed."""
-    return bool(result.parameters["failures"])
-
-
 def verb(
-    study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] = has_failures
+    study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] | None = None
 ) -> Verb:
-    """The verb of a study, with the options of the study, which prints a summary of the result."""
+    """The verb of a study, with its options, which prints a summary; by default any failed run fails it."""
 
     def main(args: argparse.Namespace) -> int:
         result = study(**{"progress": None, **given_options(args, study.record)})
         print(summary(result))
         if args.out:
             print(f"written to {args.out}")
-        return int(failed(result))
+        return int(bool(result.parameters["failures"]) if failed is None else failed(result))
 
     return partial(add_options, record=study.record), main

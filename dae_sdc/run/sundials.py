@@ -30,7 +30,6 @@ from dae_sdc.dae.values import undefined
 from dae_sdc.deadline import check_at, limits_call, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
-from dae_sdc.progress import TimeBar
 from dae_sdc.registry import unknown
 from dae_sdc.run.callbacks import (
     MOST_INNER_STEPS,
@@ -49,7 +48,7 @@ from dae_sdc.run.solution import DENSE_LIMIT, Solution, kinds_of, output_times, 
 from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
-from dae_sdc.sharing import Lock, filtering
+from dae_sdc.sharing import Lock, TimeBar, filtering
 from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import RESTART_STEP
@@ -278,7 +277,9 @@ class _Runs:
 
     def _compare(self, coarse: _Record, fine: _Record) -> str:
         """What is to be said of the errors of the finer run, by its difference to the other one."""
-        before, after = coarse.states()[0], fine.watched_states()
+        before, after = coarse.states()[0], np.array([u for u, _ in fine.seen])
+        rates = np.array([du for _, du in fine.seen])
+        fine.correct(fine.watched, after, rates)
         wanted = self.task.tolerance
         allowed = wanted.atol + wanted.rtol * np.abs(after)
         allowed = np.where(allowed > 0.0, allowed, np.finfo(float).tiny)
@@ -431,16 +432,11 @@ class _Record:
     def states(self) -> tuple[Vector, Vector]:
         """u and u' at the start and after all steps, with unknowns of index 2 from hidden constraints."""
         u, du = np.array(self.u), np.array(self.du)
-        self._correct(self.t, u, du)
+        self.correct(self.t, u, du)
         return u, du
 
-    def watched_states(self) -> Vector:
-        """u at the watched times, with unknowns of index 2 from hidden constraints."""
-        u, du = (np.array(part) for part in zip(*self.seen, strict=True))
-        self._correct(self.watched, u, du)
-        return u
-
-    def _correct(self, t: list[float], u: Vector, du: Vector) -> None:
+    def correct(self, t: list[float], u: Vector, du: Vector) -> None:
+        """Compute unknowns of index 2 from hidden constraints, in place."""
         if self.constraints is not None:
             self.constraints.correct(np.array(t[1:]), u[1:], du[1:], np.zeros(len(t) - 1))
 
@@ -497,10 +493,7 @@ class _Record:
 
 
 class CountedEquations(Equations):
-    """Equations with counted evaluations that give NaN where they are not defined.
-
-    The Jacobian of a problem without kernels is its own one, checked, or that by finite differences.
-    """
+    """Equations with counted evaluations that are NaN where not defined; their checked Jacobian."""
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)
@@ -696,10 +689,7 @@ class _CvodeDriver(_Driver):
         return self.f(float(found.t), np.array(found.y))
 
     def f(self, t: float, y: Vector) -> Vector:
-        """The right-hand side.
-
-        M is kept while it gives F = 0 at u' = f. For a problem that is not linear in u' it never does.
-        """
+        """The right-hand side; M is kept while it gives F = 0 at u' = f, so never where F is nonlinear."""
         residual, rest = self.equations.residual, self._residual
         residual(t, y, self._zero, rest)
         at_zero = rest.copy()

@@ -37,12 +37,11 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.polynomials.pool import run_jobs
-from dae_sdc.progress import bar_of
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
-from dae_sdc.sharing import tell
+from dae_sdc.sharing import bar_of, tell
 
 OUTPUT_TIMES = 201
 """Default number of output times."""

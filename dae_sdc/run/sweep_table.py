@@ -19,8 +19,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.files import partial_name, replacing
 from dae_sdc.run.results import DRAWING, Result, check_target, command_line, load, put_down
 from dae_sdc.run.tables import needed, plain_attributes
-from dae_sdc.text import aligned
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -332,11 +331,7 @@ def column_of(name: str) -> str:
 
 
 class Table:
-    """The rows of a running sweep, each written to the partial result when its run is over.
-
-    A row is written in place, and marked as done after the rest of it is in the file, so that a sweep that is
-    killed loses the runs it was at and no other.
-    """
+    """The rows of a sweep, marked as done when they are in the file, so that a kill loses no other."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import UNKNOWN
-from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.dag import UNKNOWN, name_of
 from dae_sdc.structure.blocks import (
     Block,
     Stages,
@@ -25,14 +24,9 @@ from dae_sdc.structure.blocks import (
     structural_index,
 )
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
-from dae_sdc.structure.differentiation import (
-    Differentiation,
-    differentiate,
-    differentiate_at_points,
-    varies,
-)
+from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
 from dae_sdc.structure.prolongation import evaluate
-from dae_sdc.structure.rank import RankTest, equilibration, exact_rank, floating_rank
+from dae_sdc.structure.rank import RankTest, choose_states, equilibration, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
@@ -42,9 +36,7 @@ from dae_sdc.structure.signature import (
     derivative_name,
     listed,
 )
-from dae_sdc.structure.states import choose_states
-from dae_sdc.text import brief
-from dae_sdc.views import html_picture, html_table, html_view
+from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
 LARGEST_ARRAY = 20_000
 """Largest number of rows of a derivative array whose differentiation index is found by default."""
@@ -251,12 +243,9 @@ class Structure:
         return ", ".join(parts) or "system Jacobian not known"
 
     def _table(self) -> list[str]:
-        rows = self._rows(min(self.size, _MOST_LINES))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows
-        ]
-        return [*map(str.rstrip, lines), *_more(self.size, "equations")]
+        lines = aligned(self._rows(min(self.size, _MOST_LINES)), gap="  ").split("\n")
+        more = self.size - _MOST_LINES
+        return [*lines, f"... and {more} more equations"] if more > 0 else lines
 
     def _rows(self, count: int) -> list[tuple[str, ...]]:
         """The first equations with their offsets and unknowns, below a row of heads."""
@@ -289,10 +278,6 @@ class Structure:
         return "; ".join(parts)
 
 
-def _more(total: int, what: str) -> list[str]:
-    return [f"... and {total - _MOST_LINES} more {what}"] if total > _MOST_LINES else []
-
-
 @under_way("the structure was analysed")
 def structure(
     model: StructuralModel | Signature | npt.ArrayLike,
@@ -319,7 +304,11 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
     transversal = find_transversal(signature)
     c, d = canonical_offsets(signature, transversal)
     coarse, fine = coarse_blocks(signature, transversal), fine_blocks(signature, transversal, c, d)
-    states, test, leading = signature_states(signature, transversal), None, None
+    test = leading = None
+    # Free initial values of each unknown: its order in the equation matched with it.
+    states = np.zeros(transversal.size, dtype=np.int64)
+    on = signature.cols == transversal[signature.rows]
+    states[signature.cols[on]] = signature.orders[on]
     nonlinear = np.ones(c.size, dtype=bool)
     if isinstance(model, ModelWithGraph):
         values = leading_values(model, c, d)
@@ -345,15 +334,6 @@ def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
     rows, cols = equilibration(np.abs(matrix))
     values = np.linalg.svd(matrix * rows[:, None] * cols, compute_uv=False)
     return bool(values[-1] <= SMALLEST_SINGULAR_VALUE * values[0])
-
-
-def signature_states(signature: Signature, transversal: Integers) -> Integers:
-    """Number of free initial values of each unknown: its order in the equation matched with it."""
-    # Shapes: transversal (n,).
-    states = np.zeros(transversal.size, dtype=np.int64)
-    on = signature.cols == transversal[signature.rows]
-    states[signature.cols[on]] = signature.orders[on]
-    return states
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:

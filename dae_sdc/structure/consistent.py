@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,7 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
 from dae_sdc.structure.rank import RankTest
 from dae_sdc.structure.series import Floats
-from dae_sdc.structure.signature import Integers
-
-if TYPE_CHECKING:
-    from dae_sdc.structure.signature import ModelWithGraph
+from dae_sdc.structure.signature import Integers, ModelWithGraph
 
 
 @dataclass(frozen=True)
@@ -150,10 +147,7 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
 
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
-    """A point extended to more derivatives of the equations; None where the system Jacobian is singular.
-
-    Each further Taylor coefficient follows from linear equations with the system Jacobian as matrix.
-    """
+    """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
     known = point.system
     stages = wanted.order - min(known.times)
     system = known.lowered(-stages)
@@ -252,10 +246,7 @@ def _beginning(
 def _depends_on_the_point(
     model: ModelWithGraph, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
 ) -> bool:
-    """Whether the rank of the system Jacobian at consistent points may differ from that at random points.
-
-    It cannot if the entries contain no unknowns, or only unknowns that occur in no constraint.
-    """
+    """Whether a rank may differ at consistent points: entries have unknowns that are in constraints."""
     graph = model.graph
     moving = [node for node in leading.values() if graph.mark[node] & UNKNOWN]
     if not moving:
@@ -370,10 +361,7 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
 
 
 def dependent_rows(rows: Mapping[int, Mapping[int, Any]], c: Integers) -> list[dict[int, Any]]:
-    """Linear dependences of rows: factors by row, that of the redundant row first, of a sum that is 0.
-
-    Rows with the smallest c come last, so that the redundant rows are among them.
-    """
+    """Linear dependences: factors by row, first that of the redundant one, which has the smallest c."""
     echelon, found = RealEchelon(), []
     for i in sorted(rows, key=lambda i: (-int(c[i]), i)):
         lead, factors = echelon.add(rows[i], i)

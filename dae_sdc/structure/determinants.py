@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from dae_sdc.dae.memory import ArrayMemory
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.dag import MOVING, Leaf, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
@@ -213,35 +212,21 @@ class Determinants:
         what, size = "the system Jacobian", len(block.rows)
         if len(held) < size and all(self._c[i] > 0 for i in rows):
             what, size = "the Jacobian of the constraints", len(held)
-        values = self._that_matter(block, involved, place, others)
-        names = tuple(self._equation_names[i] for i in rows)
-        return Deficiency(what, size - nullity, size, names, values)
-
-    def _that_matter(
-        self,
-        block: _Block,
-        rows: Sequence[int],
-        place: tuple[float, Vector, Vector],
-        others: Sequence[tuple[float, Vector, Vector]],
-    ) -> tuple[tuple[str, float], ...]:
-        """Names and values of the unknowns in the entries of some rows."""
-        nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in rows]
-        found = []
+        # The unknowns in the entries of these rows.
+        nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in involved]
+        unknowns = []
         for leaf in sorted(self._graph.leaves_of(*nodes)):
             source = self._given(leaf) if leaf.kind == "u" else None
             if source is not None:
-                values = [other[1] if source.kind == "u" else other[2] for other in (place, *others)]
-                value, *usual = (float(array[source.index]) for array in values)
-                name = name_of(self._names[leaf.index], leaf.order)
-                found.append((name, rounded(value, usual)))
-        return tuple(found)
+                arrays = [u if source.kind == "u" else du for _, u, du in (place, *others)]
+                value, *nearby = (float(array[source.index]) for array in arrays)
+                unknowns.append((name_of(self._names[leaf.index], leaf.order), rounded(value, nearby)))
+        names = tuple(self._equation_names[i] for i in rows)
+        return Deficiency(what, size - nullity, size, names, tuple(unknowns))
 
 
 class Follower:
-    """Determinants along a run, with work space and the values of the last steps.
-
-    A determinant of a large block is divided by the absolute value of the first one computed.
-    """
+    """Determinants along a run, those of large blocks relative to their first values, and work space."""
 
     def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
         own = self._own = importlib.import_module("dae_sdc.structure.following")

@@ -6,10 +6,7 @@ import numpy as np
 
 
 def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
-    """Least value of the parabola through three values, relative to the larger outer one.
-
-    It is infinite where the parabola has no minimum between the outer values.
-    """
+    """Least value of a parabola through three, relative to the larger outer one, or infinite without one."""
     left, right = (y - x) / a, (z - y) / b
     bend = (right - left) / (a + b)
     if not bend > 0.0:

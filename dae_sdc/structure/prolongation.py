@@ -32,9 +32,7 @@ from dae_sdc.structure.signature import Integers
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.arithmetic import Expressions
-    from dae_sdc.expressions.dag import Leaf
     from dae_sdc.expressions.graph import Graph
-    from dae_sdc.structure.series import Series
 
 
 Partials: TypeAlias = dict[tuple[int, int], Series]

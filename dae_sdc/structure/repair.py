@@ -209,6 +209,10 @@ class Dependence:
         """Names of all equations of the dependence."""
         return [system.equation_names[i] for i in sorted(self.factors)]
 
+    def differentiated(self, system: System, rates: Mapping[int, int]) -> tuple[str, ...]:
+        """Names of the other equations, differentiated so many times."""
+        return tuple(derivative_name(system.equation_names[i], rates[i]) for i in self.others)
+
 
 def _find_dependences(system: System, found: Structure) -> list[Dependence]:
     """A dependence for each redundant row; no target is among the other equations of another dependence."""
@@ -272,11 +276,9 @@ def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float6
 
 
 def _in_order(at_start: Any, c: Integers) -> list[int]:
-    """Rows by decreasing c, so that the redundant row of a dependence is one with the smallest c.
-
-    Of rows with the same c, one that depends on others at the start comes last: its replacement is determined
-    by the others, which must be independent there.
-    """
+    """Rows by decreasing c, so that the redundant row of a dependence is one with the smallest c."""
+    # Of rows with the same c, one that depends on others at the start comes last: its replacement is
+    # determined by the others, which must be independent there.
     late = np.asarray(abs(at_start).sum(axis=1) == 0.0)
     by_differentiation = np.lexsort((np.arange(len(c)), -c))
     # Rows in different connected components of the matrix are independent.
@@ -310,10 +312,7 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
 
 
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
-    """Replace the target by a linear combination with constant factors; None if they are not constant.
-
-    None too for a dependence only where the constraints hold: the leading derivatives would not cancel.
-    """
+    """Replace the target by a combination with constant factors; None where none cancels everywhere."""
     graph, target = system.graph, dependence.target
     if not dependence.everywhere:
         return None
@@ -328,12 +327,11 @@ def _combine(system: System, found: Structure, dependence: Dependence) -> Step |
         graph.mul(graph.constant(factor), graph.total_derivative(system.roots[i], rates[i]))
         for i, factor in factors.items()
     ]
-    system.roots[target] = _without_what_cancels(graph, graph.add(*terms))
-    return Step("lc", system.equation_names[target], _differentiated(system, rates, dependence.others), ())
-
-
-def _differentiated(system: System, rates: Mapping[int, int], members: Sequence[int]) -> tuple[str, ...]:
-    return tuple(derivative_name(system.equation_names[i], rates[i]) for i in members)
+    combined = graph.add(*terms)
+    wanted = graph.depends(combined)
+    idle = [leaf for leaf in graph.leaves_of(combined) if leaf.kind == "u" and leaf[1:] not in wanted]
+    (system.roots[target],) = graph.without([combined], map(graph.leaf, idle))
+    return Step("lc", system.equation_names[target], dependence.differentiated(system, rates), ())
 
 
 def _fraction(residue: int) -> Fraction | None:
@@ -345,23 +343,6 @@ def _fraction(residue: int) -> Fraction | None:
     if not new or abs(new) >= LARGEST_CONSTANT:
         return None
     return Fraction(rest, new)
-
-
-def _without_what_cancels(graph: Graph, node: int) -> int:
-    """The expression rewritten without derivatives that cancel in it."""
-    wanted = graph.depends(node)
-    idle = [
-        leaf for leaf in graph.leaves_of(node) if leaf.kind == "u" and (leaf.index, leaf.order) not in wanted
-    ]
-    for number in (0, 1, 2):
-        try:
-            values = {graph.leaf(leaf): graph.constant(number) for leaf in idle}
-            (plain,) = graph.substitute([node], values)
-        except InputError:  # divides by 0 there
-            continue
-        if graph.value[plain] == graph.value[node] or graph.is_zero(graph.sub(plain, node)):
-            return plain
-    return node
 
 
 def _augment(
@@ -412,12 +393,8 @@ def _augment(
     for i in rates:
         name = system.equation_names[i]
         system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
-    return Step(
-        "augmentation",
-        system.equation_names[target],
-        _differentiated(system, rates, dependence.others),
-        tuple(made),
-    )
+    others = dependence.differentiated(system, rates)
+    return Step("augmentation", system.equation_names[target], others, tuple(made))
 
 
 def _guesses(
@@ -495,7 +472,13 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
     for j in range(len(model.names), len(system.names)):
         made.variable(system.names[j], starts.get((j, 0)))
     definitions = [node for one in system.definitions for node in one.roots]
-    expressions = _expressions(model, system, [*system.roots, *definitions])
+
+    def symbol(leaf: Leaf) -> Any:
+        if leaf.kind == "u" and leaf.index >= len(model.names):
+            return Unknown(system.names[leaf.index], leaf.order)
+        return model.symbol(leaf)
+
+    expressions = to_sympy(system.graph, [*system.roots, *definitions], symbol)
     for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
         made.equation(expression, name=name)
     nodes = iter(made.nodes(expressions[len(system.roots) :]))
@@ -503,12 +486,3 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
         Definition(one.unknowns, tuple(next(nodes) for _ in one.roots)) for one in system.definitions
     )
     return made
-
-
-def _expressions(model: Model, system: System, nodes: Sequence[int]) -> list[Any]:
-    def symbol(leaf: Leaf) -> Any:
-        if leaf.kind == "u" and leaf.index >= len(model.names):
-            return Unknown(system.names[leaf.index], leaf.order)
-        return model.symbol(leaf)
-
-    return to_sympy(system.graph, nodes, symbol)

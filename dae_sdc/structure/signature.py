@@ -165,27 +165,10 @@ class Signature:
 
 def _names(what: str, names: Sequence[str] | None, letter: str, size: int) -> Sequence[str]:
     if names is None:
-        return _Numbered(letter, size)
+        return [f"{letter}{number}" for number in range(1, size + 1)]
     if len(names) != size:
         raise InputError(f"{len(names)} names for {size} {what}s; give one for each")
     return names
-
-
-class _Numbered(Sequence[str]):
-    """The sequence of names x1, x2, ..., made when asked for."""
-
-    def __init__(self, letter: str, size: int) -> None:
-        self._letter, self._size = letter, size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._size))]
-        if not -self._size <= index < self._size:
-            raise IndexError(index)
-        return f"{self._letter}{index % self._size + 1}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +189,6 @@ class DulmageMendelsohn:
     # surplus_rows, surplus_cols: equations and unknowns that a maximum matching leaves unmatched.
     surplus_rows: Integers
     surplus_cols: Integers
-
-    @property
-    def balanced(self) -> bool:
-        """Whether a matching pairs every equation with an unknown and every unknown with an equation."""
-        return self.surplus_rows.size == 0 and self.surplus_cols.size == 0
 
 
 def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
@@ -247,20 +225,17 @@ def require_balance(signature: Signature) -> None:
     if signature.shape[0] == 0:
         raise StructureError("the model has no equations; give as many as there are unknowns")
     parts = dulmage_mendelsohn(signature)
-    if parts.balanced:
+    if not parts.surplus_rows.size and not parts.surplus_cols.size:
         return
     said = []
     equation, unknown = signature.equation_names.__getitem__, signature.names.__getitem__
     if parts.surplus_rows.size:
-        few = parts.over_cols.size
+        few = parts.over_cols
+        only = f"only {_listed('unknown', few, unknown)}" if few.size else "no unknown"
         said.append(
             f"{_listed('equation', parts.over_rows, equation)} contain"
-            f"{'s' if parts.over_rows.size == 1 else ''} only {_listed('unknown', parts.over_cols, unknown)}"
-            if few
-            else f"{_listed('equation', parts.over_rows, equation)} contain"
-            f"{'s' if parts.over_rows.size == 1 else ''} no unknown"
+            f"{'s' if parts.over_rows.size == 1 else ''} {only} ({parts.surplus_rows.size} too many)"
         )
-        said[-1] += f" ({parts.surplus_rows.size} too many)"
     if parts.surplus_cols.size:
         alone = parts.under_rows.size == 0
         said.append(
