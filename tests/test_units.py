@@ -291,7 +291,8 @@ def test_multipliers_follow_from_hidden_constraints_in_any_units(
     angle, rate = 0.7, 0.4
     x, y = np.sin(angle), -np.cos(angle)
     start = size * np.array([x, y, -rate * y, rate * x, rate**2 - y])
-    run = ds.solve(pendulum, u0=start, t_end=time, rtol=1e-9, trace=trace)
+    equations: Any = pendulum
+    run = ds.solve(equations, u0=start, t_end=time, rtol=1e-9, trace=trace)
     _, y, v, w, tension = run.u.T / size
     error = float(np.abs(tension - (v * v + w * w - y)).max())
     assert run.success and (
