@@ -239,4 +239,4 @@ def test_an_index_that_only_branches_contradict_leaves_the_function():
         return [du[0] - u[1], u[1] - 1.0 if t < 100.0 else u[0]]
 
     found = read(problem(switched, 1, 1, index=3))
-    assert found.equations.startswith("function: ") and "declares index 3" in found.equations
+    assert found.origin.startswith("function: ") and "declares index 3" in found.origin

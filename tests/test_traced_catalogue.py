@@ -15,7 +15,7 @@ from dae_sdc.run.method import default_sweeper
 def test_index_and_jacobians_are_those_of_the_catalogue(name):
     own, cls = plain_function(name)
     found = read(cls())
-    assert found.equations == "traced"
+    assert found.origin == "traced"
     traced = found.problem
     assert max(1, traced.index) == max(1, own.index)
     if name not in OTHER_INDICES:
