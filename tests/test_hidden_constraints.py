@@ -87,10 +87,11 @@ def test_hidden_constraints_hold_to_round_off(name: str, rtol: float) -> None:
     "name", ["pendulum", "hessenberg-3", "hessenberg-2", "pendulum-cash", "car-axis", "simple"]
 )
 @pytest.mark.parametrize("rtol", [1e-4, 1e-6])
+@pytest.mark.filterwarnings("ignore:the steps are long")  # of the reference, whose tolerance is near rounding
 def test_all_unknowns_are_accurate_to_ten_tolerances(name: str, rtol: float) -> None:
     problem = ds.PROBLEMS[name]
-    found = ds.solve(problem, rtol=rtol, trace=True)
-    exact = ds.solve(problem, rtol=1e-12, sweeper="radau-iia-9", trace=True)
+    found = ds.solve(problem, rtol=rtol, trace=True, dense=True)
+    exact = ds.solve(problem, rtol=1e-12, sweeper="radau-iia-9", trace=True, dense=True)
     times = np.concatenate([found.t[:-1] + part * np.diff(found.t) for part in (0.25, 0.5, 1.0)])
     error = np.abs(found(times) - exact(times)).max(axis=0) / np.abs(exact.u).max(axis=0)
     velocities = np.array([index == 2 for index in problem().variable_index]) & (name == "car-axis")
