@@ -566,8 +566,11 @@ class StageOperations:
 
     def rate_defect(self, h: float, at_end: bool) -> None:
         """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
-        rate = self.at_end @ self.du if at_end else self.du0 - self.at_start @ self.du
-        self.error[:] = self._mass @ (h * self.real * rate) if h else 0.0
+        if h:
+            rate = self.at_end @ self.du if at_end else self.du0 - self.at_start @ self.du
+            self.error[:] = self._mass @ (h * self.real * rate)
+        else:  # there may be no stages yet
+            self.error[:] = 0.0
 
     def stiff_part(self) -> float:
         """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
