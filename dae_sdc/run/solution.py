@@ -176,7 +176,7 @@ class Solution:
         """u and u' at one time or several, with a warning about times at which they are only interpolated."""
         times = self._dense().check(t)
         u, du, said = self._corrected(np.atleast_1d(times))
-        for remark in filter(None, (said, self._less_accurate(np.atleast_1d(times)))):
+        for remark in filter(None, (said, _long_steps(self, np.atleast_1d(times)))):
             warnings.warn(remark, DAEWarning, stacklevel=3)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
@@ -202,25 +202,6 @@ class Solution:
         looked_at = zip(rows[failed].tolist(), sizes[failed], range(MOST_ESTIMATED), strict=False)
         errors = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
         return _interpolated(times[rows[failed]], self.names, np.max(errors, axis=0))
-
-    def _less_accurate(self, times: Vector) -> str:
-        """Which integrated unknowns are not as good between steps as at their ends, and how good, if any."""
-        dense, about = self._dense(), self.parameters
-        rows, _ = dense.within(times)
-        if about.get("rtol") is None or not rows.size:
-            return ""
-        allowed = about["rtol"] * dense.largest()
-        if about.get("atol") is not None:
-            allowed = np.maximum(allowed, about["atol"])
-        errors = dense.errors_between(times[rows]) / np.where(allowed > 0.0, allowed, np.inf)
-        errors[[name in about["algebraic"] for name in self.names]] = 0.0
-        if not errors.max() > TOLD_BETWEEN:
-            return ""
-        off = [self.names[j] for j in np.argsort(-errors).tolist() if errors[j] > TOLD_BETWEEN]
-        return (
-            f"the steps are long, and between them {brief(off, MOST_NAMED)} may be off by up to "
-            f"{errors.max():.1g} times the tolerance; solve with dense=True, or with these times as t_eval"
-        )
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -519,6 +500,26 @@ def output_times(t_eval: Any, points: int | None, start: float, end: float) -> V
     if times.ndim != 1 or not times.size or (np.diff(times) <= 0.0).any():
         raise InputError(f"t_eval must be an array of increasing times; got {t_eval!r}")
     return times
+
+
+def _long_steps(solution: Solution, times: Vector) -> str:
+    """Which integrated unknowns are not as good at times between steps as at their ends, and how good."""
+    dense, about = solution._dense(), solution.parameters
+    rows, _ = dense.within(times)
+    if about.get("rtol") is None or not rows.size:
+        return ""
+    allowed = about["rtol"] * dense.largest()
+    if about.get("atol") is not None:
+        allowed = np.maximum(allowed, about["atol"])
+    errors = dense.errors_between(times[rows]) / np.where(allowed > 0.0, allowed, np.inf)
+    errors[[name in about.get("algebraic", ()) for name in solution.names]] = 0.0
+    if not errors.max() > TOLD_BETWEEN:
+        return ""
+    off = [solution.names[j] for j in np.argsort(-errors).tolist() if errors[j] > TOLD_BETWEEN]
+    return (
+        f"the steps are long, and between them {brief(off, MOST_NAMED)} may be off by up to "
+        f"{errors.max():.1g} times the tolerance; solve with dense=True, or with these times as t_eval"
+    )
 
 
 def _interpolated(times: Vector, names: Sequence[str], errors: Vector) -> str:
