@@ -11,6 +11,7 @@ import scipy.linalg as linalg
 import dae_sdc as ds
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.initial.index import FoundIndex, index_of
+from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.run.equations import read, with_index
 
 MORE_CAREFUL = ("charge-pump", "problematic-f", "water-tube")
@@ -230,3 +231,31 @@ def test_an_index_that_changes_on_the_way_is_told():
 
     found = ds.solve(residual, u0=[1.0, -1.0], t_end=2.0, rtol=1e-4, trace=False)
     assert "the index is 1 near the start, but 2 near t=" in found.message
+
+
+@pytest.mark.parametrize("saturation", [1e-12, 1e-9, 1e-7, 1e-6])
+def test_the_current_of_a_rectifier_has_the_size_that_its_diodes_let_through_at_the_start(
+    saturation: float,
+) -> None:
+    def rectifier(t: Any, u: Any, du: Any) -> list[Any]:
+        """A source of 12 V with a capacitor across it, four diodes that leak, and a load."""
+        a, b, load, current = u
+
+        def diode(v: Any) -> Any:
+            return saturation * (np.exp(v / 0.025) - 1.0) + 1e-3 * v
+
+        inflow = current + 0.49 * (du[0] - du[1])
+        return [
+            inflow + diode(a - load) - diode(-a),
+            -inflow + diode(b - load) - diode(-b),
+            11.0 * du[2] + load / 0.94 - diode(a - load) - diode(b - load),
+            a - b - 12.0 * np.sin(t),
+        ]
+
+    problem = ds.FunctionProblem(rectifier, 4)
+    problem.interval = (0.0, 10.0)
+    with np.errstate(all="ignore"):
+        found, near = index_of(problem, 0.0, np.zeros(4)), Neighbourhood(problem, 0.0, np.zeros(4))
+    assert found is not None and (found.index, found.of_unknowns) == (2, (1, 1, 1, 2))
+    # The diodes conduct 1e-3 + saturation / 0.025 at 0, and the voltage is at most 12.
+    assert near.sizes[3] <= 12.0 * (1e-3 + saturation / 0.025)

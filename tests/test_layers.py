@@ -288,7 +288,7 @@ BUDGETS = {
     "run": 11_470,
     "sweepers": 9_920,
     "problems": 7_910,
-    "dae": 7_560,
+    "dae": 7_570,
     "initial": 5_680,
     "model": 5_390,
     "control": 4_820,

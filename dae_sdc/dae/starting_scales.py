@@ -123,6 +123,7 @@ LARGEST_TRIAL = 2.0**40  # First size that is tried for an unknown at 0, for dif
 # TRIAL_RATIO, SIZE_TRIALS: ratio of a size that is tried to the one before, and how many are tried.
 TRIAL_RATIO = 2.0**-10
 SIZE_TRIALS = 12
+LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences and by short ones.
 LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
 
 Sizes: TypeAlias = tuple[Vector, Vector]  # Of the unknowns and of their derivatives, shape (n,) each.
@@ -153,8 +154,12 @@ def begin_scales(
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Central differences do not see squares at 0, which are no terms there.
             with suppress(SolveError):  # their points are far away, where F need not be defined
-                parts = linearize(problem, u0, slope, t0, accurate=True)
-                terms, known = _balance(problem, u0, t0, parts, span)
+                other = linearize(problem, u0, slope, t0, accurate=True)
+                # An exponential function has other slopes there, which are none at the start.
+                before, after = (abs(of.stiffness) @ np.ones(problem.n) for of in (parts, other))
+                if not (after > LARGEST_GROWTH * before)[before > 0.0].any():
+                    parts = other
+                    terms, known = _balance(problem, u0, t0, parts, span)
         if problem.run_scales.running:
             known = _within_reach(problem, Start(u0, t0, parts, terms, known), span, rtol)
     except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
