@@ -1,4 +1,4 @@
-"""Imports that wait, of MPI and of functions of higher rooms; and rooms under their names at the root.
+"""Imports that wait: of MPI, which is loaded when it is used, and of functions of higher rooms.
 
 Modules of pySDC that import mpi4py at once get it later: pySDC's states and its output of fields import
 ``mpi4py.MPI`` wherever it is installed. That starts MPI, or ends the process where MPI is broken, and is of
@@ -107,35 +107,3 @@ def defer_mpi() -> None:
     """From now on, let pySDC import MPI when it needs it."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
-
-
-class _SameModule(Loader):
-    """Gives a module of the package in place of a second copy."""
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(f"dae_sdc.{spec.name}")
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # which the import has replaced
-
-
-class _InRoom(MetaPathFinder):
-    """Finds the modules of one room under the name of its link."""
-
-    def __init__(self, room: str) -> None:
-        self._inside = f"{room}."
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        return ModuleSpec(fullname, _SameModule()) if fullname.startswith(self._inside) else None
-
-
-def one_room(name: str) -> None:
-    """Let a room that is imported through its link at the root be that of the package with its modules."""
-    if name in ("__main__", "") or "." in name:
-        return
-    sys.meta_path.insert(0, _InRoom(name))
-    sys.modules[name] = importlib.import_module(f"dae_sdc.{name}")

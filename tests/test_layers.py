@@ -297,7 +297,7 @@ BUDGETS = {
     "modelica": 3_860,
     "polynomials": 3_050,
     "plotting": 3_030,
-    "files beside the rooms": 2_900,
+    "files beside the rooms": 2_910,
     "reduction": 2_570,
     "expressions": 2_130,
     "linear": 1_890,
