@@ -416,7 +416,8 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
     if known.index is not None and (known.turns or not known.variable_index):
         looked = copy.copy(problem)
         use_trace(looked, traced, known.form)
-        by_numbers = _by_numbers(looked, near)
+        with suppress(DAEError, np.linalg.LinAlgError):  # of values beside the start
+            by_numbers = _index_near(looked, looked.interval[0], near)
     # Derivatives that cancel for numbers as they were typed need not for rounded ones, as in other units.
     if by_numbers is not None and known.turns and by_numbers.index != known.index:
         known = replace(known, index=None, variable_index=())
@@ -479,15 +480,14 @@ def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> 
     return Equations(model.problem(), model, of_model=True)
 
 
-def _by_numbers(problem: ProblemDAE, near: Vector | None) -> FoundIndex | None:
-    """The index by the Jacobians near the start; None where these do not say it."""
+def _index_near(problem: ProblemDAE, t: float, u: Vector | None) -> FoundIndex | None:
+    """The index by the Jacobians near a state; None where these do not say it, or there is no such state."""
     from dae_sdc.initial.index import index_of
 
-    # The start may be missing or wrong, which is told when the run begins, and values beside it may be bad.
-    with suppress(DAEError, np.linalg.LinAlgError), uncounted(problem):
-        if near is not None and np.isfinite(near).all():
-            return index_of(problem, problem.interval[0], near)
-    return None
+    if u is None or not np.isfinite(u).all():  # a start that is wrong is told when the run begins
+        return None
+    with uncounted(problem):
+        return index_of(problem, t, u)
 
 
 def _decides(problem: ProblemDAE) -> bool:
@@ -627,15 +627,12 @@ def _of_repaired(model: Model) -> tuple[int, ...]:
 @under_way("the index was found")
 def with_index(equations: Equations) -> Equations:
     """Equations with the index, and that of each unknown, that their Jacobians near the start tell."""
-    from dae_sdc.initial.index import index_of
-
     problem, near, declared = equations.problem, equations.near, equations.problem.index
     if near is None:  # told when the run begins
         return equations
     why, at_start = "its index is not found", None
     try:
-        with uncounted(problem):
-            at_start = index_of(problem, problem.interval[0], near) if np.isfinite(near).all() else None
+        at_start = _index_near(problem, problem.interval[0], near)
     except Exception as error:  # of a function that is not made for values beside the start
         why = f"{why} ({type(error).__name__} beside the start: {shown(str(error))})"
     if at_start is None:
@@ -663,11 +660,9 @@ def index_near_end(problem: ProblemDAE, origin: str, t: float, u: Vector) -> str
     # Shapes: u (n,).
     if FROM_JACOBIANS not in origin or hasattr(problem, "original"):
         return ""
-    from dae_sdc.initial.index import index_of
-
     at_end = None
-    with suppress(Exception), uncounted(problem):  # of a function that is not made for values beside u
-        at_end = index_of(problem, t, u)
+    with suppress(Exception):  # of a function that is not made for values beside u
+        at_end = _index_near(problem, t, u)
     if at_end is None or at_end.index == problem.index:
         return ""
     return (
