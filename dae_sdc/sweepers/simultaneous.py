@@ -268,10 +268,8 @@ def error_at_end(w: Any, h: Any) -> Any:
 
     They have that of u' there: M times its jump at the start where the solution is smooth, see
     :meth:`~dae_sdc.sweepers.tolerance.Weights.see`. As the last step has a part in that jump, p' at the end
-    must change as much without the start as a node.
+    must change as much without the start as a node. The error is that of :func:`estimate` before.
     """
-    w.rate_defect(h, False)
-    w.filtered()
     by_jump = w.m * w.stiff_part()
     w.rate_defect(h, True)
     w.filtered()

@@ -129,6 +129,7 @@ class StagesTogether:
                 self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
                 # No entry of a vector is larger than sqrt(n) times its root mean square.
                 if stages.m * sqrt(stages.problem.n) * judged > self._at_end:
+                    stages.error[:] = estimated
                     at_end = stages.error_at_end(h) / self._at_end
                     error = at_end if at_end > 1.0 and not stages.is_rounding(t0, h, self._at_end) else error
         if error <= SMALL_STEP_ERROR or (error <= 1.0 and (self._wary or repeated or grown)):
