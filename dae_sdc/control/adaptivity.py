@@ -20,7 +20,7 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.tolerance import EPS, TINY, Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
 
 SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
 # LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
@@ -123,9 +123,9 @@ class StepSize:
             error *= outcome.slack
         if outcome.between <= NOT_REDUCED * between:
             error = max(error, outcome.between)
-        self.attempt = outcome.error, outcome.between or between
         if not error <= 1.0:
             self.rejections += 1
+            self.attempt = outcome.error, outcome.between or between
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
                 return False, dt * 0.1
             factor = SAFETY * error ** (-1.0 / outcome.order)
@@ -227,11 +227,10 @@ class AdaptivityDAE(RepeatingControl):
         if not S.status.done:
             return
         L = S.levels[0]
-        outcome = L.sweep.judge()
+        nodes, outcome = getattr(L.sweep, "nodes", None), L.sweep.judge()
         if self.params.between and outcome.error <= 1.0:
-            nodes, between = getattr(L.sweep, "nodes", None), self._error_between(L)
-            between = between if nodes is None else nodes.from_last(between)
-            outcome = outcome._replace(between=between)
+            between = self._error_between(L)
+            outcome = outcome._replace(between=between if nodes is None else nodes.from_last(between))
         accepted, self._wanted = self.sizes.next(outcome, L.dt)
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
@@ -248,7 +247,6 @@ class AdaptivityDAE(RepeatingControl):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
         if self._limit is not None:
-            nodes = getattr(L.sweep, "nodes", None)
             self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
 
     def _error_between(self, L: Any) -> float:
@@ -256,12 +254,10 @@ class AdaptivityDAE(RepeatingControl):
         after = L.uend.polynomial
         if not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
             return 0.0
-        k, tolerance = after.n_integrated, L.sweep.tolerance
-        absolute = tolerance.rtol * L.prob.run_scales.unknowns if tolerance.atol is None else tolerance.atol
-        allowed = tolerance.rtol * np.abs(after.value).max(axis=0) + absolute
-        shares = unresolved(after.nodes, L.u[0].view(np.ndarray)[:k], after.value[:, :k])
-        shares /= np.maximum(allowed[:k], TINY)
-        return float(shares[self._judged[:k]].max(initial=0.0)) / ALLOWED_BETWEEN
+        k = after.n_integrated
+        parts = unresolved(after.nodes, np.vstack([L.u[0], after.value])[:, :k])
+        parts *= self._between.of_stages(after.value, L.dt)[:k]
+        return float(parts[self._judged[:k]].max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
@@ -355,13 +351,14 @@ class AdaptivityDAE(RepeatingControl):
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
-        # Errors of unknowns of a higher index, and of algebraic ones, do not follow from their polynomials.
-        self._judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
-        self._judged &= [name not in tolerance.left_out for name in L.prob.names]
         L.prob.noise = _noise(L.prob, u0, t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
+        if self.params.between:
+            self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True)
+            # Errors of other unknowns do not follow from their polynomials.
+            self._judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
         given = self.params.dt_first
         self._wanted = self._first_step(L, u0, t0) if given is None else given
         L.params.dt = self._clipped(t0)

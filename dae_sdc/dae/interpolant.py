@@ -206,8 +206,7 @@ class DenseOutput:
             scheme, rows = self._polynomial(number)
             k = scheme.first
             if k and not scheme.slopes:
-                errors_here = unresolved(scheme.points[1:], rows[0, :k], rows[1:, :k])
-                np.maximum(errors[:k], errors_here, out=errors[:k])
+                np.maximum(errors[:k], unresolved(scheme.points[1:], rows[:, :k]), out=errors[:k])
         return errors
 
     def _evaluate(self, times: Vector, order: int) -> Vector:

@@ -70,20 +70,20 @@ def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
     return row
 
 
-def unresolved(nodes: tuple[float, ...], start: Vector, values: Vector) -> Vector:
-    """The part of u that its values at the start and the M nodes of a step do not show; 0 for M < 3.
+def unresolved(nodes: tuple[float, ...], rows: Vector) -> Vector:
+    """The part of u that its values at start and M nodes of a step, the rows, do not show; 0 for M < 3.
 
     It is the first coefficient in Legendre polynomials that they do not show, as far as the last three that
     they show tell how the coefficients go down, or by the nodes alone, where that is less: a start that does
     not fit the nodes is an error of the step before.
     """
-    # Shapes: start (n,), values (M, n) -> (n,).
+    # Shapes: rows (M + 1, n) -> (n,).
     if len(nodes) < 3:
-        return np.zeros(len(start))
+        return np.zeros(rows.shape[1])
     parts = []
     for coefficients, ahead in (
-        (_last_coefficients((0.0, *nodes)) @ np.vstack([start, values]), 0.5),
-        (_last_coefficients(nodes) @ values, 1.0),
+        (_last_coefficients((0.0, *nodes)) @ rows, 0.5),
+        (_last_coefficients(nodes) @ rows[1:], 1.0),
     ):
         last, *before = np.abs(coefficients)
         parts.append(last * (last / np.maximum(np.max(before, axis=0), np.maximum(last, TINY))) ** ahead)

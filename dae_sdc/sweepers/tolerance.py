@@ -360,6 +360,12 @@ class Weights:
         self._write(np.maximum(self._sizes, largest), h, out)
         return True
 
+    def of_stages(self, stages: Vector, h: float) -> Vector:
+        """The weights by the largest values of unknowns at the stages of a step, and by their sizes."""
+        weights: Vector = np.abs(stages).max(axis=0)
+        self._write(self._sizes, h, weights)
+        return weights
+
     def _write(self, sizes: Vector, h: float, out: Vector) -> None:
         """Turn absolute values into weights."""
         if self.atol is None:
