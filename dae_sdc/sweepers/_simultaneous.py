@@ -36,6 +36,7 @@ from dae_sdc.sweepers import simultaneous as own, tolerance
 from dae_sdc.sweepers.simultaneous import (
     CHEAPLY_DOUBTED_DEVIATION,
     DOUBTED_DEVIATION,
+    ERROR_NEAR_SIZE,
     RELATIVE_ROUND_OFF,
     Simultaneous,
     StepNumbers,
@@ -560,13 +561,15 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 @_view.method()
 def _stiff_part(a: Any) -> Any:
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
+    u, near = doubles(a.u + 8 * (a.m - 1) * a.n), ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
     for j in range(a.n):
         whole[j] = error[j]
     a.times_mass()
     a.filtered()
     for j in range(a.n):
         error[j] = whole[j] - error[j]
-        largest = max(largest, abs(error[j]) * doubles(a.weights)[j] * doubles(a.checked)[j])
+        counted = doubles(a.weights)[j] * doubles(a.checked)[j]
+        largest = max(largest, abs(error[j]) * counted / max(1.0, near * counted * abs(u[j])))
     return largest
 
 

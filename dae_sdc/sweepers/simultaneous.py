@@ -70,6 +70,9 @@ WIDEST_GAP = 0.12
 DOUBTED_DEVIATION = 0.1
 # The deviation from which on the last stage is checked where a Jacobian takes little time.
 CHEAPLY_DOUBTED_DEVIATION = 0.02
+# How much more error at the end of a step is allowed in unknowns that relax fast where they are as large as
+# ever in the run, than where they are far smaller.
+ERROR_NEAR_SIZE = 20.0
 
 
 class Basis(NamedTuple):
@@ -571,12 +574,17 @@ class StageOperations:
             self.error[:] = 0.0
 
     def stiff_part(self) -> float:
-        """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
+        """Take from the error what one more filter leaves; its largest weighted entry of those checked.
+
+        Of values near their sizes in the run :data:`ERROR_NEAR_SIZE` times as much is allowed.
+        """
         whole = self.error.copy()
         self.times_mass()
         self.filtered()
         np.subtract(whole, self.error, out=self.error)
-        return float((self.checked * self.weights * np.abs(self.error)).max())
+        near = ERROR_NEAR_SIZE * self.numbers.relative / self.numbers.kappa
+        counted = self.checked * self.weights
+        return float((counted * np.abs(self.error) / np.maximum(1.0, near * counted * np.abs(self.u[-1]))).max())
 
     def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
         """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""
