@@ -64,7 +64,7 @@ LEAST_JUMP = 1e-4
 LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump is looked for.
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
 # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
-ALLOWED_BETWEEN = 10.0
+ALLOWED_BETWEEN = 2.0
 
 # Distance between two times, relative to them, up to which they count as equal.
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)

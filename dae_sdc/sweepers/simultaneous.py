@@ -72,7 +72,7 @@ DOUBTED_DEVIATION = 0.1
 CHEAPLY_DOUBTED_DEVIATION = 0.02
 # How much more error at the end of a step is allowed in unknowns that relax fast where they are as large as
 # ever in the run, than where they are far smaller.
-ERROR_NEAR_SIZE = 20.0
+ERROR_NEAR_SIZE = 50.0
 
 
 class Basis(NamedTuple):
