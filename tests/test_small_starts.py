@@ -210,3 +210,20 @@ def test_sizes_that_are_given_are_those_of_unknowns_that_begin_at_0() -> None:
     sine, cosine = np.sin(run.t), np.cos(run.t)
     exact = np.column_stack([sine, cosine, cosine**2 * sine])
     assert run.success and np.abs(run.u - exact).max() < 1e-5
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("end", [1.3, 4.673885766257628, 5.0])
+@pytest.mark.parametrize("period", [0.7, 1.0, 2.3])
+def test_a_jump_at_the_start_is_no_noise(period: float, end: float, rtol: float) -> None:
+    # The square wave is 1/2 at the start alone, and 1 behind it.
+    def clocked(t: Any, u: Any, du: Any) -> list[Any]:
+        x, y, s = u
+        return [du[0] + x - 0.5 - 0.5 * np.sign(np.sin(np.pi * s / period)), y - x**2 - 1.0, du[2] - 1.0]
+
+    solution = ds.solve(clocked, u0=[0.5, 1.25, 0.0], t_end=end, rtol=rtol, trace=False)
+    x = 0.5 * np.exp(-end)
+    for begin in np.arange(0.0, end, 2.0 * period):
+        x += np.exp(min(begin + period, end) - end) - np.exp(begin - end)
+    assert solution.success and solution.t[-1] == end
+    assert abs(solution.u[-1, 0] - x) <= 30.0 * rtol
