@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.study import Option, Table, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.errors import require_count
 from dae_sdc.run.results import Result
 
 if TYPE_CHECKING:
     from dae_sdc.polynomials.polynomials import PolynomialSystem
 
-REPETITIONS = 20
 COLUMNS, UNITS = columns(
     "case:U32 what:U16 known:U96 seeds:i8 right:i8 certified:i8 time[s] time_longest[s] found:U120"
 )
+TEXT = Layout("system=case:<20|seeds:>9|certified:>9|s:>13")
 
 
 @dataclass(frozen=True)
@@ -191,18 +191,15 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@tabulated("polynomials", COLUMNS, UNITS)
-def polynomials(
-    rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = REPETITIONS
-) -> None:
+OPTIONS = {"repetitions": Option("number of seeds, 0, 1, ...", check=require_count)}
+
+
+@tabulated("polynomials", COLUMNS, UNITS, OPTIONS)
+def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 20) -> None:
     """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
-    require_count("repetitions", repetitions)
-    known = [case.name for case in CASES]
-    check_names("polynomial system", known if problems is None else list(problems), known)
-    chosen = [case for case in CASES if problems is None or case.name in problems]
-    rows.parameters["repetitions"] = repetitions
-    with rows.bar(len(chosen) * repetitions, "system") as bar:
-        for case in chosen:
+    names = chosen("polynomial system", problems, [case.name for case in CASES])
+    with rows.bar(len(names) * repetitions, "system") as bar:
+        for case in (case for case in CASES if case.name in names):
             bar.set_postfix_str(case.name)
             system, times, wrong, proved = case.system(), [], [], []
             for seed in range(repetitions):
@@ -221,27 +218,23 @@ def polynomials(
             )
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`polynomials`, as text."""
-    lines = [
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`polynomials`."""
+    yield (
         "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
-        "median and longest",
-        f"{'system':<20} {'seeds':>9} {'certified':>9} {'s':>13}  known",
-    ]
+        "median and longest"
+    )
+    yield f"{TEXT.head()}  known"
     for row in result.data:
-        seeds = f"{row['right']} of {row['seeds']}"
-        certified = "" if row["certified"] < 0 else row["certified"]
-        times = f"{row['time']:.2f} {row['time_longest']:.2f}"
-        lines.append(f"{row['case']:<20} {seeds:>9} {certified:>9} {times:>13}  {row['known']}")
+        texts = {
+            "seeds": f"{row['right']} of {row['seeds']}",
+            "certified": "" if row["certified"] < 0 else row["certified"],
+            "s": f"{row['time']:.2f} {row['time_longest']:.2f}",
+        }
+        yield f"{TEXT.line(row, **texts)}  {row['known']}"
         if row["found"]:
-            lines.append(f"  else {row['found']}")
-    return "\n".join(lines)
+            yield f"  else {row['found']}"
 
 
-register(
-    "polynomials",
-    polynomials,
-    report,
-    "--problems katsura-5 --repetitions 3",
-    options={"repetitions": Option("number of seeds, 0, 1, ...")},
-)
+register("polynomials", polynomials, report, "--problems katsura-5 --repetitions 3")

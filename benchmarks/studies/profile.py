@@ -5,7 +5,7 @@ See :func:`profile`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +15,7 @@ from scipy import sparse
 from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Table, check_counts, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
@@ -23,8 +23,6 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 
-PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
-SIZES = (1000,)
 RESTOL = 1e-9
 CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
 SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
@@ -64,8 +62,8 @@ COLUMNS, UNITS = columns(
 def profile(
     rows: Table,
     *,
-    problems: Sequence[str] | None = None,
-    sizes: Sequence[int] | None = None,
+    problems: Sequence[str] = ("simple", "one-transistor", "transmission-line"),
+    sizes: Sequence[int] = (1000,),
     sweeper: str = "semi-implicit",
     nodes: int = 3,
     qdelta: str = "LU",
@@ -79,15 +77,11 @@ def profile(
     sweep cannot be timed there: its kernels and solves are timed alone, at the numbers of calls that were
     counted.
     """
-    names = list(PROBLEM_NAMES if problems is None else problems)
-    check_names("problem", names, list(PROBLEMS))
-    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
-    rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
-    rows.parameters |= {"repetitions": repetitions, "timers": {}}
+    rows.parameters |= {"restol": RESTOL, "timers": {}}
     cases = [
         (steps_of(name, params, sweeper, RESTOL), backend)
-        for name in names
-        for params in several_sizes(name, SIZES if sizes is None else sizes)
+        for name in chosen("problem", problems, PROBLEMS)
+        for params in several_sizes(name, sizes)
         for backend in backends(name, params)
     ]
     for work, backend in rows.each(cases, "case"):
@@ -241,39 +235,39 @@ def repeated(call: Any) -> float:
     return min(found)
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`profile`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`profile`."""
     data, about = result.data, result.parameters
     keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
     names = ("problem", "n", "backend", "part", "inside")
     cells = {tuple(row[name].item() for name in names): row for row in data}
-    lines = [
+    yield (
         f"us a step, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}; least of "
-        f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step",
-        f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys),
-        f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys),
-    ]
+        f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step"
+    )
+    yield f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys)
+    yield f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys)
     for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
         found = [cells.get((*key, part, inside)) for key in keys]
-        if all(cell is None for cell in found):
-            continue
-        text = f"{'  of these, ' if inside else ''}{part}"
-        line = f"{text:<35}"
-        for cell in found:
-            if cell is None:
-                line += f"{'-':>22}"
-            else:
-                count = "" if part in (STEP, LEFT) else f"({cell['calls']:.1f})"
-                line += f"{1e6 * cell['time']:>8.1f}{100 * cell['share']:>4.0f} %{count:>8}"
-        lines.append(line)
+        if any(cell is not None for cell in found):
+            text = f"{'  of these, ' if inside else ''}{part}"
+            yield f"{text:<35}" + "".join(_cell(cell, part) for cell in found)
     timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
-    lines.append(f"the timers themselves, taken off: {timers} us a step")
+    yield f"the timers themselves, taken off: {timers} us a step"
     if any(cell[2] == COMPILED for cell in cells):
-        lines.append(
+        yield (
             "'of these': parts of the compiled sweeps, timed alone at the numbers of calls counted; "
             "factorising and\nsolving from Python, less what a call from there costs: 0 where it is no more"
         )
-    return "\n".join([*lines, *left_out(result)])
+
+
+def _cell(row: Any, part: str) -> str:
+    """Time, share and calls of a part."""
+    if row is None:
+        return f"{'-':>22}"
+    count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
+    return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"
 
 
 register(

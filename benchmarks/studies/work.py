@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from statistics import median
 from typing import Any
@@ -19,7 +19,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -57,15 +57,12 @@ def work(
     After three steps that are not counted, the same ten steps of the problem's own size are repeated from the
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
     """
-    names = list(PROBLEMS) if problems is None else list(problems)
-    check_names("problem", names, list(PROBLEMS))
-    kinds = sdc_sweepers() if sweepers is None else list(sweepers)
-    check_names("SDC sweeper", kinds, sdc_sweepers())
+    names = chosen("problem", problems, PROBLEMS)
+    kinds = chosen("SDC sweeper", sweepers, sdc_sweepers())
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
-    if not len(qdeltas):
+    if not qdeltas:
         raise InputError("need at least one Q_Delta")
-    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
-    rows.parameters |= {"nodes": nodes, "qdelta": qdeltas, "repetitions": repetitions, "restol": RESTOL}
+    rows.parameters["restol"] = RESTOL
     cases = [
         (name, params, sweeper, kind)
         for name in names
@@ -113,20 +110,19 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         rows.put(**row)
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`work`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`work`."""
     data, about = result.data, result.parameters
     units = about["time_units"]
-    lines = [
+    yield (
         f"M={about['nodes']}, residual {about['restol']:g}; medians of {about['repetitions']} runs of "
-        f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step",
-        TEXT.head(),
-        *(TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}") for row in data),
-    ]
-    lines.append(
-        "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
+        f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step"
     )
-    return "\n".join([*lines, *left_out(result)])
+    yield TEXT.head()
+    for row in data:
+        yield TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}")
+    yield "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
 
 
 register(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -14,9 +14,9 @@ import numpy as np
 from benchmarks.studies.models.cases import Case, Check, Flight, exactly
 from benchmarks.studies.models.devices import CASES as DEVICES
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
-from benchmarks.study import Layout, Table, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
@@ -265,23 +265,17 @@ def models(
     solutions: str | Path | None = None,
 ) -> None:
     """Analyse, reduce, start, simulate and check the models of the library."""
-    require_number("time_limit", time_limit)
-    known = list(dict.fromkeys(name for case in CASES for name in (case.model, case.label)))
-    check_names("model with a check", known if problems is None else list(problems), known)
-    labels = {case.label for case in CASES}
-    chosen = [
-        case
-        for case in CASES
-        if problems is None or case.label in problems or (case.model in problems and case.model not in labels)
-    ]
+    known = dict.fromkeys(name for case in CASES for name in (case.label, case.model))
+    names, labels = chosen("model with a check", problems, known), {case.label for case in CASES}
+    # The name of a model stands for all its cases, unless it is that of one.
+    cases = [c for c in CASES if c.label in names or (c.model in names and c.model not in labels)]
     folder = None if solutions is None else Path(solutions)
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot make the directory {folder}: {error.strerror}") from None
-    rows.parameters["time_limit"] = time_limit
-    for case in rows.each(chosen, "model"):
+    for case in rows.each(cases, "model"):
         _measure(rows, case, time_limit, folder)
 
 
@@ -391,18 +385,17 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
     return Result("drift", np.array(rows, dtype=DRIFT_COLUMNS), {}, about, command_line())
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`models`, as text."""
-    lines = [
-        "index: structural / true; size: equations as written / simplified / unknowns after reduction;",
-        "operations of the reduced system; s: reading, simplification, structure, reduction, start,",
-        "simulation; invariants: before / after projection",
-        f"{TEXT.head()}  check",
-    ]
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`models`."""
+    yield "index: structural / true; size: equations as written / simplified / unknowns after reduction;"
+    yield "operations of the reduced system; s: reading, simplification, structure, reduction, start,"
+    yield "simulation; invariants: before / after projection"
+    yield f"{TEXT.head()}  check"
     failed, before = [], ""
     for row in result.data:
         if not row["check"]:
-            lines.append(f"{row['model']:<24} {row['message']}")
+            yield f"{row['model']:<24} {row['message']}"
             failed.append(str(row["model"]))
             continue
         several = {
@@ -414,11 +407,10 @@ def report(result: Result) -> str:
         head = TEXT.line(row, **several)
         head = " " * len(head) if row["model"] == before else head
         before = row["model"]
-        lines.append(f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})")
+        yield f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})"
         if not row["passed"]:
             failed.append(f"{row['model']} ({row['check']})")
-    lines.append(f"not reached: {', '.join(failed) or 'none'}")
-    return "\n".join(lines)
+    yield f"not reached: {', '.join(failed) or 'none'}"
 
 
 register("models", models, report, "--problems reissig")

@@ -18,8 +18,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from statistics import median
 from time import process_time
-from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,11 @@ from benchmarks.measuring.limits import TimeLimit, limited
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import CONSTANTS
+from dae_sdc.model.trace import trace_problem
 from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
+from dae_sdc.sharing import filtering
 
 LONG = 0.25  # Share of the time limit from which on a run is not repeated
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
@@ -292,87 +294,35 @@ class ScipyDae:
         return jac
 
 
-@dataclass(slots=True, eq=False)
-class _Symbol:
-    """A CasADi expression that can stand where a kernel has a number."""
-
-    x: Any
-    __array_ufunc__: ClassVar[Any] = None
-
-    @property
-    def real(self) -> _Symbol:
-        return self
-
-    def __neg__(self) -> _Symbol:
-        return _Symbol(-self.x)
-
-    def __pos__(self) -> _Symbol:
-        return self
-
-    def __bool__(self) -> bool:
+def expressions(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> list[Any]:
+    """The residual in expressions of CasADi, from the equations that are read from its function."""
+    if type(problem).residual_kernel is None:
+        raise InputError("the equations are no kernel, which CasADi's expressions are made from")
+    traced = trace_problem(problem)
+    if traced.branches:
         raise InputError("the equations branch on unknowns, which CasADi's expressions cannot follow")
-
-
-def _operation(name: str) -> Callable[[Any, Any], _Symbol]:
-    def operate(self: _Symbol, other: Any) -> _Symbol:
-        value = other.x if isinstance(other, _Symbol) else float(other)
-        return _Symbol(getattr(self.x, name)(value))
-
-    return operate
-
-
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
-    setattr(_Symbol, f"__r{_name}__", _operation(f"__r{_name}__"))
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
-
-_FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
-_NUMPY_NAMES = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "abs": "fabs", "absolute": "fabs"}
-
-
-def _functions(casadi: Any, numeric: Any) -> SimpleNamespace:
-    """What ``math`` or ``numpy`` are replaced by: functions that take expressions too."""
-
-    def either(name: str, plain: Any) -> Callable[..., Any]:
-        def function(x: Any) -> Any:
-            return _Symbol(getattr(casadi, name)(x.x)) if isinstance(x, _Symbol) else plain(x)
-
-        return function
-
-    names = {name: name for name in (*_FUNCTIONS, "fabs", "log10")} | _NUMPY_NAMES
-    known = {mine: theirs for mine, theirs in names.items() if hasattr(numeric, mine)}
-    found = {mine: either(theirs, getattr(numeric, mine)) for mine, theirs in known.items()}
-    return SimpleNamespace(**{name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}, **found)
-
-
-def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
-    """A copy of a Python function that computes with expressions, and of all those that it calls."""
-    function = getattr(function, "py_func", function)
-    if id(function) in known:
-        return known[id(function)]
-    surroundings: dict[str, Any] = {}
-    rest = function.__name__, function.__defaults__, function.__closure__
-    copy = known[id(function)] = FunctionType(function.__code__, surroundings, *rest)
-    math_functions = _functions(casadi, math)
-    for name, value in function.__globals__.items():
-        if value is math:
-            value = math_functions
-        elif value is np:
-            value = _functions(casadi, np)
-        elif isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
-            value = getattr(math_functions, value.__name__, value)
-        elif name in function.__code__.co_names and not isinstance(value, type | ModuleType):
-            inner = getattr(value, "py_func", value)
-            if isinstance(inner, FunctionType):
-                value = _replaced(inner, casadi, known)
-        surroundings[name] = value
-    return copy
+    model, graph = traced.model, traced.model.graph
+    parameters = [parameter.required(model.name) for parameter in model.parameters_by_name.values()]
+    values: dict[int, Any] = {}
+    with filtering("ignore", FutureWarning):  # of NumPy's functions of matrices: these are scalars
+        for node in graph.below(model.roots):
+            if node in graph.numbers:
+                number = graph.numbers[node]
+                values[node] = casadi.SX(float(CONSTANTS[number] if isinstance(number, str) else number))
+            elif node in graph.leaves:
+                leaf = graph.leaves[node]
+                given = {"u": (u, du)[leaf.order], "p": parameters}.get(leaf.kind)
+                values[node] = casadi.SX(t if given is None else given[leaf.index])
+            else:
+                operation = graph.op[node]
+                operands = [values[operand] for operand in graph.operands(node)]
+                values[node] = operation.numpy(*operands, *graph.args[node][operation.arity :])
+    return [values[root] for root in model.roots]
 
 
 @dataclass(frozen=True)
 class CasadiIdas:
-    """IDAS of SUNDIALS inside CasADi, with expressions traced from the kernel of the problem.
+    """IDAS of SUNDIALS inside CasADi, with expressions read from the problem.
 
     CasADi evaluates and differentiates these itself, and takes semi-explicit equations x' = f, 0 = g.
     """
@@ -419,7 +369,7 @@ class SemiExplicit:
         problem, n = case.problem, case.problem.n
         self.case, self.n_diff = case, problem.n_diff
         t, u, du = casadi.SX.sym("t"), casadi.SX.sym("u", n), casadi.SX.sym("du", n)
-        residual = casadi.vertcat(*self._traced(problem, casadi, t, u, du))
+        residual = casadi.vertcat(*expressions(problem, casadi, t, u, du))
         mass = casadi.jacobian(residual, du)
         if casadi.depends_on(mass, du):
             raise InputError("the equations are not linear in u', as CasADi's must be")
@@ -455,21 +405,6 @@ class SemiExplicit:
         """Whether a matrix of expressions is, at the start."""
         at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
         return int(np.linalg.matrix_rank(at_start)) == len(at_start)
-
-    @staticmethod
-    def _traced(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> list[Any]:
-        kernel = type(problem).residual_kernel
-        if kernel is None:
-            raise InputError("the equations are no kernel, which CasADi's expressions are made from")
-        n = problem.n
-        out: list[Any] = [None] * n
-        values = [_Symbol(u[i]) for i in range(n)], [_Symbol(du[i]) for i in range(n)]
-        traced = _replaced(kernel, casadi, {})
-        try:
-            traced(_Symbol(t), *values, problem.packed_parameters.tolist(), out)
-        except (TypeError, AttributeError, ValueError) as error:
-            raise InputError(f"CasADi's expressions cannot follow the equations: {error}") from None
-        return [value.x if isinstance(value, _Symbol) else casadi.SX(float(value)) for value in out]
 
     def _turned(self, u: Vector) -> Vector:
         return u if self.turn is None else self.turn.T @ u

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from statistics import median
 from time import process_time
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.studies.quasi_newton.steps import KINDS, counted
-from benchmarks.study import Layout, Option, Table, check_counts, check_names, columns, register, tabulated
-from dae_sdc.errors import InputError
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from dae_sdc.errors import require_count
 from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
@@ -63,7 +63,13 @@ class Cases(NamedTuple):
     parameters: Any  # Parameters of the equations, shape (K, any)
 
 
-@tabulated("quasi-newton", COLUMNS, UNITS)
+OPTIONS = {
+    "ribs": Option("numbers of ribs, separated by commas", check=require_count, what="number of ribs"),
+    "contacts": Option("contacts with random states", check=require_count),
+}
+
+
+@tabulated("quasi-newton", COLUMNS, UNITS, OPTIONS)
 def quasi_newton(
     rows: Table,
     *,
@@ -82,14 +88,8 @@ def quasi_newton(
     the Jacobians that steps have. Part "steps" has whole runs at rtol = 1e-6, whose modified Newton iteration
     is given the good update of Broyden or not, both in Python.
     """
-    known = list(dict.fromkeys(problem for problem, _ in STEPS))
-    if problems is not None:
-        check_names("problem", problems, known)
-    runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in (problems or known)]
-    check_counts(contacts=contacts, repetitions=repetitions)
-    if not ribs or min(ribs) < 1:
-        raise InputError(f"ribs must be numbers of at least 1; got {list(ribs)}")
-    rows.parameters |= {"contacts": contacts, "repetitions": repetitions, "seed": seed}
+    names = chosen("problem", problems, dict.fromkeys(problem for problem, _ in STEPS))
+    runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in names]
     with rows.bar(2 * len(ribs) + (5 in ribs) + len(runs), "part") as bar:
         for n in ribs:
             tyre = BrushTyre(ribs=n)
@@ -189,30 +189,26 @@ def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) ->
         )
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`quasi_newton`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`quasi_newton`."""
     data = result.data
     titles = {
         "cold": "random contacts, Jacobian at the guess to start with; published: another tyre, five ribs",
         "unit": "the same contacts, beginning with a multiple of the unit matrix",
         "warm": "contacts of a run, guess and matrix of the one before",
     }
-    lines = []
     for part, title in titles.items():
         of_part = data[data["part"] == part]
         counts = list(dict.fromkeys(of_part["ribs"].tolist()))
-        if not counts:
-            continue
-        lines += ["", title, "", *_by_ribs(of_part, counts, part == "cold")]
-    lines += ["", "whole runs at rtol = 1e-6; ratios to ours", ""]
-    lines.append(TEXT.head())
+        if counts:
+            yield from (title, "", *_by_ribs(of_part, counts, part == "cold"), "")
+    yield from ("whole runs at rtol = 1e-6; ratios to ours", "", TEXT.head())
     steps = data[data["part"] == "steps"]
     for row in steps:
         own = steps[(steps["case"] == row["case"]) & (steps["method"] == "ours")][0]
-        ratio = row["time"] / own["time"]
         failed = "" if row["success"] == 100.0 else "  fails"
-        lines.append(f"{TEXT.line(row, time=ratio)}{failed}")
-    return "\n".join(lines[1:])
+        yield f"{TEXT.line(row, time=row['time'] / own['time'])}{failed}"
 
 
 def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
@@ -236,13 +232,4 @@ def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
     return lines
 
 
-register(
-    "quasi-newton",
-    quasi_newton,
-    report,
-    "--ribs 1,5 --contacts 100 --repetitions 1",
-    options={
-        "ribs": Option("numbers of ribs, separated by commas"),
-        "contacts": Option("contacts with random states"),
-    },
-)
+register("quasi-newton", quasi_newton, report, "--ribs 1,5 --contacts 100 --repetitions 1")

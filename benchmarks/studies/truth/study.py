@@ -16,7 +16,7 @@ from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Option, check_names, columns, register
+from benchmarks.study import Option, chosen as known_names, columns, register
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
@@ -89,7 +89,7 @@ def _chosen(
     for name in families or ():
         if name not in known:
             raise InputError(unknown("family", name, known))
-    check_names("kind of run", every if kinds is None else kinds, every)
+    kinds = known_names("kind of run", kinds, every)
     if only is not None and families is None and only.count(":") >= 2:
         head = only.split(":")
         families = [head[0]] if head[0] in known else None
@@ -97,13 +97,13 @@ def _chosen(
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2
     if chosen is None:
-        lines = planned(families or known, range(seed, seed + count), kinds or every, quick)
+        lines = planned(families or known, range(seed, seed + count), kinds, quick)
     else:
         lines = list(chosen)
     if only is not None:
         lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
     about = {"seed": seed, "seeds": count, "quick": quick}
-    return lines, about | {"families": list(families or known), "kinds": list(kinds or every)}
+    return lines, about | {"families": list(families or known), "kinds": kinds}
 
 
 def truth(
