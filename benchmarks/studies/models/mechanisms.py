@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sympy as sp
+from scipy.integrate import solve_ivp
 
 from benchmarks.studies.models.cases import Case, Flight, against
 from dae_sdc.dae.state import Vector
 
 TOLERANCE = 1e-12  # Of the solutions that are compared with
+TIME = sp.Symbol("t")
 Point = tuple[Any, Any]
 
 
@@ -42,8 +45,6 @@ class Lagrange:
 
     def move(self, t: Vector, q0: Sequence[float], v0: Sequence[float]) -> Motion:
         """Solve for the free coordinates from their values and rates at the first of some times."""
-        from scipy.integrate import solve_ivp
-
         free = len(q0)
         state = self._state(free)
 
@@ -59,8 +60,6 @@ class Lagrange:
 
     def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
         """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
-        import sympy as sp
-
         q, v = sp.Matrix(self.q), sp.Matrix(self.v)
         momentum = sp.Matrix([self.kinetic]).jacobian(v).T
         slope = sp.Matrix([self.kinetic - self.potential]).jacobian(q).T
@@ -69,7 +68,7 @@ class Lagrange:
         turns = loops.jacobian(q) if self.loops else sp.zeros(0, len(self.q))
         parts = [momentum.jacobian(v), force + slope - momentum.jacobian(q) * v, turns]
         parts.append((turns * v).jacobian(q) * v if self.loops else loops)
-        evaluate = sp.lambdify([self.q, self.v, _time()], [part.tolist() for part in parts], "math", cse=True)
+        evaluate = sp.lambdify([self.q, self.v, TIME], [part.tolist() for part in parts], "math", cse=True)
         held = len(self.loops)
 
         def state(time: float, y: Vector) -> tuple[Vector, Vector, Vector, Vector]:
@@ -104,38 +103,24 @@ class Motion:
 
     def rate(self, expression: Any) -> Any:
         """The derivative of an expression of coordinates, rates and time with respect to time."""
-        import sympy as sp
-
         q, v = self.system.q, self.system.v
         a = sp.symbols(f"a:{len(q)}")
         moved = [expression.diff(x) * y for x, y in zip((*q, *v), (*v, *a), strict=True)]
-        return sp.Add(*moved) + expression.diff(_time())
+        return sp.Add(*moved) + expression.diff(TIME)
 
     def __call__(self, expression: Any, order: int = 0) -> Vector:
         """An expression of coordinates and time, or its first or second derivative, shape (K,)."""
-        import sympy as sp
-
         expression = sp.sympify(expression)
         for _ in range(order):
             expression = self.rate(expression)
         q, v = self.system.q, self.system.v
         a = sp.symbols(f"a:{len(q)}")
-        values = sp.lambdify([q, v, a, _time()], expression, "numpy", cse=True)(
-            self.q, self.v, self.a, self.t
-        )
+        values = sp.lambdify([q, v, a, TIME], expression, "numpy", cse=True)(self.q, self.v, self.a, self.t)
         return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
-
-
-def _time() -> Any:
-    import sympy as sp
-
-    return sp.Symbol("t")
 
 
 def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """Coordinates and rates."""
-    import sympy as sp
-
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
 
 
@@ -145,8 +130,6 @@ def _given(flight: Flight, *names: str) -> list[float]:
 
 
 def _slider_crank(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     l1, l2, j1, j2, j12, t1, t2 = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
     (crank, rod), (w1, w2) = q, v = _symbols(2)
     system = Lagrange(
@@ -168,8 +151,6 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
 
 
 def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, r, length, height = (flight.value(x) for x in ("g", "r", "L", "guide.height"))
     rod, slider, crank = (flight.value(f"{x}.m") for x in ("rod", "slider", "crank"))
     (phi, place), (w, speed) = q, v = _symbols(2)
@@ -206,15 +187,13 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
 
 
 def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
     (phi,), (w,) = q, v = _symbols(1)
     kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
     system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
     motion = system.move(flight.t, _given(flight, "hinge.phi"), _given(flight, "hinge.w"))
     s, c = sp.sin(phi), sp.cos(phi)
-    turn = speed * _time()
+    turn = speed * TIME
     side = 2 * m * length * speed * w * c
     return {
         **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-d * w)},
@@ -228,8 +207,6 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
 
 
 def _furuta(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, r, a, arm = (flight.value(x) for x in ("g", "r", "a", "arm.J"))
     m, across, along = (flight.value(f"pendulum.{x}") for x in ("m", "I", "I3"))
     (phi, swing), (turn, w) = q, v = _symbols(2)
@@ -239,7 +216,7 @@ def _furuta(flight: Flight) -> dict[str, Any]:
     place = r * radial + a * (s * tangent - c * up)
     speed = place.jacobian(sp.Matrix(q)) * sp.Matrix(v)
     spin = across * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
-    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * _time())
+    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * TIME)
     friction = flight.value("arm.d") * turn
     system = Lagrange(
         q,
@@ -268,8 +245,6 @@ def _furuta(flight: Flight) -> dict[str, Any]:
 
 
 def _gimbal(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     outer, weight, c1, c3 = (flight.value(x) for x in ("outer.J", "weight.T", "rotor.J1", "rotor.J3"))
     ring = [flight.value(f"inner.J{k}") for k in (1, 2, 3)]
     (alpha, beta, _), (a, b, w) = q, v = _symbols(3)
@@ -317,8 +292,6 @@ class _Bars:
 
     def along(self, name: str, start: Point, part: float = 1.0) -> Point:
         """The point at a part of the length of a bar that begins at another point."""
-        import sympy as sp
-
         reach, angle = part * self.flight.value(f"{name}.l"), self.angles[name]
         return start[0] + reach * sp.cos(angle), start[1] + reach * sp.sin(angle)
 
@@ -333,8 +306,6 @@ class _Bars:
 
     def energies(self) -> tuple[Any, Any]:
         """Kinetic and potential energy."""
-        import sympy as sp
-
         kinetic, potential = sp.Integer(0), sp.Integer(0)
         rates = dict(zip(self.q, self.v, strict=True))
         for name, centre in self.centres.items():
@@ -402,8 +373,6 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
 
 
 def _triplets(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     names = ["bar1", "bar2", "bar3"]
     bars = _Bars(flight, names, 2)
     middle, last = tuple(bars.q[:2]), bars.along("bar2", tuple(bars.q[:2]), 0.5)

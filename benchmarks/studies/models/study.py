@@ -7,30 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.studies.models.cases import Case, Check, Flight, exactly
-from benchmarks.studies.models.devices import CASES as DEVICES
+from benchmarks.studies.models.devices import CASES as DEVICES, integrated
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
 from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError
+from dae_sdc.model.model import Model
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.circuits import RingModulator
+from dae_sdc.reduction.problem import ReducedProblem
+from dae_sdc.reduction.reduction import reduce_index
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
+from dae_sdc.run.initial import initial
 from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_model, resolve
 from dae_sdc.run.unknowns import Unknowns
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
-    from dae_sdc.reduction.problem import ReducedProblem
-    from dae_sdc.structure.analysis import Structure
+from dae_sdc.structure.analysis import structure
 
 DRAWN = 400  # Least number of times at which solutions are saved
 LENGTH = 1e-12  # Largest error of the length of a pendulum
@@ -74,8 +74,6 @@ def _difference(flight: Flight, other: Solution, names: Sequence[str]) -> float:
 
 def _unreduced(flight: Flight) -> float:
     """Difference to the equations as they are, solved by another method."""
-    from dae_sdc.run.initial import initial
-
     t_end = float(flight.t[-1])
     start = initial(flight.model, restarts=0)
     other = solve(flight.model, u0=start.u, sweeper="radau-iia-9", rtol=1e-8, t_end=t_end)
@@ -86,8 +84,6 @@ def _unreduced(flight: Flight) -> float:
 
 def _staged(flight: Flight) -> float:
     """Difference to the equations of all stages, solved by another method."""
-    from dae_sdc.reduction.reduction import reduce_index
-
     problem = reduce_index(flight.model, "stages").problem()
     u0, _ = _start(flight.model, problem)
     t_end = float(flight.t[-1])
@@ -158,8 +154,6 @@ def _lengths(flight: Flight) -> float:
 
 def _first_two(flight: Flight) -> float:
     """The first two pendula by their angles, which obey ordinary differential equations."""
-    from scipy.integrate import solve_ivp
-
     g, c = flight.value("g"), flight.value("c")
 
     def rates(_: float, y: Vector) -> list[float]:
@@ -171,10 +165,7 @@ def _first_two(flight: Flight) -> float:
         return [turn, turning, swing, (-g * math.sin(second) - 2.0 * rate * swing) / length]
 
     angles = [math.atan2(flight(f"x{i}")[0], flight(f"y{i}")[0]) for i in (1, 2)]
-    begin, end = flight.t[0], flight.t[-1]
-    y0 = [angles[0], 0.0, angles[1], 0.0]
-    found = solve_ivp(rates, (begin, end), y0, method="DOP853", rtol=1e-12, atol=1e-12, t_eval=flight.t)
-    first, turn, second = found.y[:3]
+    (first, turn, second, _), _ = integrated(flight, rates, [angles[0], 0.0, angles[1], 0.0])
     length = 1.0 + c * (turn**2 + g * np.cos(first))
     exact = {"x1": np.sin(first), "y1": np.cos(first)}
     exact |= {"x2": length * np.sin(second), "y2": length * np.cos(second)}
@@ -280,17 +271,13 @@ def models(
 
 
 def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) -> None:
-    # SymPy takes half a second, which other studies need not wait for.
-    from dae_sdc.reduction.reduction import reduce_index
-    from dae_sdc.structure.analysis import structure
-
     times = [perf_counter()]
     written = make_model(case.model, case.params)
     times.append(perf_counter())
     simplified = simplify(written) if resolve(case.model).from_tool else None
     model = written if simplified is None else simplified.model
     times.append(perf_counter())
-    found: Structure = structure(model)
+    found = structure(model)
     times.append(perf_counter())
     reduced = reduce_index(model)
     times.append(perf_counter())
@@ -337,8 +324,6 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
 
 def _start(model: Model, problem: ReducedProblem) -> tuple[Vector, int]:
     """The state of a reduced system with consistent values, and how many start values had to change."""
-    from dae_sdc.run.initial import initial
-
     found = initial(model, restarts=0)
     return np.array([found.values[name] for name in problem.names]), len(found.changed)
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
 
 from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
@@ -158,8 +159,6 @@ def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Ou
 
 def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
     """The run of SciPy's Radau."""
-    from scipy.integrate import solve_ivp
-
     tic = process_time()
     given = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
     found = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **given)
