@@ -16,16 +16,7 @@ from scipy import sparse
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.pictures import peers as work_precision
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import (
-    CasadiIdas,
-    Case,
-    Ida,
-    Outcome,
-    Peer,
-    ScipyDae,
-    carry_out,
-    missing,
-)
+from benchmarks.studies.peers.solvers import Case, Outcome, Peer, ScipyDae, carry_out, missing
 from benchmarks.studies.peers.study import Score, equal_accuracy, front, peers, report, scale_of, time_to
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -156,10 +147,8 @@ def test_all_evaluations_are_counted(like: Peer, monkeypatch: pytest.MonkeyPatch
 
 
 def test_ida_counts_steps_only_if_asked() -> None:
-    if missing(Ida()):
-        pytest.skip("scikit-sundae is not installed")
-    case = Case(made("chemical-akzo-nobel"))
-    counted, plain = ran(Ida(), case, 1e-5), ran(Ida(), case, 1e-5, count=False)
+    ida, case = installed(peer_solvers.PEERS["ida"]), Case(made("chemical-akzo-nobel"))
+    counted, plain = ran(ida, case, 1e-5), ran(ida, case, 1e-5, count=False)
     assert counted.steps > 10 and math.isnan(plain.steps)
     assert np.array_equal(counted.end, plain.end) and counted.rhs == plain.rhs
 
@@ -180,11 +169,10 @@ def test_every_peer_with_our_equations_follows_the_branch_of_the_state(like: Pee
 
 
 def test_casadi_refuses_equations_that_change() -> None:
-    if missing(CasadiIdas()):
-        pytest.skip("casadi is not installed")
+    casadi = installed(peer_solvers.PEERS["casadi-idas"])
     for problem in (Ramp(), Switch()):
         with pytest.raises(InputError, match="change on the way"):
-            CasadiIdas().run(Case(problem), 1e-6, np.full(2, 1e-6), True)
+            casadi.run(Case(problem), 1e-6, np.full(2, 1e-6), True)
 
 
 def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +267,7 @@ def test_expressions_are_the_equations(name: str) -> None:
 
 
 def test_expressions_cannot_follow_branches() -> None:
-    pytest.importorskip("casadi")
+    casadi = installed(peer_solvers.PEERS["casadi-idas"])
 
     class Branching(ProblemDAE):
         index = 0
@@ -294,7 +282,7 @@ def test_expressions_cannot_follow_branches() -> None:
             return np.ones(1)
 
     with pytest.raises(InputError, match="branch on unknowns"):
-        CasadiIdas().run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
+        casadi.run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
 
 
 def test_a_run_that_takes_too_long_is_stopped() -> None:

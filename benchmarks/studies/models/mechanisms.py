@@ -43,8 +43,12 @@ class Lagrange:
     # All coordinates from the free ones; needed with loops
     closed: Callable[[Sequence[float]], Sequence[float]] | None = None
 
-    def move(self, t: Vector, q0: Sequence[float], v0: Sequence[float]) -> Motion:
-        """Solve for the free coordinates from their values and rates at the first of some times."""
+    def move(self, flight: Flight, *angles: str, places: Sequence[str] = ()) -> Motion:
+        """Solve for the free coordinates of parts at the times of a flight, from the start in its file."""
+        t, known = flight.t, flight.model.variables_by_name
+        q0 = [known[name].start[0] for name in (*places, *(f"{part}.phi" for part in angles))]
+        speeds = [place.replace(".", ".v") for place in places]
+        v0 = [known[name].start[0] for name in (*speeds, *(f"{part}.w" for part in angles))]
         free = len(q0)
         state = self._state(free)
 
@@ -118,15 +122,14 @@ class Motion:
         values = sp.lambdify([q, v, a, TIME], expression, "numpy", cse=True)(self.q, self.v, self.a, self.t)
         return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
 
+    def along(self, vector: Sequence[Vector], axis: Any) -> Vector:
+        """The part of a vector along an axis of expressions, shape (K,)."""
+        return np.asarray(np.sum([f * self(x) for f, x in zip(vector, axis, strict=True)], axis=0))
+
 
 def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """Coordinates and rates."""
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
-
-
-def _given(flight: Flight, *names: str) -> list[float]:
-    """Values at the start, as the file says."""
-    return [flight.model.variables_by_name[name].start[0] for name in names]
 
 
 def _slider_crank(flight: Flight) -> dict[str, Any]:
@@ -140,7 +143,7 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
         loops=[l1 * sp.sin(crank) + l2 * sp.sin(rod)],
         closed=lambda own: [own[0], -math.asin(l1 / l2 * math.sin(own[0]))],
     )
-    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    motion = system.move(flight, "crank")
     place = l1 * sp.cos(crank) + l2 * sp.cos(rod)
     return {
         **{"crank.phi": motion(crank), "crank.w": motion(w1), "crank.z": motion(crank, 2)},
@@ -174,7 +177,7 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
             math.sqrt(length**2 - (r * math.cos(own[0])) ** 2 - (height - r * math.sin(own[0])) ** 2),
         ],
     )
-    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    motion = system.move(flight, "crank")
     pull = -motion.pulls[0]
     lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
     return {
@@ -191,7 +194,7 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
     (phi,), (w,) = q, v = _symbols(1)
     kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
     system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
-    motion = system.move(flight.t, _given(flight, "hinge.phi"), _given(flight, "hinge.w"))
+    motion = system.move(flight, "hinge")
     s, c = sp.sin(phi), sp.cos(phi)
     turn = speed * TIME
     side = 2 * m * length * speed * w * c
@@ -225,12 +228,9 @@ def _furuta(flight: Flight) -> dict[str, Any]:
         m * g * place[2],
         {phi: drive - friction, swing: -flight.value("hinge.d") * w},
     )
-    motion = system.move(flight.t, _given(flight, "arm.phi", "hinge.phi"), _given(flight, "arm.w", "hinge.w"))
+    motion = system.move(flight, "arm", "hinge")
     accelerations = [motion(x, 2) for x in place]
     force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
-
-    def along_axis(axis: Any) -> Vector:
-        return np.asarray(np.sum([f * motion(x) for f, x in zip(force, axis, strict=True)], axis=0))
 
     return {
         **{"arm.phi": motion(phi), "arm.w": motion(turn), "arm.z": motion(phi, 2)},
@@ -238,8 +238,8 @@ def _furuta(flight: Flight) -> dict[str, Any]:
         **{f"pendulum.{x}": motion(place[k]) for k, x in enumerate("xyz")},
         **{"pendulum.vx": motion(place[0], 1), "pendulum.ay": accelerations[1], "pendulum.fz": force[2]},
         **{"pendulum.w2": motion(turn * s), "pendulum.z3": motion(turn * c, 1)},
-        **{"hinge.f1": along_axis(radial), "hinge.f2": along_axis(c * tangent + s * up)},
-        **{"hinge.f3": along_axis(c * up - s * tangent), "hinge.t3": along * motion(turn * c, 1)},
+        **{"hinge.f1": motion.along(force, radial), "hinge.f2": motion.along(force, c * tangent + s * up)},
+        **{"hinge.f3": motion.along(force, c * up - s * tangent), "hinge.t3": along * motion(turn * c, 1)},
         "arm.frame_b.t": arm * motion(phi, 2) + motion(friction) - motion(drive),
     }
 
@@ -257,9 +257,7 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     friction = {x: -flight.value(f"bearing{k}.d") * y for k, (x, y) in enumerate(zip(q, v, strict=True), 1)}
     system = Lagrange(q, v, kinetic, weight * c, friction)
     names = [f"bearing{k}" for k in (1, 2, 3)]
-    motion = system.move(
-        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
-    )
+    motion = system.move(flight, *names)
     # The momentum of the rotor in space, along the axes of the inner ring in space.
     first = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0])
     across = sp.Matrix([-sp.sin(alpha), sp.cos(alpha), 0])
@@ -268,15 +266,16 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     whole = sum((x * axis for x, axis in zip(momentum, axes, strict=True)), sp.zeros(3, 1))
     torque = [motion(x, 1) for x in whole]
 
-    def about(axis: Any) -> Vector:
-        return np.asarray(np.sum([x * motion(y) for x, y in zip(torque, axis, strict=True)], axis=0))
-
     return {
         **{f"{name}.phi": motion(x) for name, x in zip(names, q, strict=True)},
         **{f"{name}.w": motion(x) for name, x in zip(names, v, strict=True)},
         **{"outer.phi": motion(alpha), "outer.z": motion(alpha, 2), "inner.w2": motion(a * s)},
         **{"inner.z3": motion(a * c, 1), "rotor.w3": motion(a * c + w), "rotor.z2": motion(a * s, 1)},
-        **{"bearing3.t1": about(axes[0]), "bearing3.t2": about(axes[1]), "weight.t": motion(weight * s)},
+        **{
+            "bearing3.t1": motion.along(torque, axes[0]),
+            "bearing3.t2": motion.along(torque, axes[1]),
+            "weight.t": motion(weight * s),
+        },
         "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
     }
 
@@ -360,9 +359,7 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
     for name in names:
         end = bars.put(name, end)
     system = Lagrange(bars.q, bars.v, *bars.energies())
-    motion = system.move(
-        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
-    )
+    motion = system.move(flight, *names)
     whole, last = bars.push(motion, names), bars.push(motion, names[3:])
     return {
         **bars.values(motion),
@@ -390,9 +387,7 @@ def _triplets(flight: Flight) -> dict[str, Any]:
         forces[angles[k]] -= friction
         forces[angles[k - 1]] += friction
     motion = Lagrange(bars.q, bars.v, kinetic, potential, forces).move(
-        flight.t,
-        _given(flight, "bar2.x", "bar2.y", *(f"{name}.phi" for name in names)),
-        _given(flight, "bar2.vx", "bar2.vy", *(f"{name}.w" for name in names)),
+        flight, *names, places=("bar2.x", "bar2.y")
     )
     first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
     bend = angles[1] - angles[0]
@@ -421,9 +416,8 @@ def _pendula_loop(flight: Flight) -> dict[str, Any]:
     kinetic, potential = bars.energies()
     loops = [a - b for a, b in zip(end, other, strict=True)]
     friction = {bars.q[0]: -flight.value("pin1.d") * bars.v[0]}
-    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
-        flight.t, _given(flight, "bar1.phi", "bar2.phi"), _given(flight, "bar1.w", "bar2.w")
-    )
+    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
+    motion = system.move(flight, "bar1", "bar2")
     weight = bars.push(motion, ["bar1", "bar2", "bar3"])
     return {
         **bars.values(motion),
@@ -451,9 +445,8 @@ def _two_loops(flight: Flight) -> dict[str, Any]:
     kinetic, potential = bars.energies()
     loops = [rods[k][i] - ends[k + 1][i] for k in (0, 1) for i in (0, 1)]
     friction = {bars.q[1]: -flight.value("pin2.d") * bars.v[1]}
-    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
-        flight.t, _given(flight, "pendulum1.phi"), _given(flight, "pendulum1.w")
-    )
+    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
+    motion = system.move(flight, "pendulum1")
     pulls = motion.pulls
     weight = bars.push(motion, ["pendulum3"])
     return {

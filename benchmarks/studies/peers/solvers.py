@@ -18,12 +18,13 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from statistics import median
 from time import process_time
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks.measuring import ida
 from benchmarks.measuring.limits import TimeLimit, limited
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -123,30 +124,22 @@ class Case:
         return self.problem.n >= SPARSE_FROM and self.problem.sparsity is not None
 
 
-class Peer(Protocol):
+@dataclass(frozen=True)
+class Peer:
     """A solver that can be compared."""
 
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-
-    @property
-    def module(self) -> str:
-        """The module it needs."""
-
-    @property
-    def package(self) -> str:
-        """The package that brings the module."""
-
-    @property
-    def like(self) -> bool:
-        """Whether it evaluates the same compiled equations as all others."""
+    name: str  # Name in tables
+    module: str  # The module it needs
+    package: str  # The package that brings the module
+    like: bool = True  # Whether it evaluates the same compiled equations as all others
 
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
+        raise NotImplementedError
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
+        raise NotImplementedError
 
 
 # Peers by name, those of every file of this directory; the numbers in names are classical orders
@@ -168,37 +161,19 @@ def version(peer: Peer) -> str:
     return f"{peer.package} {importlib.metadata.version(peer.package)}"
 
 
-@dataclass(frozen=True)
-class Ida:
+class Ida(Peer):
     """IDA of SUNDIALS through scikit-sundae."""
 
-    name: str = "ida"
-    module: str = "sksundae"
-    package: str = "scikit-sundae"
-    like: bool = True
-
-    def options(self, case: Case) -> dict[str, Any]:
-        """Options of the integrator besides callbacks and tolerances."""
-        given: dict[str, Any] = {"linsolver": "sparse" if case.sparse else "dense", "max_order": 5}
-        return given | {"max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
-
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
-        return ", ".join(f"{name}={value}" for name, value in self.options(case).items())
+        """See :class:`Peer`."""
+        return ", ".join(f"{name}={value}" for name, value in ida.settings(case.sparse).items())
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval; counting goes from step to step, which takes a little longer."""
+        """See :class:`Peer`; counting goes from step to step, which takes a little longer."""
         tic = process_time()
         problem, equations = case.problem, Equations(case)
         jacobian = ida_jacobian(equations, case.sparse)
-        given = self.options(case)
-        if case.sparse:
-            given["sparsity"] = problem.sparsity
-        if problem.n_alg:
-            given["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
-        solver = importlib.import_module(self.module).ida.IDA(
-            equations.residual, jacfn=jacobian, rtol=rtol, atol=atol, **given
-        )
+        solver = ida.integrator(problem, equations.residual, jacobian, case.sparse, rtol, atol)
         u, steps, rhs, jacobians = case.start, 0, 0, 0
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
             equations.begin(u, t)
@@ -221,24 +196,20 @@ class Ida:
 
 
 @dataclass(frozen=True)
-class ScipyDae:
+class ScipyDae(Peer):
     """A solver of scipy-dae, with the exact Jacobians by y and y'."""
 
-    name: str  # Name in tables
-    solver: str  # Its class
-    options: Mapping[str, Any]  # Its options besides equations and tolerances
-    module: str = "scipy_dae"
-    package: str = "scipy-dae"
-    like: bool = True
+    solver: str = ""  # Its class
+    options: Mapping[str, Any] = field(default_factory=dict)  # Its options besides equations and tolerances
 
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
+        """See :class:`Peer`."""
         given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
         told = ", ".join(f"{name}={value}" for name, value in given.items())
         return f"{told}, first step {FIRST_STEP:g} of a piece that begins at rest"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval, step by step."""
+        """See :class:`Peer`; it goes step by step."""
         tic = process_time()
         problem, equations = case.problem, Equations(case)
         make = getattr(importlib.import_module(f"{self.module}.integrate"), self.solver)
@@ -320,24 +291,18 @@ def expressions(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> li
     return [values[root] for root in model.roots]
 
 
-@dataclass(frozen=True)
-class CasadiIdas:
+class CasadiIdas(Peer):
     """IDAS of SUNDIALS inside CasADi, with expressions read from the problem.
 
     CasADi evaluates and differentiates these itself, and takes semi-explicit equations x' = f, 0 = g.
     """
 
-    name: str = "casadi-idas"
-    module: str = "casadi"
-    package: str = "casadi"
-    like: bool = False
-
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
+        """See :class:`Peer`."""
         return f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators made before"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval; expressions and integrators are made before the clock starts."""
+        """See :class:`Peer`; expressions and integrators are made before the clock starts."""
         casadi = importlib.import_module(self.module)
         if len(case.pieces) > 2 or case.switches:
             raise InputError("equations that change on the way are not passed on to CasADi")
@@ -423,11 +388,11 @@ class SemiExplicit:
 
 
 for _peer in (
-    Ida(),
-    ScipyDae("scipy-radau5", "RadauDAE", {"stages": 3}),
-    ScipyDae("scipy-radau9", "RadauDAE", {"stages": 5}),
-    ScipyDae("scipy-bdf", "BDFDAE", {"max_order": 5}),
-    CasadiIdas(),
+    Ida("ida", "sksundae", "scikit-sundae"),
+    ScipyDae("scipy-radau5", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 3}),
+    ScipyDae("scipy-radau9", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 5}),
+    ScipyDae("scipy-bdf", "scipy_dae", "scipy-dae", solver="BDFDAE", options={"max_order": 5}),
+    CasadiIdas("casadi-idas", "casadi", "casadi", like=False),
 ):
     PEERS.add(_peer.name, _peer)
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.processes import environment
+from benchmarks.measuring.processes import environment, without_error
 from benchmarks.measuring.timing import BEST_SERIAL, request
 from benchmarks.studies.scaling.costs import (
     TRANSFER,
@@ -40,7 +40,7 @@ from benchmarks.studies.scaling.costs import (
     sweep_time,
 )
 from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
-from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
+from dae_sdc.errors import InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
@@ -189,10 +189,7 @@ def _row(line: str) -> dict[str, Any]:
         row: dict[str, Any] = json.loads(line)
     except ValueError:
         raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
-    if row.keys() >= {"error", "kind"}:
-        kind: type[DAEError] = InputError if row["kind"] == "input" else RemoteError
-        raise kind(row["error"])
-    return row
+    return without_error(row)
 
 
 def _lines(stream: IO[str], patience: float) -> Iterator[str]:
