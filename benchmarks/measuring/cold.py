@@ -10,11 +10,11 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.processes import PATIENCE, as_answer, ask, environment, without_error
 from benchmarks.measuring.sizes import largest_error
 from dae_sdc.dae.counters import COUNTERS
@@ -46,17 +46,16 @@ def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **setti
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
-    tic, busy = perf_counter(), process_time()
-    solution = solve(problem, params=params, t_end=t_end, **settings)
-    time, busy = perf_counter() - tic, process_time() - busy
+    with stopwatch() as spent:
+        solution = solve(problem, params=params, t_end=t_end, **settings)
     memory = peak_memory()
     if not solution.success:
         raise DAEError(solution.message)
     made: Any = make_problem(problem, params)
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
-    spent = {"time": time, "processor": busy, "memory": memory, "memory_before": before}
-    return {**spent, "error": error, **counts}
+    took = {"time": spent.wall, "processor": spent.processor, "memory": memory, "memory_before": before}
+    return {**took, "error": error, **counts}
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:

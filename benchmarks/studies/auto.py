@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.study import (
     Layout,
@@ -104,11 +103,10 @@ def low(values: Sequence[float]) -> float:
 
 def timed(run: Callable[[], object], repeats: int) -> Times:
     """Mean times of a run that is repeated."""
-    with undisturbed():
-        wall, computing = perf_counter(), process_time()
+    with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
-        return Times((perf_counter() - wall) / repeats, (process_time() - computing) / repeats)
+    return Times(spent.wall / repeats, spent.processor / repeats)
 
 
 class _Case:

@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from statistics import median
-from time import process_time
 from typing import Any, NamedTuple
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.limits import TimeLimit, limited
@@ -105,7 +105,9 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
-            theirs.append(_timed(other, tolerance))
+            with stopwatch() as spent:
+                error = other.error(tolerance)
+            theirs.append((spent.processor, error))
     cost = Cost(made.n, median(run["processor"] for run in runs), first["steps"])
     grown, grown_step = cost.exponents_from(before)
     ratios = [run["processor"] / one[0] for run, one in zip(runs, theirs, strict=False)]
@@ -120,13 +122,6 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None
         ratio=median(ratios) if ratios else math.nan,
     )
     return cost
-
-
-def _timed(other: ida.Ida, tolerance: float) -> tuple[float, float]:
-    """Seconds on a processor and error of a run of IDA."""
-    tic = process_time()
-    error = other.error(tolerance)
-    return process_time() - tic, error
 
 
 def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> tuple[ida.Ida, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from typing import Any
 
 import sympy as sp
 
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.errors import require_count
 from dae_sdc.polynomials.homotopy import solve_polynomials
@@ -186,9 +186,9 @@ def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitio
             bar.set_postfix_str(case.name)
             system, times, wrong, proved = case.system(), [], [], []
             for seed in range(repetitions):
-                begun = time.process_time()
-                found, certified = WAYS[case.what](system, seed)
-                times.append(time.process_time() - begun)
+                with stopwatch() as spent:
+                    found, certified = WAYS[case.what](system, seed)
+                times.append(spent.processor)
                 proved.append(certified)
                 if found != case.known:
                     wrong.append(f"seed {seed}: {found}")

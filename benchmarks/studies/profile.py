@@ -13,7 +13,15 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.measuring.clock import Clock
-from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
+from benchmarks.measuring.steps import (
+    COMPILED,
+    SWEEPER_METHODS,
+    Steps,
+    backends,
+    measured,
+    several_sizes,
+    steps_of,
+)
 from benchmarks.measuring.timing import Work
 from benchmarks.study import Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.compiled import triangular
@@ -50,7 +58,6 @@ HOOK_METHODS = (
     *("pre_sweep", "post_sweep", "pre_comm", "post_comm"),
 )
 
-SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
 LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
 COLUMNS, UNITS = columns(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
@@ -137,10 +136,7 @@ def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: 
         work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
         with rows.or_left_out(f"{solver}, n={n}"):
             runs[solver] = Steps(work, nodes, QDELTA)
-    times: dict[str, list[float]] = {solver: [] for solver in runs}
-    for _ in range(repetitions):
-        for solver, run in runs.items():
-            times[solver].append(run().wall / STEPS)
+    timings = in_turn(runs, repetitions)
     asked: dict[str, Any] = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
     asked |= {"dt": dt, "t_end": STEPS * dt, "restol": RESTOL}
     cold: dict[str, list[dict[str, Any]]] = {solver: [] for solver in runs}
@@ -154,7 +150,7 @@ def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: 
             else:
                 cold[solver].append(found)
     for solver, run in runs.items():
-        time = median(times[solver])
+        time = median(timing.wall for timing in timings[solver]) / STEPS
         counts = run.work_of_a_step()
         rows.put(
             **{"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": dt},
@@ -214,15 +210,13 @@ class Side:
         controller = controller_nonMPI(1, params, self.setup.with_step(dt))
         problem = self.setup.problem
         u0 = problem.state(problem.u_exact(self.t0))
-        with undisturbed():
-            tic = perf_counter()
+        with undisturbed(), stopwatch() as spent:
             end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
-            time = perf_counter() - tic
         counters = controller.MS[0].levels[0].prob.work_counters
         counts = {name: float(counters[name].niter) for name in COUNTERS}
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
         counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
-        return time, end.view(np.ndarray).copy(), counts
+        return spent.wall, end.view(np.ndarray).copy(), counts
 
 
 def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import product
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.published import Published, published
 from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -80,10 +80,9 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     make: Any = PROBLEMS[name]
     problem: ProblemDAE = make()
-    tic = perf_counter()
-    found = solve(name, rtol=rtol, time_limit=time_limit)
-    time = perf_counter() - tic
-    about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": time}
+    with stopwatch() as spent:
+        found = solve(name, rtol=rtol, time_limit=time_limit)
+    about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": spent.wall}
     about |= {"success": int(found.success), "method": str(found.parameters["sweeper"])}
     about |= {key: found.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
     about |= {"required": required_digits(problem, rtol), "message": found.message}

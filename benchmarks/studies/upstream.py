@@ -6,14 +6,13 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.steps import distance
 from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.control.hooks import StepRecord
@@ -81,10 +80,9 @@ class _Run:
         return self.controller.MS[0].levels[0].prob
 
     def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        with undisturbed():
-            tic = perf_counter()
+        with undisturbed(), stopwatch() as spent:
             end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
-            return perf_counter() - tic, end, stats
+        return spent.wall, end, stats
 
 
 def _controller(

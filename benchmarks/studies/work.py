@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from statistics import median
-from typing import Any
 
+from benchmarks.measuring.clock import in_turn
 from benchmarks.measuring.steps import (
     COMPILED,
     NUMPY,
@@ -84,16 +84,10 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         for other in runs.values():
             run.begin_as(other)
         runs[backend] = run
-    times: dict[str, list[float]] = {backend: [] for backend in runs}
-    sweeper_times: dict[str, list[float]] = {backend: [] for backend in runs}
-    ends: dict[str, Any] = {}
-    for _ in range(repetitions):
-        for backend, run in runs.items():
-            timing = run()
-            times[backend].append(timing.wall / what.steps)
-            ends[backend] = timing.end
-        for backend, run in runs.items():
-            sweeper_times[backend].append(run.time_in_the_sweeper())
+    timings = in_turn(runs, repetitions)
+    times = {backend: [timing.wall / what.steps for timing in of] for backend, of in timings.items()}
+    ends = {backend: of[-1].end for backend, of in timings.items()}
+    in_sweeper = in_turn({backend: run.time_in_the_sweeper for backend, run in runs.items()}, repetitions)
     for backend, run in runs.items():
         counts = run.work_of_a_step()
         row = {
@@ -101,7 +95,7 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
             **{"nodes": nodes, "n": run.problem.n, "dt": what.dt, "steps": what.steps},
             **counts,
             "time": median(times[backend]),
-            "time_sweep": median(sweeper_times[backend]) / max(counts["sweeps"], 1.0),
+            "time_sweep": median(in_sweeper[backend]) / max(counts["sweeps"], 1.0),
         }
         if backend == COMPILED and NUMPY in runs:
             pairs = zip(times[NUMPY], times[COMPILED], strict=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from statistics import median
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.measuring.clock import in_turn, stopwatch
 from benchmarks.studies.quasi_newton.steps import KINDS, counted
 from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.errors import require_count
@@ -147,17 +148,14 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
         methods = own | {"D-ours": (_machine.OURS, True)} | methods
 
     def solved(method: int, damped: bool) -> tuple[float, Any]:
-        tic = process_time()
-        found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
-        return process_time() - tic, found
+        with stopwatch() as spent:
+            found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
+        return spent.processor, found
 
     solved(0, False)  # compiles
-    runs: dict[str, list[tuple[float, Any]]] = {name: [] for name in methods}
-    for _ in range(repetitions):
-        for name, how in methods.items():
-            runs[name].append(solved(*how))
     count = len(cases.times)
-    for name, done in runs.items():
+    runs = {name: partial(solved, *how) for name, how in methods.items()}
+    for name, done in in_turn(runs, repetitions).items():
         _, found = done[-1]
         good = found[found[:, 0] > 0]
         means = good[:, 1:].mean(axis=0) if len(good) else np.full(3, np.nan)
@@ -170,15 +168,15 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
 
 def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
     """A row for each kind of iteration on a run."""
-    runs: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in KINDS}
-    for kind in KINDS:
-        counted(kind, problem, sweeper)
-    for _ in range(repetitions):
-        for kind, done in runs.items():
-            tic = process_time()
-            found = counted(kind, problem, sweeper)
-            done.append((process_time() - tic, found))
-    for kind, done in runs.items():
+
+    def timed(kind: str) -> tuple[float, Any]:
+        with stopwatch() as spent:
+            solution = counted(kind, problem, sweeper)
+        return spent.processor, solution
+
+    runs = {kind: partial(timed, kind) for kind in KINDS}
+    in_turn(runs, 1)  # compiles
+    for kind, done in in_turn(runs, repetitions).items():
         _, solution = done[-1]
         stats = solution.stats
         rows.put(
