@@ -24,11 +24,8 @@ from dae_sdc.run.target import make_problem
 
 
 def peak_memory() -> float:
-    """Largest memory of this process so far, in bytes.
-
-    Linux says it in /proc. ``getrusage`` there begins with the memory of the process that started this one,
-    and is asked elsewhere only.
-    """
+    """Largest memory of this process so far, in bytes."""
+    # On Linux, getrusage begins with the memory of the process that started this one.
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith("VmHWM:"):

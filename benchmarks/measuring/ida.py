@@ -58,11 +58,7 @@ class Outcome:
 
 
 class Ida:
-    """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start.
-
-    Residual and Jacobian are written into IDA's arrays by the kernels of the problem where it gives them, by
-    its methods otherwise. Nothing is stored on the way.
-    """
+    """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start."""
 
     switches = False
 
@@ -81,10 +77,7 @@ class Ida:
         return integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
 
     def run(self, tolerance: float) -> Outcome:
-        """Integrate with a relative tolerance, the absolute one being that times the nominal values.
-
-        What makes a new integrator is not timed.
-        """
+        """Integrate with a relative tolerance; what makes a new integrator is not timed."""
         solver = self.solver(tolerance)
         tic = perf_counter()
         solver.init_step(self.t0, *self.start)
@@ -112,12 +105,7 @@ class Ida:
 
 
 def loosest(error_at: Callable[[float], float], target: float) -> float:
-    """The loosest tolerance that is accurate enough.
-
-    Tolerances are tried from loose to tight, half a power of ten apart, until the error is at most
-    ``target``; between the last two, bisection in the logarithm follows. The error need not fall with the
-    tolerance everywhere: the first that is small enough counts.
-    """
+    """The loosest tolerance that is accurate enough; the first, where errors do not fall with tolerances."""
     power = LOOSEST
     while not error_at(10.0**power) <= target:
         power -= STRIDE

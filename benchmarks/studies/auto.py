@@ -83,10 +83,8 @@ class Pairs:
         return wall, computing
 
     def seems_slower(self, shared: bool, bound: Callable[[Sequence[float]], float] = median) -> bool:
-        """Whether the second run takes more than is allowed.
-
-        Where nothing is ``shared`` its computing must say so too: others on the machine lengthen wall times.
-        """
+        """Whether the second run takes more than is allowed; if nothing is shared, its computing too."""
+        # Others on the machine lengthen wall times.
         wall, computing = (bound(values) for values in self.ratios())
         return (wall if shared else min(wall, computing)) > ALLOWED
 

@@ -186,11 +186,8 @@ def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float
 def time_kernels(
     problem: ProblemDAE, u: Any, du: Any, t: float, c: float
 ) -> tuple[float, float, float, float]:
-    """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves.
-
-    Residuals are evaluated many at a call. The others are called from Python; what a call costs is measured
-    with a matrix of one row and taken off.
-    """
+    """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves."""
+    # What a call from Python costs is measured with no residuals and a matrix of one row, and taken off.
     kernels = problem.kernels
     assert kernels is not None
     rows = max(1, min(1000, 20000 // problem.n))

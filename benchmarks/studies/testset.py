@@ -60,10 +60,7 @@ def digits_reached(problem: ProblemDAE, u: np.ndarray) -> float:
 
 
 def published_work(about: Published, digits: float) -> tuple[float, float]:
-    """Steps and residual evaluations in which the published ladder reaches a number of digits.
-
-    Between two of its runs logarithms are interpolated. NaN for more digits than it reaches.
-    """
+    """Steps and residual evaluations for digits of the published ladder; NaN for more than it reaches."""
     runs = [run for run in about.ladder if run.scd is not None and not run.reported_failure]
     best: list[tuple[float, int, int]] = []
     for run in sorted(runs, key=lambda run: run.steps):

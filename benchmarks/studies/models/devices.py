@@ -18,15 +18,11 @@ from dae_sdc.dae.state import Vector
 
 
 def integrated(flight: Flight, rates: Callable[[float, Vector], Sequence[float]], y0: npt.ArrayLike) -> Any:
-    """Values and rates of an ordinary differential equation at the times of a flight, both of shape (m, K).
-
-    Steps are short enough that no kink of the rates goes unnoticed.
-    """
+    """Values and rates of an ordinary differential equation at the times of a flight, shapes (m, K)."""
     t = flight.t
-    longest = (t[-1] - t[0]) / 100.0
-    found = solve_ivp(
-        rates, (t[0], t[-1]), y0, method="DOP853", rtol=1e-12, atol=1e-13, t_eval=t, max_step=longest
-    )
+    # Steps are short enough that no kink of the rates goes unnoticed.
+    how = {"rtol": 1e-12, "atol": 1e-13, "max_step": (t[-1] - t[0]) / 100.0}
+    found = solve_ivp(rates, (t[0], t[-1]), y0, method="DOP853", t_eval=t, **how)
     return found.y, np.array([rates(time, y) for time, y in zip(t, found.y.T, strict=True)]).T
 
 

@@ -286,11 +286,7 @@ def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
 
 
 def time_to(target: float, error: Vector, time: Vector) -> float:
-    """Time that a solver needs for an error, by its runs.
-
-    Between two runs of its front, logarithms are interpolated; an error larger than all of them takes the
-    time of the cheapest run.
-    """
+    """Time that a solver needs for an error, by logarithms between two runs of its front."""
     # Shapes: error and time (k,).
     errors, times = front(error, time)
     if not len(errors) or target < errors[-1]:
@@ -320,10 +316,7 @@ class Equal:
 
 
 def equal_accuracy(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`.
-
-    Where the run of the default failed, its ratio is infinite if any peer succeeded at this tolerance.
-    """
+    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`."""
     found = []
     for problem in dict.fromkeys(result.data["problem"].tolist()):
         for rtol in REFERENCES:

@@ -47,10 +47,7 @@ class Kept:
     ]
 )
 class Contact:
-    """The last m equations of a problem for its last m unknowns x, at given values of the others.
-
-    ``weights`` of the unknowns make corrections comparable; ``inverse`` approximates that of the Jacobian.
-    """
+    """The last m equations of a problem for its last m unknowns x, at given values of the others."""
 
     def __init__(self, addresses: Any, p: Any, n: int, m: int, small: Any, weights: Any) -> None:
         self.residual_at, self.jacobian_at, self.getrf, self.getrs = addresses

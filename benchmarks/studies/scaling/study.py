@@ -245,10 +245,7 @@ def evaluate(
 
 
 def count_iterations(problem: str, nodes: int) -> dict[int, float]:
-    """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially.
-
-    A block of steps takes as long as the step that needs most.
-    """
+    """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially."""
     work = FAMILIES[problem].work(problem, COUNTED_AT)
     found = {}
     for steps in (1, *PREDICTED_STEPS):
@@ -259,6 +256,7 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
         if not solution.success:
             raise SolveError(f"PFASST over {steps} steps of {problem}: {solution.message}")
         needed = solution.per_step["sweeps"][1:].reshape(-1, steps)
+        # A block of steps takes as long as the step that needs most.
         found[steps] = float(needed.max(axis=1).mean())
     return found
 

@@ -138,10 +138,7 @@ RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
 
 
 def report(result: Result, refused: bool = False) -> str:
-    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad.
-
-    Of a single run, what came of it.
-    """
+    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad."""
     data, about = result.data, result.parameters
     if len(data) == 1:
         message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
