@@ -71,7 +71,7 @@ class Option:
         """Refuse what cannot be a value of the parameter of a name."""
         if self.check is None or value is None:
             return
-        if not isinstance(value, Sequence):
+        if not hasattr(value, "__len__"):
             self.check(name, value)
             return
         if not len(value):
@@ -253,8 +253,11 @@ def tabulated(
                     known[name].require(name, value)
             rows = Table("bench", names, units, out)
             rows.progress = progress
-            arguments = {name: value for name, value in (defaults | given).items() if value is not None}
-            rows.parameters = arguments | {"study": study, "complete": False, "left_out": []}
+            rows.parameters = {"study": study, "complete": False, "left_out": []}
+            for name, value in (defaults | given).items():
+                if value is not None:
+                    several = isinstance(value, Sequence) and not isinstance(value, str)
+                    rows.parameters[name] = list(value) if several else value
             with rows:
                 measure(rows, **given)
             return rows.result()
