@@ -195,23 +195,26 @@ def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
 
 @dataclass
 class Side:
-    """Runs of this package over the interval with a number of steps."""
+    """Runs of this package over the interval of a problem."""
 
     setup: Setup  # How
-    # t0, t_end: the interval
-    t0: float
-    t_end: float
     steps: int  # Number of steps
+
+    @property
+    def dt(self) -> float:
+        """Step size."""
+        t0, t_end = self.setup.problem.interval
+        return float((t_end - t0) / self.steps)
 
     def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
         """Seconds, the value at the end and the work, of a run with a new controller."""
-        dt = (self.t_end - self.t0) / self.steps
         params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
-        controller = controller_nonMPI(1, params, self.setup.with_step(dt))
+        controller = controller_nonMPI(1, params, self.setup.with_step(self.dt))
         problem = self.setup.problem
-        u0 = problem.state(problem.u_exact(self.t0))
+        t0, t_end = problem.interval
+        u0 = problem.state(problem.u_exact(t0))
         with undisturbed(), stopwatch() as spent:
-            end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
+            end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * self.dt)
         counters = controller.MS[0].levels[0].prob.work_counters
         counts = {name: float(counters[name].niter) for name in COUNTERS}
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
@@ -230,10 +233,9 @@ def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
 
 def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
     """The run with the fewest steps that is accurate enough, and its error; raises InputError without one."""
-    t0, t_end = setup.problem.interval
-    exact = np.array(setup.problem.u_exact(t_end))
+    exact = np.array(setup.problem.u_exact(setup.problem.interval[1]))
     for steps in numbers_of_steps():
-        side = Side(setup, t0, t_end, steps)
+        side = Side(setup, steps)
         try:
             error = float(np.abs(side.run()[1] - exact).max())
         except DAEError:
@@ -253,7 +255,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     problem = setup.problem
     try:
         side, error = fewest_steps(setup, accuracy)
-        other = ida.Ida(problem, side.t0, side.t_end)
+        other = ida.Ida(problem, *problem.interval)
     except InputError as reason:
         rows.leave_out(f"comparison with IDA at {accuracy:g}, n={problem.n}, M={nodes}", reason)
         return
@@ -266,10 +268,9 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
             theirs = other.run(tolerance)
         pairs.append((time, theirs.time if theirs else math.nan))
     common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy}
-    dt = (side.t_end - side.t0) / side.steps
     rows.put(
         **common,
-        **{"solver": OURS, "nodes": nodes, "dt": dt, "steps": side.steps, "tolerance": accuracy},
+        **{"solver": OURS, "nodes": nodes, "dt": side.dt, "steps": side.steps, "tolerance": accuracy},
         **{"time_run": median(time for time, _ in pairs), "error": error},
         **counts,
     )

@@ -17,6 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.problems._testset import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 
 COLUMNS, UNITS = columns(
     "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
@@ -75,8 +76,7 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 
 
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
-    make: Any = PROBLEMS[name]
-    problem: ProblemDAE = make()
+    problem = make_problem(name)
     with stopwatch() as spent:
         found = solve(name, rtol=rtol, time_limit=time_limit)
     about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": spent.wall}

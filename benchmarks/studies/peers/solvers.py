@@ -70,27 +70,18 @@ class Outcome:
     factorization: float = math.nan
 
 
-@dataclass
 class Case:
-    """A problem between two times."""
+    """A problem between two times, with its solution at the start, and its pieces between break points."""
 
-    problem: ProblemDAE  # With u_exact at the start
-    t0: float = field(init=False)
-    t_end: float = field(init=False)
-    start: Vector = field(init=False)
-    slope: Vector = field(init=False)
-    pieces: tuple[float, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
+    def __init__(self, problem: ProblemDAE) -> None:
+        self.problem = problem
         self.t0, self.t_end = map(float, problem.interval)
-        self.start = np.array(problem.u_exact(self.t0), dtype=float)
-        breaks: Callable[[float, float], Any] | None = getattr(problem, "breakpoints", None)
-        between = () if breaks is None else tuple(breaks(self.t0, self.t_end))
+        self.start: Vector = np.array(problem.u_exact(self.t0), dtype=float)
+        between = problem.breakpoints(self.t0, self.t_end)
         self.pieces = (self.t0, *(float(t) for t in between), self.t_end)
         problem.start_step(problem.state(self.start), self.t0)
         try:
-            self.slope = np.array(problem.du_exact(self.t0), dtype=float)
+            self.slope: Vector = np.array(problem.du_exact(self.t0), dtype=float)
         except InputError:
             self.slope = slope_at(problem, self.start, self.t0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from time import process_time
 from typing import Any
@@ -34,6 +34,7 @@ from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
@@ -135,18 +136,11 @@ def default_sweepers() -> list[str]:
     return [*SWEEPERS_COMPARED, *embedded]
 
 
-@dataclass
 class Score:
-    """How far a value is from the end value of a problem."""
+    """How far a value is from that at the end of a problem: its reference_end, or u_exact there."""
 
-    problem: ProblemDAE  # With reference_end, or u_exact at the end of its interval
-    scale: Vector  # shape (n,): atol / rtol of the unknowns
-    exact: Vector = field(init=False)
-    scored: NDArray[np.int64] = field(init=False)
-    known: Vector = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
+    def __init__(self, problem: ProblemDAE, scale: Vector) -> None:
+        self.problem, self.scale = problem, scale  # shape (n,): atol / rtol of the unknowns
         end = getattr(problem, "reference_end", None)
         self.exact = np.array(problem.u_exact(problem.interval[1]) if end is None else end.u, dtype=float)
         digits = np.full(problem.n, 16.0) if end is None else np.asarray(end.digits, dtype=float)
@@ -200,8 +194,7 @@ class _Bench:
         time_limit: float,
     ) -> None:
         self.rows, self.name, self.repetitions, self.time_limit = rows, name, repetitions, time_limit
-        make: Any = PROBLEMS[name]
-        problem: ProblemDAE = make()
+        problem = make_problem(name)
         self.case, self.scale = Case(problem), scale_of(problem)
         self.score = Score(problem, self.scale)
         self.contenders = [self._ours(DEFAULT, None), *(self._ours(method, method) for method in methods)]

@@ -170,10 +170,8 @@ def report(result: Result, refused: bool = False) -> str:
 
 
 def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
-    names = sorted(
-        set(keys.tolist()),
-        key=lambda name: [g for g, _ in GROUPS].index(name) if name in dict(GROUPS) else 99,
-    )
+    groups, given = [group for group, _ in GROUPS], sorted(set(keys.tolist()))
+    names = [*(name for name in groups if name in given), *(name for name in given if name not in groups)]
     head = f"{title:20s}" + "".join(f"{name:>30s}" for name in ("all", *names))
     lines = [head, f"{'':20s}" + "".join(f"{'done ref fail WRONG CRASH':>30s}" for _ in ("all", *names))]
     for family in [*sorted(set(part["family"].tolist())), "all"]:
