@@ -90,10 +90,9 @@ class Contact:
         """Keep nothing of earlier solves."""
         self.kept.age, self.newest = -1.0, -1.0
 
-    # --- the operations of dae_sdc.dae.iteration ----------------------------------------------------------
+    # The operations of dae_sdc.dae.iteration, see dae_sdc.dae.newton.ModifiedNewton.
 
     def correct(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.iterations += 1
         self.evaluate(self.x, self.f)
         self.solve()
@@ -110,44 +109,35 @@ class Contact:
         return float(np.abs(self.delta * self.weights).max())
 
     def move(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.x -= self.delta
 
     def largest_residual(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return float(np.abs(self.f).max())
 
     def at_round_off(self) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.evaluate(self.x, self.f)
         scale = np.abs(self.matrix) @ np.abs(self.x)
         return bool((np.abs(self.f) <= iteration.BACKWARD_ERROR * scale).all())
 
     def restore(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.x[:] = self.saved
 
     def kept_numbers(self) -> Any:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return self.kept
 
     def newest_age(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return self.newest
 
     def linearize_here(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.differentiate()
         self.newest = max(self.newest, 0.0) + 1.0
 
     def factor(self) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.factors[:] = self.matrix.T
         factors, pivots = self.factors.ctypes.data, self.pivots.ctypes.data
         return bool(lapack_factor(self.getrf, self.small.ctypes.data, factors, pivots))
 
     def renew(self, which: int) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return bool(_factorize_anew(self, which))
 
 
