@@ -6,7 +6,7 @@ See :func:`profile`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import perf_counter
+from timeit import Timer
 from typing import Any
 
 import numpy as np
@@ -117,15 +117,11 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     whole = min(plain) / what.steps
     parts = {name: min(times.get(name, 0.0) for times in found) / what.steps for name in PARTS}
     calls = {name: clock.calls.get(name, 0) / what.steps for name in PARTS}
-    if parts[CALLS] > 0.0:
-        # Python still evaluates and factorises outside of the compiled calls.
-        counts = run.work_of_a_step()
-        alone = _alone(run, counts)
-    else:
-        counts, alone = {}, {}
+    # Python still evaluates and factorises outside of the compiled calls.
+    alone = _alone(run, run.work_of_a_step()) if parts[CALLS] > 0.0 else {}
     parts[LEFT] = whole - sum(parts[name] for name in PARTS if name != LEFT)
     common = {"problem": what.problem, "backend": backend, "n": run.problem.n, "dt": what.dt}
-    common |= {"steps": what.steps}
+    common["steps"] = what.steps
     rows.put(**common, part=STEP, time=whole, share=1.0, calls=1.0)
     for name in PARTS:
         if calls[name] or name == LEFT:
@@ -175,12 +171,8 @@ def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float
     time = run.t0 + 0.5 * run.work.dt
     u, du = np.array(problem.u_exact(time)), np.array(problem.du_exact(time))
     seconds = time_kernels(problem, u, du, time, run.work.dt)
-    return {
-        EQUATIONS: (seconds[0], counts["rhs"]),
-        JACOBIANS: (seconds[1], counts["jacobian"]),
-        FACTORING: (seconds[2], counts["factorization"]),
-        SOLVING: (seconds[3], counts["solve"]),
-    }
+    counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
+    return dict(zip(INSIDE, zip(seconds, counted, strict=True), strict=True))
 
 
 def time_kernels(
@@ -226,17 +218,9 @@ def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, floa
 def repeated(call: Any) -> float:
     """Seconds of a call: the least of several loops."""
     call()
-    tic = perf_counter()
-    call()
-    once = perf_counter() - tic
-    number = max(1, int(LONG / max(once, 1e-9)))
-    found = []
-    for _ in range(5):
-        tic = perf_counter()
-        for _ in range(number):
-            call()
-        found.append((perf_counter() - tic) / number)
-    return min(found)
+    timer = Timer(call)
+    number = max(1, int(LONG / max(timer.timeit(1), 1e-9)))
+    return min(timer.repeat(5, number)) / number
 
 
 @as_text

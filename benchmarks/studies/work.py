@@ -62,7 +62,7 @@ def work(
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
     if not qdeltas:
         raise InputError("need at least one Q_Delta")
-    rows.parameters["restol"] = RESTOL
+    rows.parameters |= {"qdelta": qdeltas, "restol": RESTOL}
     cases = [
         (name, params, sweeper, kind)
         for name in names
