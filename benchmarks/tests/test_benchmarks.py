@@ -604,7 +604,7 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
 
 
 # Not run here: what takes minutes
-LONG = ("auto", "faults", "start", "truth")
+LONG = ("auto", "faults", "quasi-newton", "size", "start", "truth")
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in LONG])
