@@ -23,10 +23,10 @@ from benchmarks.studies.truth.signals import Signals, wave
 Part = Callable[..., Any]  # A part of the equations, a function of time and state
 
 
-def _problem(base: type[Any], *sizes: int, **parts: Part) -> Callable[..., ds.ProblemDAE]:
+def _problem(name: str, base: type[Any], *sizes: int, **parts: Part) -> Callable[..., ds.ProblemDAE]:
     """What makes problems of a type from numbers of unknowns and its parts."""
-    methods = {name: lambda self, *at, part=part: part(*at) for name, part in parts.items()}
-    cls = type(f"Parts{base.__name__}", (base,), methods)
+    methods = {key: lambda self, *at, part=part: part(*at) for key, part in parts.items()}
+    cls = type(name, (base,), methods)
 
     def make(given: Generated, declared: bool) -> ds.ProblemDAE:
         problem: ds.ProblemDAE = cls(*sizes)
@@ -61,9 +61,11 @@ def _of_mechanics(name: str, of: str, base: type[Any], seed: int) -> Generated:
         "h": lambda t, q, v: -dynamic(t, q, v),
         "g": bound,
     }
+    cls = "Nonholonomic"
     if base is ds.QuasiSecondOrderProblem:
+        cls = "SecondOrder"
         parts["B"] = lambda t, q, v: slopes(t, q, v, "multiplier", m)
-    return replace(given, family=name, problem_class=_problem(base, p, m, **parts))
+    return replace(given, family=name, problem_class=_problem(cls, base, p, m, **parts))
 
 
 for _args in (
@@ -82,7 +84,7 @@ def _daeq1(seed: int) -> Generated:
         "h": lambda t, u: -given.residual(u, np.zeros(n), t)[:p],
         "g": lambda t, u: given.residual(u, np.zeros(n), t)[p:],
     }
-    make = _problem(ds.QuasiFirstOrderProblem, n, n - p, **parts)
+    make = _problem("FirstOrder", ds.QuasiFirstOrderProblem, n, n - p, **parts)
     return replace(given, family="quasi-daeq1", problem_class=make)
 
 
@@ -113,7 +115,7 @@ def _daeq2(seed: int) -> Generated:
         "h": lambda t, y: -rest(t, y)[:p],
         "g": lambda t, y: rest(t, y)[p:],
     }
-    return replace(given, problem_class=_problem(ds.QuasiFirstOrderProblem, p, m, **parts))
+    return replace(given, problem_class=_problem("WithMultipliers", ds.QuasiFirstOrderProblem, p, m, **parts))
 
 
 @FAMILIES.register("quasi-daen1")
@@ -139,7 +141,7 @@ def _daen1(seed: int) -> Generated:
     def rows(t: float, u: Vector, slope: Vector, w: Vector) -> Any:
         return given.residual(np.concatenate([u, slope, w]), np.zeros(given.n), t)[p:]
 
-    return replace(given, problem_class=_problem(ds.ImplicitDAE, p, m, F=rows))
+    return replace(given, problem_class=_problem("Implicit", ds.ImplicitDAE, p, m, F=rows))
 
 
 @FAMILIES.register("quasi-eulag")
@@ -174,4 +176,4 @@ def _eulag(seed: int) -> Generated:
         "h": pulled,
         "g": lambda t, q: [0.5 * (q @ q - 1.0)],
     }
-    return replace(given, problem_class=_problem(ds.QuasiLagrangeProblem, p, 1, **parts))
+    return replace(given, problem_class=_problem("Lagrange", ds.QuasiLagrangeProblem, p, 1, **parts))
