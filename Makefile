@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of what may differ where the package lies elsewhere: its files, data and command, processes and caches.
 INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model kernels codegen from_file results \
 	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
-	$(patsubst %,benchmarks/tests/test_%.py,peers scaling device_models)
+	$(patsubst %,benchmarks/tests/test_%.py,peers scaling modelica_models)
 
 .PHONY: demo docs test fast-tests test-all installed-test check clean
 .DELETE_ON_ERROR:

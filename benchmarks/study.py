@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dae_sdc.arguments import checked
-from dae_sdc.errors import DAEError, InputError, require_count
+from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.options import listed
 from dae_sdc.plotting.plot import PICTURES, Picture
 from dae_sdc.registry import Registry, unknown
@@ -40,6 +40,18 @@ READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
 )
 
 
+def require_positive(name: str, value: object) -> None:
+    """Raise :class:`InputError` unless ``value`` is a positive, finite number."""
+    if not 0.0 < require_number(name, value) < math.inf:
+        raise InputError(f"{name} must be positive and finite; got {value}")
+
+
+def require_below_one(name: str, value: object) -> None:
+    """Raise :class:`InputError` unless ``value`` lies between 0 and 1."""
+    if not 0.0 < require_number(name, value) < 1.0:
+        raise InputError(f"{name} must lie between 0 and 1; got {value}")
+
+
 @dataclass(frozen=True)
 class Option:
     """An option of the command line for a parameter of a study, which gives its type and default."""
@@ -51,6 +63,21 @@ class Option:
     repeated: bool = False
     # What reads its text, where the annotation of the parameter does not say it
     read: Callable[[str], Any] | None = None
+    # What refuses a value of the parameter, or of each of a sequence, and what such a value is called
+    check: Callable[[str, Any], object] | None = None
+    what: str = ""
+
+    def require(self, name: str, value: Any) -> None:
+        """Refuse what cannot be a value of the parameter of a name."""
+        if self.check is None or value is None:
+            return
+        if not hasattr(value, "__len__"):
+            self.check(name, value)
+            return
+        if not len(value):
+            raise InputError(f"need at least one {self.what}")
+        for each in value:
+            self.check(f"the {self.what}", each)
 
     def add_to(self, parser: argparse.ArgumentParser, parameter: inspect.Parameter) -> None:
         """Give a parser the option for a parameter."""
@@ -76,20 +103,22 @@ def _shown(default: Any) -> str:
 # Options by the name of the parameter that they stand for; every study has those of its own parameters
 OPTIONS: Mapping[str, Option] = {
     "problems": Option("names of problems, separated by commas"),
-    "repetitions": Option("runs of each kind in turn"),
+    "repetitions": Option("runs of each kind in turn", check=require_count),
     "adapted": Option("problems of the other package on both sides"),
-    "nodes": Option("number of collocation nodes"),
+    "nodes": Option("number of collocation nodes", check=require_count),
     "qdelta": Option("preconditioner Q_Delta; 'dae-sdc list qdelta' shows all"),
     "sweeper": Option("method; 'dae-sdc list sweepers' shows all"),
     "sweepers": Option("methods, separated by commas (all that take the problem)", flag="sweeper"),
     "linear_solvers": Option(
         "linear solvers, separated by commas (all that are installed)", flag="linear-solver"
     ),
-    "sizes": Option("numbers of unknowns, separated by commas"),
+    "sizes": Option(
+        "numbers of unknowns, separated by commas", check=require_count, what="number of unknowns"
+    ),
     "accuracies": Option("errors at which to compare, separated by commas"),
-    "ranks": Option("ranks of MPI to start"),
-    "rtols": Option("relative tolerances, separated by commas"),
-    "time_limit": Option("longest time of a run in seconds"),
+    "ranks": Option("ranks of MPI to start", check=require_count),
+    "rtols": Option("relative tolerances, separated by commas", check=require_below_one, what="tolerance"),
+    "time_limit": Option("longest time of a run in seconds", check=require_positive),
     "solutions": Option("directory for the solutions of models", metavar="DIR"),
     "seed": Option("what the runs are made from, the first seed of several"),
     "kinds": Option("kinds of runs, separated by commas", flag="kind", metavar="NAMES"),
@@ -108,7 +137,7 @@ class Benchmark:
     report: Callable[[Result], str]  # The table of a result as text
     example: str = ""  # Options that make a short run
     picture: Picture | None = None  # What draws a result, under the name of the study
-    # Options that other studies do not have, or explain otherwise
+    # Options that other studies do not have, or explain otherwise; those of what is tabulated come with it
     options: Mapping[str, Option] = field(default_factory=dict)
     # Takes the arguments of run that say what is run, and not how, and gives a line for each run; --list
     # prints them
@@ -124,7 +153,7 @@ class Benchmark:
     @property
     def parameters(self) -> Iterator[tuple[inspect.Parameter, Option]]:
         """The parameters of the study that have an option."""
-        options = {**OPTIONS, **self.options}
+        options = {**OPTIONS, **getattr(self.run, "options", {}), **self.options}
         for name, parameter in inspect.signature(self.run).parameters.items():
             if name in options:
                 yield parameter, options[name]
@@ -205,23 +234,39 @@ class Table(Study):
 
 
 def tabulated(
-    study: str, names: Sequence[tuple[str, str]], units: Mapping[str, str]
+    study: str,
+    names: Sequence[tuple[str, str]],
+    units: Mapping[str, str],
+    options: Mapping[str, Option] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., Result]]:
-    """Decorator of a study that puts rows into its first argument: it gives the result, which is saved."""
+    """Decorator of a study that puts rows into its first argument: it gives the result, which is saved.
+
+    Arguments are checked as their options say, and stand in the parameters of the result.
+    """
+    known = {**OPTIONS, **(options or {})}
 
     def decorate(measure: Callable[..., None]) -> Callable[..., Result]:
         @functools.wraps(measure, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
         def run(*, out: str | Path | None = None, progress: bool = False, **given: Any) -> Result:
+            for name, value in given.items():
+                if name in known:
+                    known[name].require(name, value)
             rows = Table("bench", names, units, out)
             rows.progress = progress
             rows.parameters = {"study": study, "complete": False, "left_out": []}
+            for name, value in (defaults | given).items():
+                if value is not None:
+                    several = isinstance(value, Sequence) and not isinstance(value, str)
+                    rows.parameters[name] = list(value) if several else value
             with rows:
                 measure(rows, **given)
             return rows.result()
 
         _, *own = inspect.signature(measure).parameters.values()
+        defaults = {parameter.name: parameter.default for parameter in own}
         *also, _ = inspect.signature(run, follow_wrapped=False).parameters.values()
         run.__signature__ = inspect.Signature([*own, *also])  # type: ignore[attr-defined]
+        run.options = known  # type: ignore[attr-defined]
         return checked()(run)
 
     return decorate
@@ -262,23 +307,24 @@ class Layout:
         return [self.head(), *(self.line(row) for row in rows)]
 
 
-def check_names(what: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Refuse an empty list and names that do not exist."""
-    if not given:
+def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list[str]:
+    """The names that are given, or all; an empty list and names that do not exist are refused."""
+    every = list(known)
+    names = every if given is None else list(given)
+    if not names:
         raise InputError(f"need at least one {what}")
-    for name in given:
-        if name not in known:
-            raise InputError(unknown(what, name, known))
+    for name in names:
+        if name not in every:
+            raise InputError(unknown(what, name, every))
+    return names
 
 
-def check_counts(sizes: Sequence[int] | None = None, **numbers: int) -> None:
-    """Refuse numbers that count nothing, and no numbers of unknowns where there should be some."""
-    if sizes is not None and not len(sizes):
-        raise InputError("need at least one number of unknowns")
-    for what, number in (*numbers.items(), *(("the number of unknowns", size) for size in sizes or ())):
-        require_count(what, number)
+def as_text(lines: Callable[[Result], Iterable[str]]) -> Callable[[Result], str]:
+    """Decorator of a report that gives lines: its text, with those for what could not be measured."""
 
+    @functools.wraps(lines, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    def report(result: Result) -> str:
+        missing = (f"left out: {text}" for text in result.parameters.get("left_out", ()))
+        return "\n".join([*lines(result), *missing])
 
-def left_out(result: Result) -> list[str]:
-    """The lines of a report for what could not be measured."""
-    return [f"left out: {text}" for text in result.parameters["left_out"]]
+    return report

@@ -4,14 +4,43 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import perf_counter
-from typing import Any
+from dataclasses import dataclass
+from time import perf_counter, process_time
+from typing import Any, TypeVar
 
 CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
 OUTSIDE = ""  # What calls a timed method that no other has called
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Spent:
+    """Seconds of a block."""
+
+    wall: float = 0.0  # By the clock
+    processor: float = 0.0  # Of all threads of this process
+
+
+@contextmanager
+def stopwatch() -> Iterator[Spent]:
+    """The time that the block takes, which is known after it."""
+    spent, tic, busy = Spent(), perf_counter(), process_time()
+    yield spent
+    spent.wall, spent.processor = perf_counter() - tic, process_time() - busy
+
+
+def in_turn(runs: Mapping[str, Callable[[], T]], repetitions: int) -> dict[str, list[T]]:
+    """What runs give that take turns, so that what disturbs the machine disturbs all of them."""
+    given: dict[str, list[T]] = {name: [] for name in runs}
+    for _ in range(repetitions):
+        for name, run in runs.items():
+            given[name].append(run())
+    return given
 
 
 @contextmanager

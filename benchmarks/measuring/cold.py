@@ -10,25 +10,22 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measuring.processes import PATIENCE, ask, environment
+from benchmarks.measuring.clock import stopwatch
+from benchmarks.measuring.processes import PATIENCE, as_answer, ask, environment, without_error
 from benchmarks.measuring.sizes import largest_error
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.errors import DAEError, InputError, RemoteError
+from dae_sdc.errors import DAEError
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 
 
 def peak_memory() -> float:
-    """Largest memory of this process so far, in bytes.
-
-    Linux says it in /proc. ``getrusage`` there begins with the memory of the process that started this one,
-    and is asked elsewhere only.
-    """
+    """Largest memory of this process so far, in bytes."""
+    # On Linux, getrusage begins with the memory of the process that started this one.
     with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith("VmHWM:"):
@@ -42,33 +39,26 @@ def peak_memory() -> float:
 
 
 def carry_out(problem: str, params: Any, t_end: float, warm: Any = None, **settings: Any) -> dict[str, Any]:
-    """Solve once and say what it took."""
+    """Solve once and say what it took; raises DAEError where that fails."""
     if warm is not None:
         solve(problem, params=warm, t_end=t_end, **settings)
     before = peak_memory()
-    tic, busy = perf_counter(), process_time()
-    solution = solve(problem, params=params, t_end=t_end, **settings)
-    time, busy = perf_counter() - tic, process_time() - busy
+    with stopwatch() as spent:
+        solution = solve(problem, params=params, t_end=t_end, **settings)
     memory = peak_memory()
     if not solution.success:
-        return {"failed": solution.message}
+        raise DAEError(solution.message)
     made: Any = make_problem(problem, params)
     counts = {name: solution.stats[name] for name in ("steps", "sweeps", *COUNTERS)}
     error = largest_error(made, solution.u[-1], np.asarray(made.u_exact(t_end)))
-    spent = {"time": time, "processor": busy, "memory": memory, "memory_before": before}
-    return {**spent, "error": error, **counts}
+    took = {"time": spent.wall, "processor": spent.processor, "memory": memory, "memory_before": before}
+    return {**took, "error": error, **counts}
 
 
 def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
     """What :func:`carry_out` finds in a new process."""
     module = ("-m", "benchmarks.measuring.cold")
-    found: dict[str, Any] = ask(module, asked, "a solve in a process of its own", patience, environment())
-    if "error_text" in found:
-        kind: type[DAEError] = InputError if found["kind"] == "input" else RemoteError
-        raise kind(found["error_text"])
-    if "failed" in found:
-        raise RemoteError(found["failed"])
-    return found
+    return without_error(ask(module, asked, "a solve in a process of its own", patience, environment()))
 
 
 def main() -> int:
@@ -76,8 +66,7 @@ def main() -> int:
     try:
         found = carry_out(**json.load(sys.stdin))
     except DAEError as error:
-        kind = "input" if isinstance(error, InputError) else "failure"
-        found = {"error_text": str(error), "kind": kind}
+        found = as_answer(error)
     print(json.dumps(found))
     return 0
 

@@ -19,14 +19,30 @@ from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian
 from dae_sdc.run.sundials import MODULE, installed as installed
 from dae_sdc.sharing import filtering
 
-SETTINGS = {"linsolver": "sparse", "max_order": 5, "max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
-"""What IDA is given besides residual, Jacobian, sparsity, algebraic_idx and tolerances.
-
-``max_num_steps`` bounds the steps to the next output, and the end is the only one."""
-
 LOOSEST, TIGHTEST = -2.0, -14.0  # Range in which a tolerance is searched for, as powers of ten
 STRIDE = 0.5  # Distance in powers of ten of the tolerances that are tried before the bisection
 HALVINGS = 4
+
+
+def settings(sparse: bool) -> dict[str, Any]:
+    """What IDA is given besides residual, Jacobian, sparsity, algebraic_idx and tolerances."""
+    # The steps to the next output are bounded, and the end is the only one.
+    steps = {"max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
+    return {"linsolver": "sparse" if sparse else "dense", "max_order": 5, **steps}
+
+
+SETTINGS = settings(True)
+
+
+def integrator(
+    problem: ProblemDAE, residual: Any, jacobian: Any, sparse: bool, rtol: float, atol: Any
+) -> Any:
+    """A new integrator of the equations of a problem by their residual and exact Jacobian."""
+    given = {"rtol": rtol, "atol": atol, **settings(sparse)}
+    given |= {"sparsity": problem.sparsity} if sparse else {}
+    given |= {"algebraic_idx": np.arange(problem.n_diff, problem.n)} if problem.n_alg else {}
+    with filtering("ignore", UserWarning):  # that the exact Jacobian takes the place of one by differences
+        return importlib.import_module(MODULE).ida.IDA(residual, jacfn=jacobian, **given)
 
 
 @dataclass
@@ -42,11 +58,7 @@ class Outcome:
 
 
 class Ida:
-    """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start.
-
-    Residual and Jacobian are written into IDA's arrays by the kernels of the problem where it gives them, by
-    its methods otherwise. Nothing is stored on the way.
-    """
+    """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start."""
 
     switches = False
 
@@ -61,24 +73,11 @@ class Ida:
 
     def solver(self, tolerance: float) -> Any:
         """A new integrator."""
-        problem = self.problem
-        # It says that the exact Jacobian takes the place of one by differences.
-        with filtering("ignore", UserWarning):
-            return importlib.import_module(MODULE).ida.IDA(
-                self.residual,
-                jacfn=self.jacobian,
-                sparsity=problem.sparsity,
-                algebraic_idx=np.arange(problem.n_diff, problem.n),
-                rtol=tolerance,
-                atol=tolerance * nominal_of(problem),
-                **SETTINGS,
-            )
+        scaled = tolerance * nominal_of(self.problem)
+        return integrator(self.problem, self.residual, self.jacobian, True, tolerance, scaled)
 
     def run(self, tolerance: float) -> Outcome:
-        """Integrate with a relative tolerance, the absolute one being that times the nominal values.
-
-        What makes a new integrator is not timed.
-        """
+        """Integrate with a relative tolerance; what makes a new integrator is not timed."""
         solver = self.solver(tolerance)
         tic = perf_counter()
         solver.init_step(self.t0, *self.start)
@@ -106,12 +105,7 @@ class Ida:
 
 
 def loosest(error_at: Callable[[float], float], target: float) -> float:
-    """The loosest tolerance that is accurate enough.
-
-    Tolerances are tried from loose to tight, half a power of ten apart, until the error is at most
-    ``target``; between the last two, bisection in the logarithm follows. The error need not fall with the
-    tolerance everywhere: the first that is small enough counts.
-    """
+    """The loosest tolerance that is accurate enough; the first, where errors do not fall with tolerances."""
     power = LOOSEST
     while not error_at(10.0**power) <= target:
         power -= STRIDE

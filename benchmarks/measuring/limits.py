@@ -19,8 +19,7 @@ class TimeLimit(Exception):
 def limited(seconds: float) -> Iterator[None]:
     """Raise :class:`TimeLimit` inside the block when it has taken too long.
 
-    It is an alarm of the operating system, so that no callback has to look at a clock. Outside the main
-    thread, and on systems without such alarms, nothing limits the block.
+    Outside the main thread, and on systems without alarms, nothing limits the block.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield

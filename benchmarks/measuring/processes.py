@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dae_sdc.errors import RemoteError
+from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.sharing import python, surroundings
 
 ROOT = Path(__file__).resolve().parents[2]  # The directory that benchmarks lies in
@@ -20,6 +20,19 @@ def environment() -> dict[str, str]:
     """The environment of another Python, which finds what this one finds, and ``benchmarks``."""
     found = surroundings()
     return {**found, "PYTHONPATH": os.pathsep.join([found["PYTHONPATH"], str(ROOT)])}
+
+
+def as_answer(error: Exception) -> dict[str, str]:
+    """What a process answers that an error has ended."""
+    text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
+    return {"error": text, "kind": "input" if isinstance(error, InputError) else "failure"}
+
+
+def without_error(answer: dict[str, Any]) -> dict[str, Any]:
+    """An answer; raises the error that it is made from by :func:`as_answer`."""
+    if answer.keys() >= {"error", "kind"}:
+        raise (InputError if answer["kind"] == "input" else RemoteError)(answer["error"])
+    return answer
 
 
 def ask_fresh(child: str, asked: Any, cache: str | os.PathLike[str] | None, patience: float) -> Any:

@@ -20,8 +20,8 @@ import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring.clock import tied, undisturbed
+from benchmarks.measuring.processes import as_answer
 from dae_sdc.control.hooks import RequireConvergence
-from dae_sdc.errors import DAEError, InputError
 from dae_sdc.run.description import describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
@@ -310,17 +310,13 @@ def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
 
 def answer(rows: Callable[[Any, Any], Iterable[Mapping[str, Any]]]) -> int:
     """Print what standard input asks for, a line of JSON a row; an error is such a line too, and ends all."""
-    rank = 0
     try:
         comm = world()
-        rank = comm.Get_rank()
-        asked = comm.bcast(json.load(sys.stdin) if rank == 0 else None, root=0)
+        asked = comm.bcast(json.load(sys.stdin) if comm.Get_rank() == 0 else None, root=0)
         for row in rows(asked, comm):
             print(json.dumps(row), flush=True)
     except Exception as error:
-        text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
-        kind = "input" if isinstance(error, InputError) else "failure"
-        print(json.dumps({"error": text, "kind": kind, "rank": rank}), flush=True)
+        print(json.dumps(as_answer(error)), flush=True)
         sys.stdout.flush()
         os._exit(1)  # without a farewell to MPI, so that its launcher ends the others
     return 0

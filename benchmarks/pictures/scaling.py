@@ -11,11 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
 
-from benchmarks.pictures import decimal
+from benchmarks.pictures import decimal, parameters_of, require
 from benchmarks.studies.scaling.costs import Network, SweepCost, sweep_time
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 NUMBERS = (*("n", "nodes", "ranks", "steps", "sweeps", "wall", "undisturbed"), *("speedup", "efficiency"))
@@ -26,15 +25,13 @@ _MODEL = {"marker": "", "linewidth": 1.3}
 
 def scaling(result: Result) -> Figure:
     """Draw what the study "scaling" found."""
-    require_columns(result, NUMBERS, TEXTS, "a study of scaling; run the study again", ["pinned"])
-    for name in ("n", "nodes", "ranks", "steps"):
-        require_range(result, name, 1.0)
+    require(result, "scaling", NUMBERS, TEXTS, ["pinned"])
     data, about = result.data, result.parameters
     problems = [str(name) for name in dict.fromkeys(data["problem"].tolist())]
     network, costs = _fits(about, problems)
     with style.styled():
-        title = f"M={style.text(about.get('nodes', '?'))}, {style.text(about.get('qdelta', '?'))}"
-        figure = style.figure(13.6, 3.7 * len(problems) + 0.5, f"{title}: points measured, lines modelled")
+        title = f"{parameters_of(about, 'nodes', 'qdelta')}: points measured, lines modelled"
+        figure = style.figure(13.6, 3.7 * len(problems) + 0.5, title)
         grid = figure.subplots(len(problems), 4, squeeze=False, width_ratios=(1.25, 1, 1, 1))
         for axes, problem in zip(grid, problems, strict=True):
             rows = data[data["problem"] == problem]
@@ -75,6 +72,7 @@ def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network)
     parallel = measured[measured["ranks"] > 1]
     if len(parallel):
         measured = measured[measured["qdelta"] == parallel["qdelta"][0]]
+    handles = []
     for number, ranks in enumerate(np.unique(measured["ranks"]).tolist()):
         own = measured[measured["ranks"] == ranks]
         look = style.curve(number)
@@ -91,19 +89,14 @@ def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network)
         nodes, per_step = int(own["nodes"][0]), float(np.mean(own["sweeps"] / own["steps"]))
         model = [1e3 * sweep_time(cost, network, round(n), nodes, ranks, max(per_step, 1.0)) for n in sizes]
         axes.plot(sizes, model, color=colour, linestyle=look["linestyle"], **_MODEL)
+        word, points = "rank" if ranks == 1 else "ranks", {"color": colour, "marker": marker, "linestyle": ""}
+        line = Line2D([], [], color=colour, linestyle=look["linestyle"], label=f"{ranks} {word}, model")
+        handles += [line, Line2D([], [], label="computing (process time)", **points)]
+        handles.append(Line2D([], [], markerfacecolor="none", label="wall time, shared cores", **points))
     axes.set(xscale="log", yscale="log", xlabel="unknowns n", ylabel="time of a sweep [ms]")
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.6)  # room for the legend
     decimal(axes.yaxis)
-    handles = []
-    for number, ranks in enumerate(np.unique(measured["ranks"]).tolist()):
-        look = style.curve(number)
-        word = "rank" if ranks == 1 else "ranks"
-        line = {"linestyle": look["linestyle"], "label": f"{ranks} {word}, model"}
-        handles.append(Line2D([], [], color=look["color"], **line))
-        one = {"color": look["color"], "marker": look["marker"], "linestyle": ""}
-        handles.append(Line2D([], [], label="computing (process time)", **one))
-        handles.append(Line2D([], [], markerfacecolor="none", label="wall time, shared cores", **one))
     axes.legend(handles=handles, loc="upper left", handlelength=2.2)
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from benchmarks.pictures import logarithmic
+from benchmarks.pictures import logarithmic, parameters_of, require
 from dae_sdc.plotting import style
-from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 NUMBERS = ("n", "nodes", "time", "memory", "memory_before", "time_run", "accuracy")
@@ -20,14 +19,12 @@ _NAMES = {"superlu": "SuperLU", "klu": "KLU", "gmres": "GMRES", "dense": "dense"
 
 def size(result: Result) -> Figure:
     """Draw what the study "size" found."""
-    require_columns(result, NUMBERS, TEXTS, "a study of sizes; run the study again")
-    require_range(result, "n", 1.0)
+    require(result, "sizes", NUMBERS, TEXTS)
     data, about = result.data, result.parameters
     steps, compared = data[data["source"] == "step"], data[data["source"] == "accuracy"]
-    parts = [style.text(about.get(name, "?")) for name in ("problem", "sweeper")]
-    parts += [f"M={style.text(about.get('nodes', '?'))}", style.text(about.get("qdelta", "?"))]
+    title = parameters_of(about, "problem", "sweeper", "nodes", "qdelta")
     with style.styled():
-        figure = style.figure(12.6 if len(compared) else 8.4, 4.2, ", ".join(parts))
+        figure = style.figure(12.6 if len(compared) else 8.4, 4.2, title)
         panels = figure.subplots(1, 3 if len(compared) else 2, squeeze=False)[0]
         _by_solver(panels[0], steps, "time", 1e3, "time of a step [ms]", True)
         panels[0].set_title("a warm step")

@@ -11,16 +11,16 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from benchmarks.pictures import decimal
+from benchmarks.pictures import decimal, parameters_of, require
 from dae_sdc.plotting import style
-from dae_sdc.plotting.style import require_columns, require_range
 from dae_sdc.run.results import Result
 
 WORK_NUMBERS = ("n", "time", "ratio")
 WORK_TEXTS = ("problem", "sweeper", "qdelta", "backend")
 PROFILE_NUMBERS = ("n", "time")
 PROFILE_TEXTS = ("problem", "backend", "part", "inside")
-BACKENDS = ("compiled", "numpy")
+LABELS = {"compiled": "compiled", "numpy": "NumPy"}
+BACKENDS = tuple(LABELS)
 _LINE = 0.19  # Height of a line of text in inches
 
 # Blue for what pySDC does, orange for the sweeper, green for the equations and their algebra.
@@ -41,12 +41,12 @@ _COLOURS = {
 
 def work(result: Result) -> Figure:
     """Draw what the study "work" found."""
-    _require(result, WORK_NUMBERS, WORK_TEXTS, "work")
+    require(result, "work", WORK_NUMBERS, WORK_TEXTS)
     data, about = result.data, result.parameters
     lines = list(dict.fromkeys((str(row["problem"]), int(row["n"]), str(row["sweeper"])) for row in data))
     qdeltas = list(dict.fromkeys(data["qdelta"].tolist()))
     with style.styled():
-        title = f"time of a warm step, M={style.text(about.get('nodes', '?'))}"
+        title = f"time of a warm step, {parameters_of(about, 'nodes')}"
         figure = style.figure(3.0 + 4.2 * len(qdeltas), 1.6 + _LINE * (len(lines) + 1), title)
         panels = figure.subplots(1, len(qdeltas), squeeze=False, sharex=True, sharey=True)[0]
         for axes, qdelta in zip(panels, qdeltas, strict=True):
@@ -56,7 +56,7 @@ def work(result: Result) -> Figure:
         panels[0].set_yticks(range(len(lines)), _names(lines))
         panels[0].set_ylim(len(lines) - 0.4, -0.6)
         known = [name for name in BACKENDS if name in data["backend"]]
-        handles = [_point(name) for name in known]
+        handles = [Line2D([], [], linestyle="", label=LABELS[name], **_look(name)) for name in known]
         if "compiled" in known and "numpy" in known:
             handles.append(Line2D([], [], linestyle="", marker="$2$", color=style.GREY, label="ratio"))
         figure.legend(handles=handles, loc="outside lower center", ncols=3)
@@ -98,27 +98,20 @@ def _names(lines: list[tuple[str, int, str]]) -> list[str]:
 
 
 def _look(backend: str) -> dict[str, Any]:
-    number = BACKENDS.index(backend) if backend in BACKENDS else len(BACKENDS)
-    look = style.curve(number)
+    look = style.curve(BACKENDS.index(backend) if backend in BACKENDS else len(BACKENDS))
     return {"color": look["color"], "marker": look["marker"], "markerfacecolor": look["color"]}
-
-
-def _point(backend: str) -> Line2D:
-    name = {"compiled": "compiled", "numpy": "NumPy"}.get(backend, style.text(backend))
-    return Line2D([], [], linestyle="", label=name, **_look(backend))
 
 
 def profile(result: Result) -> Figure:
     """Draw what the study "profile" found."""
-    _require(result, PROFILE_NUMBERS, PROFILE_TEXTS, "profile")
+    require(result, "profile", PROFILE_NUMBERS, PROFILE_TEXTS)
     data, about = result.data, result.parameters
     problems = list(dict.fromkeys((str(row["problem"]), int(row["n"])) for row in data))
     parts = [name for name in _COLOURS if name in data["part"]]
     parts += [str(name) for name in dict.fromkeys(data["part"].tolist()) if name not in (*_COLOURS, "step")]
     backends = [[b for b in BACKENDS if b in _own(data, key)["backend"]] for key in problems]
     with style.styled():
-        title = ", ".join(style.text(about.get(name, "?")) for name in ("sweeper", "qdelta"))
-        title = f"parts of a warm step: {title}, M={style.text(about.get('nodes', '?'))}"
+        title = f"parts of a warm step: {parameters_of(about, 'sweeper', 'qdelta', 'nodes')}"
         bars = sum(len(found) for found in backends)
         figure = style.figure(9.0, 1.5 + 0.5 * len(problems) + 0.5 * bars, title)
         heights = [len(found) + 0.6 for found in backends]
@@ -127,7 +120,7 @@ def profile(result: Result) -> Figure:
             own = _own(data, key)
             for place, backend in enumerate(found):
                 _bar(axes, own[own["backend"] == backend], place, parts)
-            axes.set_yticks(range(len(found)), ["NumPy" if b == "numpy" else b for b in found])
+            axes.set_yticks(range(len(found)), [LABELS[backend] for backend in found])
             axes.set_ylim(len(found) - 0.45, -0.55)
             axes.set_title(f"{style.text(key[0])}, n={key[1]}", loc="left")
             axes.set_xlim(left=0.0)
@@ -165,8 +158,3 @@ def _bar(axes: Any, rows: NDArray[np.void], place: int, parts: list[str]) -> Non
 
 def _colour(name: str) -> str:
     return _COLOURS.get(name, "0.8")
-
-
-def _require(result: Result, numbers: tuple[str, ...], texts: tuple[str, ...], study: str) -> None:
-    require_columns(result, numbers, texts, f"a study of {study}; run the study again")
-    require_range(result, "n", 1.0)

@@ -6,17 +6,26 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
+from benchmarks.study import (
+    Layout,
+    Option,
+    Table,
+    as_text,
+    chosen,
+    columns,
+    register,
+    require_positive,
+    tabulated,
+)
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.errors import DAEError, require_count, require_number
+from dae_sdc.errors import DAEError, require_count
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
@@ -24,10 +33,14 @@ from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.teams import AUTO
 
 RTOL = 1e-6
-REPETITIONS = 20
-SECONDS = 2.0
-TIME_LIMIT = 4.0
-QUICK_SECONDS, QUICK_REPETITIONS, QUICK_TIME_LIMIT = 0.4, 8, 1.0
+USUAL, QUICK = (20, 2.0, 4.0), (8, 0.4, 1.0)  # Repetitions, seconds of a round, and time limit
+ALLOWED = 1.05  # Largest ratio of the time with "auto" to the serial one
+LEAST_TIME = 0.02  # Seconds that one time takes at least; shorter runs are repeated within it
+FEWEST = 5  # Smallest number of pairs in a round, if they do not take too long
+LONGEST = 4.0  # Longest time of a round in units of the usual one
+ROUNDS = 3  # How often a problem that seems slower is measured, each time with as many more pairs
+SHORTER = 0.25  # Part of the way that a run came within the time limit which is measured, if it did not end
+CHANCE = 0.01  # Probability with which the lower bound of a median is above it by chance
 
 COLUMNS, UNITS = columns(
     "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
@@ -37,23 +50,6 @@ TEXT = Layout(
     "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|wall:>13|computing:>13"
     "|equal:>5"
 )
-
-
-@dataclass(frozen=True)
-class AutoOptions:
-    """How runs are timed, and when one counts as slower."""
-
-    allowed: float = 1.05  # Largest ratio of the time with "auto" to the serial one
-    least_time: float = 0.02  # Seconds that one time takes at least; shorter runs are repeated within it
-    fewest: int = 5  # Smallest number of pairs in a round, if they do not take too long
-    longest: float = 4.0  # Longest time of a round in units of the usual one
-    rounds: int = 3  # How often a problem that seems slower is measured, each time with as many more pairs
-    # Part of the way that a run came within the time limit which is measured, if it did not end
-    shorter: float = 0.25
-    chance: float = 0.01  # Probability with which the lower bound of a median is above it by chance
-
-
-AUTO_OPTIONS = AutoOptions()
 
 
 class Times(NamedTuple):
@@ -87,12 +83,10 @@ class Pairs:
         return wall, computing
 
     def seems_slower(self, shared: bool, bound: Callable[[Sequence[float]], float] = median) -> bool:
-        """Whether the second run takes more than is allowed.
-
-        Where nothing is ``shared`` its computing must say so too: others on the machine lengthen wall times.
-        """
+        """Whether the second run takes more than is allowed; if nothing is shared, its computing too."""
+        # Others on the machine lengthen wall times.
         wall, computing = (bound(values) for values in self.ratios())
-        return (wall if shared else min(wall, computing)) > AUTO_OPTIONS.allowed
+        return (wall if shared else min(wall, computing)) > ALLOWED
 
     def is_slower(self, shared: bool) -> bool:
         """Whether it does beyond noise, by the lower bounds of the medians."""
@@ -101,17 +95,16 @@ class Pairs:
 
 def low(values: Sequence[float]) -> float:
     """A lower bound of the median of what values are drawn from, by the sign test; 0 for too few values."""
-    below = int(binom.ppf(AUTO_OPTIONS.chance, len(values), 0.5))
+    below = int(binom.ppf(CHANCE, len(values), 0.5))
     return sorted(values)[below - 1] if below else 0.0
 
 
 def timed(run: Callable[[], object], repeats: int) -> Times:
     """Mean times of a run that is repeated."""
-    with undisturbed():
-        wall, computing = perf_counter(), process_time()
+    with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
-        return Times((perf_counter() - wall) / repeats, (process_time() - computing) / repeats)
+    return Times(spent.wall / repeats, spent.processor / repeats)
 
 
 class _Case:
@@ -123,7 +116,7 @@ class _Case:
         self.solution = self._solve(time_limit=time_limit)
         if not self.solution.success and "time limit" in self.solution.message and len(self.solution.t) > 1:
             start, reached = self.solution.t[0], self.solution.t[-1]
-            self._end = {"t_end": float(start + AUTO_OPTIONS.shorter * (reached - start))}
+            self._end = {"t_end": float(start + SHORTER * (reached - start))}
             whole = PROBLEMS[problem].interval if problem in PROBLEMS else MODELS[problem]().interval
             self.part = (self._end["t_end"] - start) / (float(whole[1]) - start)
             self.solution = self.serial()
@@ -144,7 +137,19 @@ class _Case:
         return self._solve(parallel=AUTO, threads=AUTO)
 
 
-@tabulated("auto", COLUMNS, UNITS)
+OPTIONS = {
+    "quick": Option("take less time for each problem"),
+    "seconds": Option(
+        "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
+    ),
+    "time_limit": Option(
+        "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
+    ),
+    "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)", check=require_count),
+}
+
+
+@tabulated("auto", COLUMNS, UNITS, OPTIONS)
 def auto(
     rows: Table,
     *,
@@ -162,17 +167,12 @@ def auto(
     they take 20 ms. A problem whose runs with "auto" seem to take more than 1.05 of the time is measured
     again.
     """
-    known = list(dict.fromkeys([*PROBLEMS, *MODELS]))
-    names = known if problems is None else list(problems)
-    check_names("problem", names, known)
-    usual = (QUICK_REPETITIONS, QUICK_SECONDS, QUICK_TIME_LIMIT)
-    usual = usual if quick else (REPETITIONS, SECONDS, TIME_LIMIT)
+    names = chosen("problem", problems, dict.fromkeys([*PROBLEMS, *MODELS]))
+    usual = QUICK if quick else USUAL
     count = usual[0] if repetitions is None else repetitions
-    require_count("repetitions", count)
-    budget = usual[1] if seconds is None else require_number("seconds", seconds)
-    limit = usual[2] if time_limit is None else require_number("time_limit", time_limit)
+    budget, limit = (usual[1] if seconds is None else seconds), (time_limit or usual[2])
     rows.parameters |= {"repetitions": count, "seconds": budget, "time_limit": limit, "rtol": RTOL}
-    rows.parameters |= {"allowed": AUTO_OPTIONS.allowed}
+    rows.parameters["allowed"] = ALLOWED
     for name, params in rows.each(list(_cases(names, sizes)), "problem"):
         with rows.or_left_out(name):
             rows.put(**measured(_Case(name, params, limit), count, budget))
@@ -182,7 +182,6 @@ def _cases(names: Sequence[str], sizes: Sequence[int]) -> Iterator[tuple[str, di
     for name in names:
         yield name, {}
         for size in sizes if name in FAMILIES else ():
-            require_count("the number of unknowns", size)
             yield name, FAMILIES[name].params(size)
 
 
@@ -192,12 +191,12 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
     choice = chosen.parameters.get("sharing", "")
     shared = not choice.startswith("serial")
     once = timed(case.serial, 1).wall
-    repeats = max(1, int(np.ceil(AUTO_OPTIONS.least_time / once)))
+    repeats = max(1, int(np.ceil(LEAST_TIME / once)))
     of_pair = 2.0 * once * repeats
-    span = max(seconds, min(AUTO_OPTIONS.fewest * of_pair, AUTO_OPTIONS.longest * seconds))
+    span = max(seconds, min(FEWEST * of_pair, LONGEST * seconds))
     several = max(1, int(min(count, span / of_pair)))
     pairs = Pairs(case.serial, case.auto)
-    for _ in range(AUTO_OPTIONS.rounds):
+    for _ in range(ROUNDS):
         pairs.measure(several, repeats)
         if not pairs.seems_slower(shared):
             break
@@ -212,23 +211,20 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`auto`, as text."""
-    lines = [
-        "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)",
-        f"{TEXT.head()}  chosen",
-    ]
-    for row in result.data:
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`auto`."""
+    data = result.data
+    yield "runs with parallel='auto', threads='auto' relative to serial ones: medians of pairs (lower bounds)"
+    yield f"{TEXT.head()}  chosen"
+    for row in data:
         both = {name: f"{row[name]:.3f} ({row[f'{name}_low']:.2f})" for name in ("wall", "computing")}
-        lines.append(f"{TEXT.line(row, **both)}  {row['choice']}")
-    slower = [f"{row['problem']} (n = {row['n']})" for row in result.data[result.data["slower"]]]
-    allowed, count = result.parameters["allowed"], len(result.data)
-    lines.append(
-        f"above {allowed:g} of the serial time beyond noise: {', '.join(slower) or 'none'} of {count}"
-    )
-    unequal = [row["problem"] for row in result.data[~result.data["equal"]]]
-    lines += [f"other values than serially: {', '.join(unequal)}"] * bool(unequal)
-    return "\n".join([*lines, *left_out(result)])
+        yield f"{TEXT.line(row, **both)}  {row['choice']}"
+    slower = ", ".join(f"{row['problem']} (n = {row['n']})" for row in data[data["slower"]]) or "none"
+    allowed = result.parameters["allowed"]
+    yield f"above {allowed:g} of the serial time beyond noise: {slower} of {len(data)}"
+    if not data["equal"].all():
+        yield f"other values than serially: {', '.join(data['problem'][~data['equal']])}"
 
 
 register(
@@ -236,11 +232,5 @@ register(
     auto,
     report,
     "--problems pendulum --repetitions 2 --quick",
-    options={
-        "quick": Option("take less time for each problem"),
-        "seconds": Option("time in which a round has fewer pairs (2, or 0.4 with --quick)"),
-        "time_limit": Option("seconds after which a run is shortened (4, or 1 with --quick)"),
-        "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)"),
-    },
     bad=lambda result: bool(result.data["slower"].any()),
 )

@@ -6,15 +6,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from statistics import median
-from time import process_time
 from typing import Any, NamedTuple
 
 from benchmarks.measuring import ida
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.limits import TimeLimit, limited
-from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
-from dae_sdc.errors import InputError, require_count, require_tolerance
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
 from dae_sdc.run.target import make_problem
 
@@ -51,7 +51,10 @@ class Cost(NamedTuple):
         return grown, grown - math.log(self.steps / before.steps) / apart
 
 
-@tabulated("large", COLUMNS, UNITS)
+OPTIONS = {"compared": Option("largest number of unknowns for the comparison with IDA")}
+
+
+@tabulated("large", COLUMNS, UNITS, OPTIONS)
 def large(
     rows: Table,
     *,
@@ -70,15 +73,8 @@ def large(
     small; errors and absolute tolerances are in units of the ``nominal`` values of a problem. Times are those
     of processors; runs take turns.
     """
-    check_names("problem", problems, list(FAMILIES))
-    for what, numbers in (("number of unknowns", sizes), ("rtol", rtols)):
-        if not len(numbers):
-            raise InputError(f"need at least one {what}")
-    for number in (*sizes, repetitions):
-        require_count("sizes and repetitions", number)
-    for rtol in rtols:
-        require_tolerance("rtol", rtol)
-    rows.parameters |= {"repetitions": repetitions, "ida": {**ida.SETTINGS, "jacfn": "exact"}}
+    chosen("problem", problems, FAMILIES)
+    rows.parameters["ida"] = {**ida.SETTINGS, "jacfn": "exact"}
     before: Cost | None = None
     for problem, rtol, n in rows.each(list(itertools.product(problems, rtols, sizes)), "large"):
         before = None if n == sizes[0] else before
@@ -109,7 +105,9 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
         if other is not None:
-            theirs.append(_timed(other, tolerance))
+            with stopwatch() as spent:
+                error = other.error(tolerance)
+            theirs.append((spent.processor, error))
     cost = Cost(made.n, median(run["processor"] for run in runs), first["steps"])
     grown, grown_step = cost.exponents_from(before)
     ratios = [run["processor"] / one[0] for run, one in zip(runs, theirs, strict=False)]
@@ -124,13 +122,6 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None
         ratio=median(ratios) if ratios else math.nan,
     )
     return cost
-
-
-def _timed(other: ida.Ida, tolerance: float) -> tuple[float, float]:
-    """Seconds on a processor and error of a run of IDA."""
-    tic = process_time()
-    error = other.error(tolerance)
-    return process_time() - tic, error
 
 
 def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> tuple[ida.Ida, float]:
@@ -148,21 +139,15 @@ def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> 
     return other, tolerance
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`large`, as text."""
-    lines = [
+@as_text
+def report(result: Result) -> list[str]:
+    """The table of a result of :func:`large`."""
+    return [
         *TEXT.lines(result.data),
         "s: on a processor, after a small run; exp.: power of n by which s has grown since the size before,",
         "a step: by which s / steps has; MB: largest memory of the process; error in units of nominal sizes;",
         "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal sizes",
     ]
-    return "\n".join([*lines, *left_out(result)])
 
 
-register(
-    "large",
-    large,
-    report,
-    "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1",
-    options={"compared": Option("largest number of unknowns for the comparison with IDA")},
-)
+register("large", large, report, "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1")

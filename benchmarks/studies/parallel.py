@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
 from benchmarks.studies.scaling.study import rows_of
-from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.run.results import Result
@@ -40,7 +40,15 @@ TEXT = Layout(
 )
 
 
-@tabulated("parallel", COLUMNS, UNITS)
+OPTIONS = {
+    "workers": Option(
+        "numbers of threads and of ranks, separated by commas", check=require_count, what="number of workers"
+    ),
+    "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
+}
+
+
+@tabulated("parallel", COLUMNS, UNITS, OPTIONS)
 def parallel(
     rows: Table,
     *,
@@ -57,17 +65,10 @@ def parallel(
     making is not timed; compiled code is loaded. Runs with ranks that share steps of a fixed size ("mssdc",
     "pfasst") are timed with what sets them up.
     """
-    check_names("problem of this study", list(problems), list(SPANS))
-    check_names("way to run", list(ways), [*WAYS, STEPS, LEVELS])
-    require_count("repetitions", repetitions)
-    for what, numbers in (("the number of unknowns", sizes), ("the number of workers", workers)):
-        if not len(numbers):
-            raise InputError(f"need at least one value of {what}")
-        for number in numbers:
-            require_count(what, number)
+    chosen("problem of this study", problems, SPANS)
+    chosen("way to run", ways, [*WAYS, STEPS, LEVELS])
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     asked = {"repetitions": repetitions, "core": core, "threads": list(workers), "ways": list(ways)}
-    rows.parameters |= {"repetitions": repetitions, "workers": list(workers), "ways": list(ways)}
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
         request = json.dumps({"cases": [case], **asked})
         try:
@@ -90,19 +91,18 @@ def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, 
             yield {**about, "params": params}
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`parallel`, as text."""
-    lines = [
-        f"medians of {result.parameters['repetitions']} runs in turn with serial ones; times of the busiest",
-        TEXT.head(),
-    ]
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`parallel`."""
+    repetitions = result.parameters["repetitions"]
+    yield f"medians of {repetitions} runs in turn with serial ones; times of the busiest"
+    yield TEXT.head()
     for row in result.data:
         walls = f"{row['wall_low']:.2f} {row['wall_ratio']:.2f} {row['wall_high']:.2f}"
-        lines.append(TEXT.line(row, **{"wall ratio": walls}))
+        yield TEXT.line(row, **{"wall ratio": walls})
     if np.isnan(result.data["wall"]).any():
-        lines.append("nan: took more than a minute")
-    lines.append("comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs")
-    return "\n".join([*lines, *left_out(result)])
+        yield "nan: took more than a minute"
+    yield "comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs"
 
 
 register(
@@ -110,8 +110,4 @@ register(
     parallel,
     report,
     "--problems transmission-line --sizes 40 --workers 2 --ways ranks --repetitions 1",
-    options={
-        "workers": Option("numbers of threads and of ranks, separated by commas"),
-        "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
-    },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +15,7 @@ from qmat.qdelta import QDELTA_GENERATORS
 from scipy.linalg import lu
 from scipy.optimize import minimize
 
-from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.run.results import Result
@@ -178,7 +178,10 @@ class TriangularStages(CountedStages):
         return self._weighted_norm(self.change)
 
 
-@tabulated("poles", COLUMNS, UNITS)
+OPTIONS = {"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")}
+
+
+@tabulated("poles", COLUMNS, UNITS, OPTIONS)
 def poles(
     rows: Table,
     *,
@@ -195,9 +198,9 @@ def poles(
     P. J. van der Houwen, J. J. B. de Swart, Triangularly implicit iteration methods for ODE-IVP solvers, SIAM
     J. Sci. Comput. 18 (1997) 41, for distinct poles.
     """
-    check_names("problem of this study", list(problems), list(CASES))
-    check_names("way", list(ways), list(WAYS))
-    rows.parameters |= {"nodes": MEASURED_NODES, "time_limit": time_limit}
+    chosen("problem of this study", problems, CASES)
+    chosen("way", ways, WAYS)
+    rows.parameters["nodes"] = MEASURED_NODES
     with rows.bar(len(ways) * (len(problems) + 1), "run") as bar:
         for way in ways:
             for nodes in (nodes for nodes in NODES if way != "equal" or nodes == MEASURED_NODES):
@@ -236,27 +239,22 @@ def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
     _put(rows, way, MEASURED_NODES, (np.nan, np.nan), **about, **steps, **work)
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`poles`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`poles`."""
     data = result.data
-    lines = ["largest spectral radius for imaginary and for negative real lambda"]
-    lines.append(f"{'nodes':<10}" + "".join(f"{nodes:>14}" for nodes in NODES))
+    yield "largest spectral radius for imaginary and for negative real lambda"
+    yield f"{'nodes':<10}" + "".join(f"{nodes:>14}" for nodes in NODES)
     for way in dict.fromkeys(data["way"][data["problem"] == ""]):
         known = {row["nodes"]: row for row in data if row["way"] == way and not row["problem"]}
         shown = (f"{known[m]['imaginary']:.2f}, {known[m]['real']:.2f}" if m in known else "" for m in NODES)
-        lines.append(f"{way:<10}" + "".join(f"{text:>14}" for text in shown))
-    lines += ["", f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"]
-    lines.append(TEXT.head())
+        yield f"{way:<10}" + "".join(f"{text:>14}" for text in shown)
+    yield ""
+    yield f"runs with {result.parameters['nodes']} nodes; real and complex factorisations and solves"
+    yield TEXT.head()
     for row in data[data["problem"] != ""]:
         both = {"factorisations": f"{row['real_factorizations']} {row['complex_factorizations']:>5}"}
-        lines.append(TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}"))
-    return "\n".join([*lines, *left_out(result)])
+        yield TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}")
 
 
-register(
-    "poles",
-    poles,
-    report,
-    "--problems hessenberg-1 --ways A,distinct",
-    options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
-)
+register("poles", poles, report, "--problems hessenberg-1 --ways A,distinct")

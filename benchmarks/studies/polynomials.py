@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from benchmarks.study import Option, Table, check_names, columns, register, tabulated
+import sympy as sp
+
+from benchmarks.measuring.clock import stopwatch
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.errors import require_count
+from dae_sdc.polynomials.homotopy import solve_polynomials
+from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.singular_points import singular_points
+from dae_sdc.polynomials.witness import decompose
 from dae_sdc.run.results import Result
 
-if TYPE_CHECKING:
-    from dae_sdc.polynomials.polynomials import PolynomialSystem
-
-REPETITIONS = 20
 COLUMNS, UNITS = columns(
     "case:U32 what:U16 known:U96 seeds:i8 right:i8 certified:i8 time[s] time_longest[s] found:U120"
 )
+TEXT = Layout("system=case:<20|seeds:>9|certified:>9|s:>13")
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,8 @@ class Case:
     known: str  # What must be found, as WAYS tell it
 
 
-def _system(expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
-    from dae_sdc.polynomials.polynomials import PolynomialSystem
-
-    return PolynomialSystem.from_sympy(expressions, variables)
-
-
 def katsura(n: int) -> PolynomialSystem:
     """Magnets of Katsura: n + 1 unknowns, 2^n solutions."""
-    import sympy as sp
-
     u = sp.symbols(f"u0:{n + 1}")
 
     def at(k: int) -> Any:
@@ -48,64 +43,58 @@ def katsura(n: int) -> PolynomialSystem:
 
     everywhere = range(-n, n + 1)
     equations = [sum(at(k) * at(m - k) for k in everywhere) - u[m] for m in range(n)]
-    return _system([*equations, sum(map(at, everywhere)) - 1], u)
+    return PolynomialSystem.from_sympy([*equations, sum(map(at, everywhere)) - 1], u)
 
 
 def cyclic(n: int) -> PolynomialSystem:
     """Cyclic n-roots."""
-    import sympy as sp
-
     u = sp.symbols(f"u0:{n}")
     sums = [sum(sp.prod([u[(i + j) % n] for j in range(k)]) for i in range(n)) for k in range(1, n)]
-    return _system([*sums, sp.prod(u) - 1], u)
+    return PolynomialSystem.from_sympy([*sums, sp.prod(u) - 1], u)
 
 
 def chandrasekhar(n: int) -> PolynomialSystem:
     """A discretised H equation of Chandrasekhar, with c = 0.51234: 2^n real solutions, of size up to 2e4."""
-    import sympy as sp
-
     h, c = sp.symbols(f"h1:{n + 1}"), sp.Rational("0.51234")
     sums = [1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)) for k in range(1, n + 1)]
-    return _system([2 * n * x - c * x * terms - 2 * n for x, terms in zip(h, sums, strict=True)], h)
+    return PolynomialSystem.from_sympy(
+        [2 * n * x - c * x * terms - 2 * n for x, terms in zip(h, sums, strict=True)], h
+    )
 
 
 def reimer(n: int) -> PolynomialSystem:
     """Equations of Reimer: alternating sums of the powers 2 to n + 1 of n unknowns are 1/2."""
-    import sympy as sp
-
     u = sp.symbols(f"u1:{n + 1}")
-    return _system([sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u)
+    return PolynomialSystem.from_sympy(
+        [sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u
+    )
 
 
 def noon(n: int) -> PolynomialSystem:
     """A neural network by Noonburg, with c = 1.1: 3^n paths, of which 2 n go to infinity."""
-    import sympy as sp
-
     u = sp.symbols(f"u1:{n + 1}")
     others = [sum(u[j] ** 2 for j in range(n) if j != i) for i in range(n)]
-    return _system([u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u)
+    return PolynomialSystem.from_sympy(
+        [u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u
+    )
 
 
 def product_of(*roots: complex | str) -> PolynomialSystem:
     """A polynomial of one variable with these roots, numbers or texts such as "sqrt(2)"."""
-    import sympy as sp
-
     z = sp.Symbol("z")
-    return _system([sp.expand(sp.prod([z - sp.sympify(root) for root in roots]))], [z])
+    return PolynomialSystem.from_sympy([sp.expand(sp.prod([z - sp.sympify(root) for root in roots]))], [z])
 
 
 def slider_crank(ratio: int) -> PolynomialSystem:
     """Positions of a slider crank, by sine and cosine of both angles, with the ratio of the bars."""
-    import sympy as sp
-
     n1, n2, n3, n4 = sp.symbols("n1:5")
-    return _system([ratio * n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1], [n1, n2, n3, n4])
+    return PolynomialSystem.from_sympy(
+        [ratio * n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1], [n1, n2, n3, n4]
+    )
 
 
 def six_components() -> PolynomialSystem:
     """A sphere, a twisted cubic, three lines and a point."""
-    import sympy as sp
-
     x, y, z = sp.symbols("x y z")
     half, sphere = sp.Rational(1, 2), x**2 + y**2 + z**2 - 1
     given = [
@@ -113,12 +102,10 @@ def six_components() -> PolynomialSystem:
         (z - x**3) * sphere * (y - half),
         (y - x**2) * (z - x**3) * sphere * (z - half),
     ]
-    return _system([sp.expand(one) for one in given], [x, y, z])
+    return PolynomialSystem.from_sympy([sp.expand(one) for one in given], [x, y, z])
 
 
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.polynomials.homotopy import solve_polynomials
-
     roots = solve_polynomials(system, seed=seed)
     lost = f", {roots.failed} paths lost" if roots.failed else ""
     multiple = sorted(int(count) for count in roots.multiplicity if count > 1)
@@ -128,8 +115,6 @@ def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
 
 
 def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.polynomials.witness import decompose
-
     parts = decompose(system, seed=seed)
     told = []
     for dimension in sorted({one.dimension for one in parts.components}, reverse=True):
@@ -141,8 +126,6 @@ def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
 
 
 def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.polynomials.singular_points import singular_points
-
     found = singular_points(system, seed=seed)
     ranks = f" of ranks {' '.join(map(str, found.ranks.tolist()))}" if len(found.points) else ""
     return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}", -1
@@ -191,24 +174,21 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@tabulated("polynomials", COLUMNS, UNITS)
-def polynomials(
-    rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = REPETITIONS
-) -> None:
+OPTIONS = {"repetitions": Option("number of seeds, 0, 1, ...", check=require_count)}
+
+
+@tabulated("polynomials", COLUMNS, UNITS, OPTIONS)
+def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 20) -> None:
     """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
-    require_count("repetitions", repetitions)
-    known = [case.name for case in CASES]
-    check_names("polynomial system", known if problems is None else list(problems), known)
-    chosen = [case for case in CASES if problems is None or case.name in problems]
-    rows.parameters["repetitions"] = repetitions
-    with rows.bar(len(chosen) * repetitions, "system") as bar:
-        for case in chosen:
+    names = chosen("polynomial system", problems, [case.name for case in CASES])
+    with rows.bar(len(names) * repetitions, "system") as bar:
+        for case in (case for case in CASES if case.name in names):
             bar.set_postfix_str(case.name)
             system, times, wrong, proved = case.system(), [], [], []
             for seed in range(repetitions):
-                begun = time.process_time()
-                found, certified = WAYS[case.what](system, seed)
-                times.append(time.process_time() - begun)
+                with stopwatch() as spent:
+                    found, certified = WAYS[case.what](system, seed)
+                times.append(spent.processor)
                 proved.append(certified)
                 if found != case.known:
                     wrong.append(f"seed {seed}: {found}")
@@ -221,27 +201,23 @@ def polynomials(
             )
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`polynomials`, as text."""
-    lines = [
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`polynomials`."""
+    yield (
         "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
-        "median and longest",
-        f"{'system':<20} {'seeds':>9} {'certified':>9} {'s':>13}  known",
-    ]
+        "median and longest"
+    )
+    yield f"{TEXT.head()}  known"
     for row in result.data:
-        seeds = f"{row['right']} of {row['seeds']}"
-        certified = "" if row["certified"] < 0 else row["certified"]
-        times = f"{row['time']:.2f} {row['time_longest']:.2f}"
-        lines.append(f"{row['case']:<20} {seeds:>9} {certified:>9} {times:>13}  {row['known']}")
+        texts = {
+            "seeds": f"{row['right']} of {row['seeds']}",
+            "certified": "" if row["certified"] < 0 else row["certified"],
+            "s": f"{row['time']:.2f} {row['time_longest']:.2f}",
+        }
+        yield f"{TEXT.line(row, **texts)}  {row['known']}"
         if row["found"]:
-            lines.append(f"  else {row['found']}")
-    return "\n".join(lines)
+            yield f"  else {row['found']}"
 
 
-register(
-    "polynomials",
-    polynomials,
-    report,
-    "--problems katsura-5 --repetitions 3",
-    options={"repetitions": Option("number of seeds, 0, 1, ...")},
-)
+register("polynomials", polynomials, report, "--problems katsura-5 --repetitions 3")

@@ -5,17 +5,25 @@ See :func:`profile`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from time import perf_counter
+from collections.abc import Iterator, Sequence
+from timeit import Timer
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from benchmarks.measuring.clock import Clock
-from benchmarks.measuring.steps import COMPILED, Steps, backends, measured, several_sizes, steps_of
+from benchmarks.measuring.steps import (
+    COMPILED,
+    SWEEPER_METHODS,
+    Steps,
+    backends,
+    measured,
+    several_sizes,
+    steps_of,
+)
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Table, check_counts, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
@@ -23,8 +31,6 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 
-PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
-SIZES = (1000,)
 RESTOL = 1e-9
 CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
 SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
@@ -52,7 +58,6 @@ HOOK_METHODS = (
     *("pre_sweep", "post_sweep", "pre_comm", "post_comm"),
 )
 
-SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
 LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
 COLUMNS, UNITS = columns(
@@ -64,8 +69,8 @@ COLUMNS, UNITS = columns(
 def profile(
     rows: Table,
     *,
-    problems: Sequence[str] | None = None,
-    sizes: Sequence[int] | None = None,
+    problems: Sequence[str] = ("simple", "one-transistor", "transmission-line"),
+    sizes: Sequence[int] = (1000,),
     sweeper: str = "semi-implicit",
     nodes: int = 3,
     qdelta: str = "LU",
@@ -79,15 +84,11 @@ def profile(
     sweep cannot be timed there: its kernels and solves are timed alone, at the numbers of calls that were
     counted.
     """
-    names = list(PROBLEM_NAMES if problems is None else problems)
-    check_names("problem", names, list(PROBLEMS))
-    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
-    rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
-    rows.parameters |= {"repetitions": repetitions, "timers": {}}
+    rows.parameters |= {"restol": RESTOL, "timers": {}}
     cases = [
         (steps_of(name, params, sweeper, RESTOL), backend)
-        for name in names
-        for params in several_sizes(name, SIZES if sizes is None else sizes)
+        for name in chosen("problem", problems, PROBLEMS)
+        for params in several_sizes(name, sizes)
         for backend in backends(name, params)
     ]
     for work, backend in rows.each(cases, "case"):
@@ -116,15 +117,11 @@ def _measure(rows: Table, what: Work, backend: str, nodes: int, qdelta: str, rep
     whole = min(plain) / what.steps
     parts = {name: min(times.get(name, 0.0) for times in found) / what.steps for name in PARTS}
     calls = {name: clock.calls.get(name, 0) / what.steps for name in PARTS}
-    if parts[CALLS] > 0.0:
-        # Python still evaluates and factorises outside of the compiled calls.
-        counts = run.work_of_a_step()
-        alone = _alone(run, counts)
-    else:
-        counts, alone = {}, {}
+    # Python still evaluates and factorises outside of the compiled calls.
+    alone = _alone(run, run.work_of_a_step()) if parts[CALLS] > 0.0 else {}
     parts[LEFT] = whole - sum(parts[name] for name in PARTS if name != LEFT)
     common = {"problem": what.problem, "backend": backend, "n": run.problem.n, "dt": what.dt}
-    common |= {"steps": what.steps}
+    common["steps"] = what.steps
     rows.put(**common, part=STEP, time=whole, share=1.0, calls=1.0)
     for name in PARTS:
         if calls[name] or name == LEFT:
@@ -174,22 +171,15 @@ def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float
     time = run.t0 + 0.5 * run.work.dt
     u, du = np.array(problem.u_exact(time)), np.array(problem.du_exact(time))
     seconds = time_kernels(problem, u, du, time, run.work.dt)
-    return {
-        EQUATIONS: (seconds[0], counts["rhs"]),
-        JACOBIANS: (seconds[1], counts["jacobian"]),
-        FACTORING: (seconds[2], counts["factorization"]),
-        SOLVING: (seconds[3], counts["solve"]),
-    }
+    counted = (counts[name] for name in ("rhs", "jacobian", "factorization", "solve"))
+    return dict(zip(INSIDE, zip(seconds, counted, strict=True), strict=True))
 
 
 def time_kernels(
     problem: ProblemDAE, u: Any, du: Any, t: float, c: float
 ) -> tuple[float, float, float, float]:
-    """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves.
-
-    Residuals are evaluated many at a call. The others are called from Python; what a call costs is measured
-    with a matrix of one row and taken off.
-    """
+    """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves."""
+    # What a call from Python costs is measured with no residuals and a matrix of one row, and taken off.
     kernels = problem.kernels
     assert kernels is not None
     rows = max(1, min(1000, 20000 // problem.n))
@@ -228,52 +218,44 @@ def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, floa
 def repeated(call: Any) -> float:
     """Seconds of a call: the least of several loops."""
     call()
-    tic = perf_counter()
-    call()
-    once = perf_counter() - tic
-    number = max(1, int(LONG / max(once, 1e-9)))
-    found = []
-    for _ in range(5):
-        tic = perf_counter()
-        for _ in range(number):
-            call()
-        found.append((perf_counter() - tic) / number)
-    return min(found)
+    timer = Timer(call)
+    number = max(1, int(LONG / max(timer.timeit(1), 1e-9)))
+    return min(timer.repeat(5, number)) / number
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`profile`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`profile`."""
     data, about = result.data, result.parameters
     keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
     names = ("problem", "n", "backend", "part", "inside")
     cells = {tuple(row[name].item() for name in names): row for row in data}
-    lines = [
+    yield (
         f"us a step, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}; least of "
-        f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step",
-        f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys),
-        f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys),
-    ]
+        f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step"
+    )
+    yield f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys)
+    yield f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys)
     for part, inside in [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]:
         found = [cells.get((*key, part, inside)) for key in keys]
-        if all(cell is None for cell in found):
-            continue
-        text = f"{'  of these, ' if inside else ''}{part}"
-        line = f"{text:<35}"
-        for cell in found:
-            if cell is None:
-                line += f"{'-':>22}"
-            else:
-                count = "" if part in (STEP, LEFT) else f"({cell['calls']:.1f})"
-                line += f"{1e6 * cell['time']:>8.1f}{100 * cell['share']:>4.0f} %{count:>8}"
-        lines.append(line)
+        if any(cell is not None for cell in found):
+            text = f"{'  of these, ' if inside else ''}{part}"
+            yield f"{text:<35}" + "".join(_cell(cell, part) for cell in found)
     timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
-    lines.append(f"the timers themselves, taken off: {timers} us a step")
+    yield f"the timers themselves, taken off: {timers} us a step"
     if any(cell[2] == COMPILED for cell in cells):
-        lines.append(
+        yield (
             "'of these': parts of the compiled sweeps, timed alone at the numbers of calls counted; "
             "factorising and\nsolving from Python, less what a call from there costs: 0 where it is no more"
         )
-    return "\n".join([*lines, *left_out(result)])
+
+
+def _cell(row: Any, part: str) -> str:
+    """Time, share and calls of a part."""
+    if row is None:
+        return f"{'-':>22}"
+    count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
+    return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"
 
 
 register(

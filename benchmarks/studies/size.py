@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,15 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import in_turn, stopwatch, undisturbed
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, require_positive, tabulated
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.execution import CONTROLLER
@@ -55,12 +54,14 @@ COLUMNS, UNITS = columns(
     "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS)
 )
 GROWTH = Layout(
-    "solver:<8|n:>7|ms/step=time*1e3:>9.2f|exponent:>8|ms cold=time_cold*1e3:>9.1f|MB=memory*1e-6:>8.0f|"
-    "MB before=memory_before*1e-6:>9.0f|sweeps:>6.1f|newton:>6.1f|fact.=factorization:>5.1f|error:>8.1e"
+    "solver:<8|n:>7|ms/step=time*1e3:>9.2f|exponent:>8.2f|ms cold=time_cold*1e3:>9.1f|MB=memory*1e-6:>8.0f|"
+    "MB before=memory_before*1e-6:>9.0f|sweeps:>6.1f|newton:>6.1f|fact.=factorization:>5.1f|error:>8.1e",
+    nan="-",
 )
 COMPARED = Layout(
     "n:>7|accuracy:>8.0e|M=nodes:>2| =solver:<8|steps:>6|tolerance:>9.1e|error:>8.1e|rhs:>6.0f|"
-    "jac.=jacobian:>5.0f|ms=time_run*1e3:>9.1f|ida/ours=ratio:>8"
+    "jac.=jacobian:>5.0f|ms=time_run*1e3:>9.1f|ida/ours=ratio:>8.2f",
+    nan="",
 )
 
 
@@ -87,27 +88,23 @@ def size(
     its error is at most ours. Each run begins with a new controller or integrator, which are made before the
     clock starts, without any matrix; compiled code is loaded.
     """
-    chosen = available() if linear_solvers is None else list(linear_solvers)
-    check_names("linear solver", chosen, [*LINEAR_SOLVERS, AUTOMATIC])
-    for name in chosen:
+    given = available() if linear_solvers is None else linear_solvers
+    solvers = chosen("linear solver", given, [*LINEAR_SOLVERS, AUTOMATIC])
+    for name in solvers:
         if name in NEEDS and find_spec(NEEDS[name][0]) is None:
             module, extra = NEEDS[name]
             raise InputError(f"linear solver '{name}' needs {module}: pip install 'dae_sdc[{extra}]'")
-    check_counts(sizes, nodes=nodes, repetitions=repetitions)
     for accuracy in accuracies:
-        if not 0.0 < require_number("an accuracy", accuracy) < math.inf:
-            raise InputError(f"an accuracy must be positive and finite; got {accuracy}")
-    rows.parameters |= {"problem": PROBLEM, "sweeper": SWEEPER, "qdelta": QDELTA, "nodes": nodes}
-    rows.parameters |= {"restol": RESTOL, "repetitions": repetitions, "steps": STEPS, "exponents": {}}
-    rows.parameters |= {"accuracies": list(accuracies), "ida": {**ida.SETTINGS, "jacfn": "exact"}}
+        require_positive("an accuracy", accuracy)
+    rows.parameters |= {"problem": PROBLEM, "sweeper": SWEEPER, "qdelta": QDELTA, "restol": RESTOL}
+    rows.parameters |= {"steps": STEPS, "exponents": {}, "ida": {**ida.SETTINGS, "jacfn": "exact"}}
     compared = [number for number in sizes if number <= COMPARED_MOST] if accuracies else []
     if compared and not ida.installed():
         rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
         compared = []
-    total = len(sizes) + len(compared)
-    with rows.bar(total, "size") as bar:
+    with rows.bar(len(sizes) + len(compared), "size") as bar:
         for number in sizes:
-            _grow(rows, number, nodes, chosen, repetitions)
+            _grow(rows, number, nodes, solvers, repetitions)
             bar.update(1)
         rows.parameters["exponents"] = exponents(rows.rows)
         for number in compared:
@@ -139,10 +136,7 @@ def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: 
         work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
         with rows.or_left_out(f"{solver}, n={n}"):
             runs[solver] = Steps(work, nodes, QDELTA)
-    times: dict[str, list[float]] = {solver: [] for solver in runs}
-    for _ in range(repetitions):
-        for solver, run in runs.items():
-            times[solver].append(run().wall / STEPS)
+    timings = in_turn(runs, repetitions)
     asked: dict[str, Any] = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
     asked |= {"dt": dt, "t_end": STEPS * dt, "restol": RESTOL}
     cold: dict[str, list[dict[str, Any]]] = {solver: [] for solver in runs}
@@ -156,7 +150,7 @@ def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: 
             else:
                 cold[solver].append(found)
     for solver, run in runs.items():
-        time = median(times[solver])
+        time = median(timing.wall for timing in timings[solver]) / STEPS
         counts = run.work_of_a_step()
         rows.put(
             **{"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": dt},
@@ -201,30 +195,31 @@ def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
 
 @dataclass
 class Side:
-    """Runs of this package over the interval with a number of steps."""
+    """Runs of this package over the interval of a problem."""
 
     setup: Setup  # How
-    # t0, t_end: the interval
-    t0: float
-    t_end: float
     steps: int  # Number of steps
+
+    @property
+    def dt(self) -> float:
+        """Step size."""
+        t0, t_end = self.setup.problem.interval
+        return float((t_end - t0) / self.steps)
 
     def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
         """Seconds, the value at the end and the work, of a run with a new controller."""
-        dt = (self.t_end - self.t0) / self.steps
         params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
-        controller = controller_nonMPI(1, params, self.setup.with_step(dt))
+        controller = controller_nonMPI(1, params, self.setup.with_step(self.dt))
         problem = self.setup.problem
-        u0 = problem.state(problem.u_exact(self.t0))
-        with undisturbed():
-            tic = perf_counter()
-            end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
-            time = perf_counter() - tic
+        t0, t_end = problem.interval
+        u0 = problem.state(problem.u_exact(t0))
+        with undisturbed(), stopwatch() as spent:
+            end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * self.dt)
         counters = controller.MS[0].levels[0].prob.work_counters
         counts = {name: float(counters[name].niter) for name in COUNTERS}
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
         counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
-        return time, end.view(np.ndarray).copy(), counts
+        return spent.wall, end.view(np.ndarray).copy(), counts
 
 
 def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
@@ -238,10 +233,9 @@ def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
 
 def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
     """The run with the fewest steps that is accurate enough, and its error; raises InputError without one."""
-    t0, t_end = setup.problem.interval
-    exact = np.array(setup.problem.u_exact(t_end))
+    exact = np.array(setup.problem.u_exact(setup.problem.interval[1]))
     for steps in numbers_of_steps():
-        side = Side(setup, t0, t_end, steps)
+        side = Side(setup, steps)
         try:
             error = float(np.abs(side.run()[1] - exact).max())
         except DAEError:
@@ -261,7 +255,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     problem = setup.problem
     try:
         side, error = fewest_steps(setup, accuracy)
-        other = ida.Ida(problem, side.t0, side.t_end)
+        other = ida.Ida(problem, *problem.interval)
     except InputError as reason:
         rows.leave_out(f"comparison with IDA at {accuracy:g}, n={problem.n}, M={nodes}", reason)
         return
@@ -274,10 +268,9 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
             theirs = other.run(tolerance)
         pairs.append((time, theirs.time if theirs else math.nan))
     common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy}
-    dt = (side.t_end - side.t0) / side.steps
     rows.put(
         **common,
-        **{"solver": OURS, "nodes": nodes, "dt": dt, "steps": side.steps, "tolerance": accuracy},
+        **{"solver": OURS, "nodes": nodes, "dt": side.dt, "steps": side.steps, "tolerance": accuracy},
         **{"time_run": median(time for time, _ in pairs), "error": error},
         **counts,
     )
@@ -295,40 +288,29 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     )
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`size`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`size`."""
     data, about = result.data, result.parameters
-    lines = [
+    yield (
         f"{about['problem']}, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}, residual "
-        f"{about['restol']:g}; medians of {about['repetitions']} runs in turn",
-        GROWTH.head(),
-    ]
-    for row in data[data["source"] == STEP]:
-        grown = f"{row['exponent']:.2f}" if row["exponent"] == row["exponent"] else "-"
-        lines.append(GROWTH.line(row, exponent=grown))
+        f"{about['restol']:g}; medians of {about['repetitions']} runs in turn"
+    )
+    yield from GROWTH.lines(data[data["source"] == STEP])
     fitted = ", ".join(f"{name} {value:.2f}" for name, value in about["exponents"].items())
-    lines += [
-        f"ms/step: warm, {about['steps']} steps; ms cold: solve() of {about['steps']} steps in a new "
-        "process, imports",
-        "apart; MB: largest memory of that process, nothing taken off (before: at the call of solve)",
-        "exponent: of the time of a step since the row above" + (f"; of all: {fitted}" if fitted else ""),
-    ]
+    steps = f"{about['steps']} steps"
+    yield f"ms/step: warm, {steps}; ms cold: solve() of {steps} in a new process, imports"
+    yield "apart; MB: largest memory of that process, nothing taken off (before: at the call of solve)"
+    yield "exponent: of the time of a step since the row above" + (f"; of all: {fitted}" if fitted else "")
     rows = data[data["source"] == ACCURACY]
-    if len(rows):
-        options = ", ".join(f"{name}={value}" for name, value in about["ida"].items())
-        lines += [
-            "",
-            "to the end of the interval at equal accuracy, here and with IDA of SUNDIALS in turn",
-            COMPARED.head(),
-        ]
-        for row in rows:
-            ratio = f"{row['ratio']:.2f}" if row["ratio"] == row["ratio"] else ""
-            lines.append(COMPARED.line(row, ratio=ratio))
-        lines += [
-            "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough",
-            f"IDA: {options}, sparsity, algebraic_idx, consistent start",
-        ]
-    return "\n".join([*lines, *left_out(result)])
+    if not len(rows):
+        return
+    yield ""
+    yield "to the end of the interval at equal accuracy, here and with IDA of SUNDIALS in turn"
+    yield from COMPARED.lines(rows)
+    yield "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough"
+    options = ", ".join(f"{name}={value}" for name, value in about["ida"].items())
+    yield f"IDA: {options}, sparsity, algebraic_idx, consistent start"
 
 
 register(

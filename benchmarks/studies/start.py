@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
-from benchmarks.study import Layout, Table, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.errors import RemoteError, require_count
+from dae_sdc.errors import RemoteError
 from dae_sdc.run.results import Result
 
-START_PROBLEMS = ("simple", "wscc9", "transmission-line")
-REPETITIONS = 3
 COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
 COLUMNS, UNITS = columns(
     "problem:U32 cache:U16 import_pysdc[s] import_dae_sdc[s] first[s] second[s] first_least[s]"
@@ -51,7 +49,12 @@ print(json.dumps(found))
 
 
 @tabulated("start", COLUMNS, UNITS)
-def start(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = REPETITIONS) -> None:
+def start(
+    rows: Table,
+    *,
+    problems: Sequence[str] = ("simple", "wscc9", "transmission-line"),
+    repetitions: int = 3,
+) -> None:
     """Measure what a fresh process takes for its imports, its first solve and a second one.
 
     Processes come in pairs. The first of a pair has an empty directory for numba's cache and compiles what it
@@ -59,12 +62,8 @@ def start(rows: Table, *, problems: Sequence[str] | None = None, repetitions: in
     others, so that the byte code of Python lies on disk and files have been read. The time in which the
     interpreter itself starts is not included.
     """
-    names = list(START_PROBLEMS if problems is None else problems)
-    check_names("problem", names, list(PROBLEMS))
-    require_count("repetitions", repetitions)
-    rows.parameters |= {"problems": names, "repetitions": repetitions}
-    total = 2 * len(names) * repetitions + 1
-    with rows.bar(total, "process") as bar:
+    names = chosen("problem", problems, PROBLEMS)
+    with rows.bar(2 * len(names) * repetitions + 1, "process") as bar:
         with TemporaryDirectory(prefix="dae_sdc-start-") as folder:
             with rows.or_left_out("the process that is not counted"):
                 in_a_fresh_process(names, folder)
@@ -101,16 +100,14 @@ def in_a_fresh_process(
     return found
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`start`, as text."""
-    about = result.parameters
-    lines = [
-        f"s in a fresh process; medians of {about['repetitions']} pairs of processes, cold and warm in turn",
-        *TEXT.lines(result.data),
-        "cold: numba compiles; warm: it loads what the process before compiled; least: of the first solve,",
-        "which also imports the parts of the package that it uses",
-    ]
-    return "\n".join([*lines, *left_out(result)])
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`start`."""
+    pairs = f"{result.parameters['repetitions']} pairs of processes"
+    yield f"s in a fresh process; medians of {pairs}, cold and warm in turn"
+    yield from TEXT.lines(result.data)
+    yield "cold: numba compiles; warm: it loads what the process before compiled; least: of the first solve,"
+    yield "which also imports the parts of the package that it uses"
 
 
 register("start", start, report, "--problems simple --repetitions 1")

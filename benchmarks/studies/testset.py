@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.published import Published, published
-from benchmarks.study import Layout, Table, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import InputError
 from dae_sdc.problems._testset import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 
 COLUMNS, UNITS = columns(
     "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
@@ -39,13 +40,7 @@ def testset(
 ) -> None:
     """Solve the problems of the test set with nothing given but a tolerance."""
     known = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
-    names = known if problems is None else list(problems)
-    check_names("problem with a reference at its end", names, known)
-    if not len(rtols):
-        raise InputError("need at least one tolerance")
-    require_number("time_limit", time_limit)
-    rows.parameters["rtols"] = [require_number("a tolerance", rtol) for rtol in rtols]
-    rows.parameters["time_limit"] = time_limit
+    names = chosen("problem with a reference at its end", problems, known)
     for name, rtol in rows.each(list(product(names, rtols)), "run"):
         _measure(rows, name, float(rtol), time_limit)
 
@@ -66,10 +61,7 @@ def digits_reached(problem: ProblemDAE, u: np.ndarray) -> float:
 
 
 def published_work(about: Published, digits: float) -> tuple[float, float]:
-    """Steps and residual evaluations in which the published ladder reaches a number of digits.
-
-    Between two of its runs logarithms are interpolated. NaN for more digits than it reaches.
-    """
+    """Steps and residual evaluations for digits of the published ladder; NaN for more than it reaches."""
     runs = [run for run in about.ladder if run.scd is not None and not run.reported_failure]
     best: list[tuple[float, int, int]] = []
     for run in sorted(runs, key=lambda run: run.steps):
@@ -84,12 +76,10 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 
 
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
-    make: Any = PROBLEMS[name]
-    problem: ProblemDAE = make()
-    tic = perf_counter()
-    found = solve(name, rtol=rtol, time_limit=time_limit)
-    time = perf_counter() - tic
-    about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": time}
+    problem = make_problem(name)
+    with stopwatch() as spent:
+        found = solve(name, rtol=rtol, time_limit=time_limit)
+    about = {"problem": name, "n": problem.n, "index": problem.index or 0, "rtol": rtol, "time": spent.wall}
     about |= {"success": int(found.success), "method": str(found.parameters["sweeper"])}
     about |= {key: found.stats[key] for key in ("steps", "rejected", "rhs", "jacobian", "factorization")}
     about |= {"required": required_digits(problem, rtol), "message": found.message}
@@ -101,32 +91,29 @@ def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     rows.put(**about)
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`testset`, as text."""
-    lines = [
-        "scd: significant correct digits at the end, of all scored and of the scored differential unknowns;",
-        "published: steps and residual evaluations in which MEBDFI (Cash 2000) reached the same scd",
-        f"{HEAD.head()} {WORK.head()}  {'published':>15}",
-    ]
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`testset`."""
+    yield "scd: significant correct digits at the end, of all scored and of the scored differential unknowns;"
+    yield "published: steps and residual evaluations in which MEBDFI (Cash 2000) reached the same scd"
+    yield f"{HEAD.head()} {WORK.head()}  {'published':>15}"
     short = []
     for row in result.data:
         if not row["success"]:
-            lines.append(f"{HEAD.line(row)} {row['message']}")
+            yield f"{HEAD.line(row)} {row['message']}"
+        else:
+            known = f"{row['steps_published']:.0f} {row['rhs_published']:.0f}"
+            known = "" if np.isnan(row["steps_published"]) else known
+            yield f"{HEAD.line(row)} {WORK.line(row)}  {known:>15}"
+        if not row["success"] or row["scd_differential"] < row["required"]:
             short.append(f"{row['problem']} at {row['rtol']:g}")
-            continue
-        known = f"{row['steps_published']:.0f} {row['rhs_published']:.0f}"
-        known = "" if np.isnan(row["steps_published"]) else known
-        lines.append(f"{HEAD.line(row)} {WORK.line(row)}  {known:>15}")
-        if row["scd_differential"] < row["required"]:
-            short.append(f"{row['problem']} at {row['rtol']:g}")
-    lines.append("published runs that made the reference values: steps, residual evaluations, Jacobians")
+    yield "published runs that made the reference values: steps, residual evaluations, Jacobians"
     for name in dict.fromkeys(result.data["problem"].tolist()):
         for run in published(name).reference_runs:
-            lines.append(f"{name:<20} {run.solver} {run.rtol:.0e}: {run.steps}, {run.fev}, {run.jac}")
-    lines.append(f"short of what is required: {', '.join(short) or 'none'}")
+            yield f"{name:<20} {run.solver} {run.rtol:.0e}: {run.steps}, {run.fev}, {run.jac}"
+    yield f"short of what is required: {', '.join(short) or 'none'}"
     more = [row["problem"] for row in result.data if row["steps"] >= row["steps_published"]]
-    lines.append(f"at least as many steps as published for the same scd: {', '.join(more) or 'none'}")
-    return "\n".join(lines)
+    yield f"at least as many steps as published for the same scd: {', '.join(more) or 'none'}"
 
 
 register("testset", testset, report, "--problems hires --rtols 1e-4")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.plain_functions import first_change, plain_function
-from benchmarks.study import Table, check_counts, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.run.method import default_sweeper
@@ -23,6 +23,10 @@ RTOL = 1e-6
 COLUMNS, UNITS = columns(
     "problem:U32 n:i8 equations:U200 steps:i8 steps_traced:i8 steps_function:i8 time[s] time_traced[s] "
     "time_read[s] time_function[s] done"
+)
+TEXT = Layout(
+    "problem:<20|n:>4|steps: own, read, called=steps:>29|ms: own, read, called=ms:>32|"
+    "reading=time_read*1e3:>8.1f|read/own=ratio:>8.2f|called/read=gain:>11"
 )
 
 
@@ -36,11 +40,8 @@ def traced(
     equations. Times are those of a whole call of ``solve``, which reads the equations anew; machine code is
     there from a run that is not counted.
     """
-    check_counts(repetitions=repetitions)
-    names = list(PROBLEMS) if problems is None else list(problems)
-    check_names("problem", names, list(PROBLEMS))
-    rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtol": RTOL}
-    for name in rows.each(names, "problem"):
+    rows.parameters["rtol"] = RTOL
+    for name in rows.each(chosen("problem", problems, PROBLEMS), "problem"):
         rows.put(**_compared(name, repetitions, time_limit))
 
 
@@ -71,27 +72,23 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return perf_counter() - tic, found
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`traced`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`traced`."""
     data, limit = result.data, result.parameters["time_limit"]
     ratios, gains = data["time_traced"] / data["time"], data["time_function"] / data["time_traced"]
     comes_far = (data["done"] > 0.99) | (data["time_function"] > limit)
-    lines = [
-        f"{'problem':<20} {'n':>4} {'steps: own, read, called':>29} {'ms: own, read, called':>32} "
-        f"{'reading':>8} {'read/own':>8} {'called/read':>11}"
-    ]
+    yield TEXT.head()
     for row, ratio, gain, far in zip(data, ratios, gains, comes_far, strict=True):
-        steps = " ".join(f"{row[key]:>9}" for key in ("steps", "steps_traced", "steps_function"))
-        times = " ".join(f"{1e3 * row[key]:>10.1f}" for key in ("time", "time_traced", "time_function"))
-        told = (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops"
+        texts = {
+            "steps": " ".join(f"{row[key]:>9}" for key in ("steps", "steps_traced", "steps_function")),
+            "ms": " ".join(f"{1e3 * row[key]:>10.1f}" for key in ("time", "time_traced", "time_function")),
+            "gain": (f"{gain:.1f}" if row["done"] > 0.99 else f"> {gain:.1f}") if far else "stops",
+        }
         reason = "" if row["equations"] == "traced" else f"  {row['equations']}"
-        lines.append(
-            f"{row['problem']:<20} {row['n']:>4} {steps} {times} {1e3 * row['time_read']:>8.1f} "
-            f"{ratio:>8.2f} {told:>11}{reason}"
-        )
+        yield f"{TEXT.line(row, ratio=ratio, **texts)}{reason}"
     means = _mean(ratios), _mean(gains[comes_far])
-    lines.append(f"geometric means: read / own {means[0]:.2f}; called / read {means[1]:.1f} or more")
-    return "\n".join(lines)
+    yield f"geometric means: read / own {means[0]:.2f}; called / read {means[1]:.1f} or more"
 
 
 def _mean(values: Any) -> float:

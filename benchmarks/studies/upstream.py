@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
-from benchmarks.measuring.clock import undisturbed
+from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.steps import distance
-from benchmarks.study import Layout, Table, check_counts, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -81,10 +80,9 @@ class _Run:
         return self.controller.MS[0].levels[0].prob
 
     def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
-        with undisturbed():
-            tic = perf_counter()
+        with undisturbed(), stopwatch() as spent:
             end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
-            return perf_counter() - tic, end, stats
+        return spent.wall, end, stats
 
 
 def _controller(
@@ -187,11 +185,8 @@ def upstream(
     Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value
     are the same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
     """
-    check_counts(repetitions=repetitions)
-    known = sorted({case.problem for case in UPSTREAM})
-    check_names("problem of this study", known if problems is None else list(problems), known)
-    cases = [case for case in UPSTREAM if problems is None or case.problem in problems]
-    rows.parameters |= {"repetitions": repetitions, "nodes": nodes, "qdelta": qdelta, "adapted": adapted}
+    names = chosen("problem of this study", problems, sorted({case.problem for case in UPSTREAM}))
+    cases = [case for case in UPSTREAM if case.problem in names]
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
     with rows.bar(len(cases) * repetitions, "pair") as bar:
         for case in cases:
@@ -230,12 +225,11 @@ def _compare(
     )
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`upstream`, as text."""
-    lines = [
-        "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream",
-        TEXT.head(),
-    ]
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`upstream`."""
+    yield "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream"
+    yield TEXT.head()
     for row in result.data:
         both = {
             "time": f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}",
@@ -243,9 +237,8 @@ def report(result: Result) -> str:
             "evaluations": f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}",
             "errors": f"{row['error']:.1e} / {row['error_upstream']:.1e}",
         }
-        lines.append(TEXT.line(row, **both))
-    mean = np.exp(np.log(result.data["ratio"]).mean())
-    return "\n".join([*lines, f"geometric mean of the ratios: {mean:.1f}"])
+        yield TEXT.line(row, **both)
+    yield f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}"
 
 
 register("upstream", upstream, report, "--problems simple --repetitions 1")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from statistics import median
-from typing import Any
 
+from benchmarks.measuring.clock import in_turn
 from benchmarks.measuring.steps import (
     COMPILED,
     NUMPY,
@@ -19,7 +19,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, check_counts, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -57,15 +57,12 @@ def work(
     After three steps that are not counted, the same ten steps of the problem's own size are repeated from the
     same state; the backends take turns. Hooks are those of :func:`dae_sdc.run.solve.solve`.
     """
-    names = list(PROBLEMS) if problems is None else list(problems)
-    check_names("problem", names, list(PROBLEMS))
-    kinds = sdc_sweepers() if sweepers is None else list(sweepers)
-    check_names("SDC sweeper", kinds, sdc_sweepers())
+    names = chosen("problem", problems, PROBLEMS)
+    kinds = chosen("SDC sweeper", sweepers, sdc_sweepers())
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
-    if not len(qdeltas):
+    if not qdeltas:
         raise InputError("need at least one Q_Delta")
-    check_counts(sizes or None, nodes=nodes, repetitions=repetitions)
-    rows.parameters |= {"nodes": nodes, "qdelta": qdeltas, "repetitions": repetitions, "restol": RESTOL}
+    rows.parameters |= {"qdelta": qdeltas, "restol": RESTOL}
     cases = [
         (name, params, sweeper, kind)
         for name in names
@@ -87,16 +84,10 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         for other in runs.values():
             run.begin_as(other)
         runs[backend] = run
-    times: dict[str, list[float]] = {backend: [] for backend in runs}
-    sweeper_times: dict[str, list[float]] = {backend: [] for backend in runs}
-    ends: dict[str, Any] = {}
-    for _ in range(repetitions):
-        for backend, run in runs.items():
-            timing = run()
-            times[backend].append(timing.wall / what.steps)
-            ends[backend] = timing.end
-        for backend, run in runs.items():
-            sweeper_times[backend].append(run.time_in_the_sweeper())
+    timings = in_turn(runs, repetitions)
+    times = {backend: [timing.wall / what.steps for timing in of] for backend, of in timings.items()}
+    ends = {backend: of[-1].end for backend, of in timings.items()}
+    in_sweeper = in_turn({backend: run.time_in_the_sweeper for backend, run in runs.items()}, repetitions)
     for backend, run in runs.items():
         counts = run.work_of_a_step()
         row = {
@@ -104,7 +95,7 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
             **{"nodes": nodes, "n": run.problem.n, "dt": what.dt, "steps": what.steps},
             **counts,
             "time": median(times[backend]),
-            "time_sweep": median(sweeper_times[backend]) / max(counts["sweeps"], 1.0),
+            "time_sweep": median(in_sweeper[backend]) / max(counts["sweeps"], 1.0),
         }
         if backend == COMPILED and NUMPY in runs:
             pairs = zip(times[NUMPY], times[COMPILED], strict=True)
@@ -113,20 +104,19 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         rows.put(**row)
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`work`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`work`."""
     data, about = result.data, result.parameters
     units = about["time_units"]
-    lines = [
+    yield (
         f"M={about['nodes']}, residual {about['restol']:g}; medians of {about['repetitions']} runs of "
-        f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step",
-        TEXT.head(),
-        *(TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}") for row in data),
-    ]
-    lines.append(
-        "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
+        f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step"
     )
-    return "\n".join([*lines, *left_out(result)])
+    yield TEXT.head()
+    for row in data:
+        yield TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}")
+    yield "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
 
 
 register(

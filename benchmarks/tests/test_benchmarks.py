@@ -5,6 +5,7 @@ No measured time is asserted.
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import math
 import subprocess
@@ -451,9 +452,7 @@ def test_every_pair_of_processes_has_a_cache_of_its_own(starts: Starts, tmp_path
     assert not any(folder.exists() for folder in folders)
     kept = load(tmp_path / "start")
     assert kept.data.tobytes() == found.data.tobytes()
-    about = kept.parameters
-    assert kept.kind == "bench" and about["study"] == "start" and about["complete"]
-    assert not about["left_out"] and about["repetitions"] == 2
+    assert not kept.parameters["left_out"] and kept.parameters["repetitions"] == 2
     assert {kept.units[name] for name in kept.data.dtype.names[2:]} == {"s"}
 
 
@@ -483,16 +482,6 @@ def test_a_start_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
     assert "left out: pendulum, cold: on purpose" in report_start(found)
 
 
-def test_the_command_prints_a_line_for_each_cache(
-    starts: Starts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "start.npy"
-    assert main(["start", "--problems", "simple", "--repetitions", "1", "--out", str(out)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines if line.startswith("simple")] == ["cold", "warm"]
-    assert load(out).data["cache"].tolist() == ["cold", "warm"]
-
-
 def test_a_fresh_process_imports_and_solves_twice() -> None:
     (times,) = in_a_fresh_process(["simple"], None)  # with the cache as it is: to compile takes long
     assert len(times) == len(start_up.TIMES) and min(times) > 0.0
@@ -520,104 +509,89 @@ def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
     assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
 
 
-def test_pictures_of_the_three_studies(
-    steps: Result, parts: Result, sizes_result: Result, tmp_path: Path
-) -> None:
-    figure = draw_work(steps)
-    (axes,) = figure.axes
+def test_pictures_of_the_three_studies(steps: Result, parts: Result, sizes_result: Result) -> None:
+    (axes,) = draw_work(steps).axes
     lines = len({(str(r["problem"]), str(r["sweeper"])) for r in steps.data})
     assert len(axes.get_yticks()) == lines
     assert axes.get_title() == "LU" and "ms" in axes.get_xlabel()
-    figure = draw_profile(parts)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["simple, n=3", "transmission-line, n=40"]
-    for axes in figure.axes:
-        assert len(axes.patches) > 6
-    figure = draw_size(sizes_result)
-    assert len(figure.axes) == (3 if ida.installed() else 2)
-    for axes in figure.axes:
+    panels = draw_profile(parts).axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["simple, n=3", "transmission-line, n=40"]
+    assert all(len(axes.patches) > 6 for axes in panels)
+    panels = draw_size(sizes_result).axes
+    assert len(panels) == (3 if ida.installed() else 2)
+    for axes in panels:
         assert axes.get_xlabel() == "unknowns n" and axes.get_ylabel() and len(axes.lines) >= 2
-    for name, result in (("work", steps), ("profile", parts), ("size", sizes_result)):
-        path = result.save(tmp_path / name)
-        plot(name, path, out=tmp_path / "a.png")
-        assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-        with pytest.raises(InputError, match=f"use `python -m benchmarks plot {name}"):
-            plot("scaling", path)
 
 
-@pytest.mark.parametrize("study", ["work", "profile", "size"])
-def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
-    data = np.zeros(1, dtype=[("n", "i8")])
+DRAWN = [name for name, study in STUDIES.items() if study.picture is not None]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_needs_its_columns_and_draws_no_other_study(name: str, tmp_path: Path) -> None:
+    data = np.zeros(1, dtype=[("a", "f8")])
+    own = Result("bench", data, {}, {"study": name}).save(tmp_path / "own")
     with pytest.raises(ResultFileError, match="lacks the columns"):
-        plot(study, Result("bench", data, {}, {"study": study}).save(tmp_path / "c"))
+        plot(name, own)
+    for other in [other for other in (*DRAWN, "linear") if other != name]:
+        with pytest.raises(InputError, match=f"use `python -m benchmarks plot {name}"):
+            plot(other, own)
+    with pytest.raises(InputError, match=rf"which '{name}' does not draw; use .* numpy\.load"):
+        plot(name, Result("bench", data, {}, {"study": "upstream"}).save(tmp_path / "other"))
+
+
+# What no study takes for a parameter, and what it says
+REFUSED: dict[str, list[tuple[Any, str]]] = {
+    "problems": [(["nothing"], "unknown .*'nothing'"), ([], "need at least one")],
+    "repetitions": [(0, "repetitions must be an integer, at least 1"), (10**10, "at most")],
+    "sizes": [
+        ([], "at least one number of unknowns"),
+        ([0], "number of unknowns must be an integer, at least 1"),
+        ([1.5], "sizes must be a sequence of integers"),
+    ],
+    "nodes": [(0, "nodes must be")],
+    "rtols": [
+        ([], "at least one tolerance"),
+        ([1.0], "between 0 and 1"),
+        (["small"], "rtols must be a sequence of numbers"),
+    ],
+    "accuracies": [([-1.0], "accuracy must"), (["small"], "accuracies must be a sequence of numbers")],
+    "time_limit": [(0.0, "time_limit must be positive"), ("long", "time_limit must be a number")],
+    "out": [("/nowhere/x.npy", "does not exist")],
+}
+
+
+@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if hasattr(study.run, "options")])
+def test_what_no_study_can_measure_is_refused_at_once(name: str) -> None:
+    run = STUDIES[name].run
+    for parameter in inspect.signature(run).parameters:
+        for value, says in REFUSED.get(parameter, ()):
+            with pytest.raises(InputError, match=says):
+                run(**{parameter: value})
 
 
 @pytest.mark.parametrize(
     ("study", "given", "says"),
     [
-        ("work", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
-        ("work", {"problems": []}, "at least one problem"),
         ("work", {"sweepers": ["radau-iia-5"]}, "unknown SDC sweeper 'radau-iia-5'"),
         ("work", {"qdelta": []}, "at least one Q_Delta"),
-        ("work", {"repetitions": 0}, "repetitions must be"),
-        ("work", {"repetitions": 10**9}, "at most"),
-        ("work", {"sizes": [0]}, "number of unknowns must be"),
-        ("work", {"out": "/nowhere/x.npy"}, "does not exist"),
-        ("profile", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
-        ("profile", {"nodes": 0}, "nodes must be"),
-        ("size", {"sizes": []}, "at least one number of unknowns"),
-        ("size", {"sizes": [1.5]}, "sizes must be a sequence of integers"),
         ("size", {"linear_solvers": ["qr"]}, "unknown linear solver 'qr'"),
-        ("size", {"accuracies": [-1.0]}, "an accuracy must be positive"),
-        ("size", {"accuracies": ["small"]}, "accuracies must be a sequence of numbers"),
-        ("start", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
-        ("start", {"problems": []}, "at least one problem"),
-        ("start", {"repetitions": 0}, "repetitions must be"),
-        ("start", {"out": "/nowhere/x.npy"}, "does not exist"),
-        ("upstream", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
-        ("upstream", {"repetitions": 0}, "repetitions must be"),
-        ("peers", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
-        ("peers", {"problems": []}, "at least one problem"),
         ("peers", {"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
         ("peers", {"others": ["nothing"]}, "unknown peer 'nothing'"),
-        ("peers", {"rtols": []}, "at least one tolerance"),
-        ("peers", {"rtols": [1.0]}, "between 0 and 1"),
-        ("peers", {"rtols": ["small"]}, "rtols must be a sequence of numbers"),
-        ("peers", {"repetitions": 0}, "repetitions must be"),
-        ("peers", {"time_limit": 0.0}, "time_limit must be positive"),
-        ("peers", {"out": "/nowhere/x.npy"}, "does not exist"),
-        ("plain", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
-        ("plain", {"problems": []}, "at least one problem"),
-        ("plain", {"rtols": []}, "at least one tolerance"),
         ("plain", {"accuracies": [2.0]}, "the accuracy must lie between 0 and 1"),
-        ("plain", {"repetitions": 0}, "repetitions must be"),
         ("plain", {"processes": -1}, "processes must be"),
-        ("plain", {"time_limit": 0.0}, "time_limit must be positive"),
-        ("plain", {"out": "/nowhere/x.npy"}, "does not exist"),
         ("scaling", {"problems": ["pendulum"]}, "unknown problem of this study 'pendulum'"),
-        ("scaling", {"problems": []}, "at least one problem"),
-        ("scaling", {"sizes": []}, "at least one number"),
-        ("scaling", {"sizes": [0]}, "number of unknowns must be an integer, at least 1"),
         ("scaling", {"nodes": 1}, "1 nodes are shared"),
         ("scaling", {"ranks": 5}, "4 nodes are shared by 2 to 4 ranks; got 5"),
         ("scaling", {"ranks": 1}, "got 1"),
-        ("scaling", {"repetitions": 0}, "repetitions must be"),
-        ("scaling", {"out": "/nowhere/x.npy"}, "does not exist"),
-        ("parallel", {"problems": ["nothing"]}, "unknown problem of this study 'nothing'"),
         ("parallel", {"ways": ["trains"]}, "unknown way to run 'trains'"),
-        ("parallel", {"workers": []}, "need at least one value of the number of workers"),
-        ("parallel", {"repetitions": 0}, "repetitions must be"),
+        ("parallel", {"workers": []}, "need at least one number of workers"),
+        ("quasi-newton", {"ribs": [0]}, "number of ribs must be"),
         ("testset", {"problems": ["pendulum"]}, "problem with a reference at its end"),
         ("testset", {"problems": ["hirs"]}, "hires"),
-        ("testset", {"rtols": []}, "at least one tolerance"),
-        ("testset", {"rtols": ["small"]}, "rtols must be a sequence of numbers"),
-        ("testset", {"time_limit": "long"}, "time_limit must be a number"),
-        ("auto", {"problems": ["no-such-problem"]}, "unknown problem"),
-        ("auto", {"problems": ["simple"], "repetitions": 0}, "repetitions"),
         ("models", {"problems": ["car-axle"]}, "unknown model with a check 'car-axle'.*car-axis"),
-        ("models", {"problems": []}, "need at least one model"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_at_once(study: str, given: dict[str, Any], says: str) -> None:
+def test_what_a_study_cannot_measure_is_refused_at_once(study: str, given: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         STUDIES[study].run(**given)
 
@@ -629,25 +603,29 @@ def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.Monk
         size(linear_solvers=["klu"])
 
 
-def test_the_commands_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "steps.npy"
-    command = ["work", "--problems", "simple", "--sweeper", "semi-implicit", "--qdelta", "LU,MIN-SR-S"]
-    assert main([*command, "--repetitions", "1", "--out", str(out)]) == 0
-    assert "us/sweep" in capsys.readouterr().out
-    assert set(load(out).data["qdelta"].tolist()) == {"LU", "MIN-SR-S"}
-    assert main(["profile", "--problems", "simple", "--repetitions", "1"]) == 0
-    assert LEFT in capsys.readouterr().out
-    picture = tmp_path / "steps.png"
-    assert main(["plot", "work", str(out), "-o", str(picture)]) == 0
-    assert picture.read_bytes()[:4] == b"\x89PNG"
+# Not run here: what takes minutes
+LONG = ("auto", "faults", "quasi-newton", "size", "start", "truth")
 
 
-def test_polynomial_systems_are_held_against_what_is_known(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in LONG])
+def test_the_example_of_a_study_is_carried_out_printed_saved_and_drawn(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["polynomials", "--problems", "katsura-5,equal-bars", "--repetitions", "2"]
-    assert main(command) == 0
-    told = capsys.readouterr().out
+    if name in ("parallel", "scaling") and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("needs mpi4py")
+    study, out, picture = STUDIES[name], tmp_path / "study.npy", tmp_path / "study.png"
+    assert main([name, *study.example.split(), "--out", str(out)]) == 0
+    result = load(out)
+    assert capsys.readouterr().out == f"{study.report(result)}\nwritten to {out}\n"
+    assert result.kind == "bench" and result.parameters["study"] == name and result.parameters["complete"]
+    assert len(result.data) and not result.parameters["left_out"]
+    if study.picture is not None:
+        assert main(["plot", name, str(out), "-o", str(picture)]) == 0
+        assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_polynomial_systems_are_held_against_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = polynomials.report(polynomials.polynomials(problems=["katsura-5", "equal-bars"], repetitions=2))
     assert told.count("2 of 2") == 2 and "32 solutions, 16 real" in told and "degrees 2 2" in told
     wrong = replace(polynomials.CASES[0], known="31 solutions, 16 real")
     monkeypatch.setattr(polynomials, "CASES", (wrong,))
@@ -688,6 +666,9 @@ def test_every_option_is_one_of_a_study() -> None:
 
 
 def test_the_command_lists_the_studies_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scaling", "--problems", "transmission-line", "--ranks", "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "got 1" in line
     with pytest.raises(SystemExit, match="0"):
         main(["--help"])
     told = capsys.readouterr().out
@@ -699,6 +680,7 @@ def test_the_command_lists_the_studies_and_names_the_nearest(capsys: pytest.Capt
     for wrong, says in (
         ([], "no study named"),
         (["work", "--ranks", "2"], "work: unrecognized arguments: --ranks 2"),
+        (["work", "--rtols", "1e-3"], "work: unrecognized arguments: --rtols"),
         (["size", "--sizes", "a,b"], "needs integers, separated by commas"),
         (["truth", "--seed", "one"], "invalid int value"),
     ):

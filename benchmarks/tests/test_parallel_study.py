@@ -10,7 +10,7 @@ import pytest
 from benchmarks.measuring import shares
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run, Timing
-from benchmarks.studies.parallel import SPANS, parallel, report
+from benchmarks.studies.parallel import SPANS, parallel
 
 CASE = Case("transmission-line", {"sections": 20}, 1e-6)
 
@@ -53,7 +53,6 @@ def test_the_study_starts_ranks_and_reports() -> None:
     result = parallel(problems=["transmission-line"], sizes=[40], workers=[2], ways=["ranks"], repetitions=1)
     ranks = result.data[result.data["way"] == "ranks"]
     assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
-    assert "ranks" in report(result)
 
 
 def test_all_families_and_an_adder_are_measured() -> None:

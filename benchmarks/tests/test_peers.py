@@ -13,27 +13,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.__main__ import main
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.pictures import peers as work_precision
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import (
-    CasadiIdas,
-    Case,
-    Ida,
-    Outcome,
-    Peer,
-    ScipyDae,
-    carry_out,
-    missing,
-)
+from benchmarks.studies.peers.solvers import Case, Outcome, Peer, ScipyDae, carry_out, missing
 from benchmarks.studies.peers.study import Score, equal_accuracy, front, peers, report, scale_of, time_to
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.plotting.plot import plot, plot_all
+from dae_sdc.errors import InputError
+from dae_sdc.plotting.plot import plot_all
 from dae_sdc.run.callbacks import Equations, ida_jacobian, slope_at, weighted
-from dae_sdc.run.results import Result, load
+from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
@@ -157,10 +147,8 @@ def test_all_evaluations_are_counted(like: Peer, monkeypatch: pytest.MonkeyPatch
 
 
 def test_ida_counts_steps_only_if_asked() -> None:
-    if missing(Ida()):
-        pytest.skip("scikit-sundae is not installed")
-    case = Case(made("chemical-akzo-nobel"))
-    counted, plain = ran(Ida(), case, 1e-5), ran(Ida(), case, 1e-5, count=False)
+    ida, case = installed(peer_solvers.PEERS["ida"]), Case(made("chemical-akzo-nobel"))
+    counted, plain = ran(ida, case, 1e-5), ran(ida, case, 1e-5, count=False)
     assert counted.steps > 10 and math.isnan(plain.steps)
     assert np.array_equal(counted.end, plain.end) and counted.rhs == plain.rhs
 
@@ -181,11 +169,10 @@ def test_every_peer_with_our_equations_follows_the_branch_of_the_state(like: Pee
 
 
 def test_casadi_refuses_equations_that_change() -> None:
-    if missing(CasadiIdas()):
-        pytest.skip("casadi is not installed")
+    casadi = installed(peer_solvers.PEERS["casadi-idas"])
     for problem in (Ramp(), Switch()):
         with pytest.raises(InputError, match="change on the way"):
-            CasadiIdas().run(Case(problem), 1e-6, np.full(2, 1e-6), True)
+            casadi.run(Case(problem), 1e-6, np.full(2, 1e-6), True)
 
 
 def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +267,7 @@ def test_expressions_are_the_equations(name: str) -> None:
 
 
 def test_expressions_cannot_follow_branches() -> None:
-    pytest.importorskip("casadi")
+    casadi = installed(peer_solvers.PEERS["casadi-idas"])
 
     class Branching(ProblemDAE):
         index = 0
@@ -295,7 +282,7 @@ def test_expressions_cannot_follow_branches() -> None:
             return np.ones(1)
 
     with pytest.raises(InputError, match="branch on unknowns"):
-        CasadiIdas().run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
+        casadi.run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
 
 
 def test_a_run_that_takes_too_long_is_stopped() -> None:
@@ -440,7 +427,6 @@ def study() -> Result:
 
 def test_a_row_for_every_solver_and_tolerance(study: Result) -> None:
     data, about = study.data, study.parameters
-    assert study.kind == "bench" and about["study"] == "peers" and about["complete"]
     assert about["rtols"] == [1e-4, 1e-6]
     for problem in ("simple", "chemical-akzo-nobel"):
         own = data[data["problem"] == problem]
@@ -488,46 +474,22 @@ def test_a_picture_for_every_problem(study: Result, tmp_path: Path) -> None:
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[:2] == ["dae_sdc", "semi-implicit"] and "fully-implicit" not in labels
     assert "fully-implicit" in figure.get_supxlabel()
-    one = Result("bench", study.data[study.data["problem"] == "simple"], {}, study.parameters)
-    plot("peers", one.save(tmp_path / "one"), out=tmp_path / "one.png")
-    assert (tmp_path / "one.png").is_file()
-    lacking = Result("bench", np.zeros(1, dtype=[("n", "i8")]), {}, {"study": "peers"})
-    with pytest.raises(ResultFileError, match="lacks the columns"):
-        plot("peers", lacking.save(tmp_path / "lacking"))
 
 
-def test_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("given", "packages"),
+    [({"sweepers": []}, {peer.package for peer in PEERS}), ({"others": ["ida"]}, {"scikit-sundae"})],
+)
+def test_chosen_peers_that_are_not_installed_are_left_out(
+    given: dict[str, Any], packages: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MODULE, "solve", stub)
-    monkeypatch.setattr(MODULE, "known_peers", tuple)
-    out = tmp_path / "p.npy"
-    given = ["--problems", "simple", "--rtols", "1e-3,1e-6", "--repetitions", "1", "--time-limit", "5"]
-    assert main(["peers", *given, "--sweeper", "semi-implicit", "--out", str(out)]) == 0
-    assert "no peer is installed" in capsys.readouterr().out
-    assert set(load(out).data["solver"]) == {"dae_sdc", "semi-implicit"}
-    assert main(["plot", "peers", str(out)]) == 0
-    assert capsys.readouterr().out.split() == [str(tmp_path / "p.png")]
-    with pytest.raises(SystemExit, match="2"):
-        main(["work", "--rtols", "1e-3"])
-    assert "work: unrecognized arguments: --rtols" in capsys.readouterr().err
-
-
-def test_peers_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "solve", stub)
     monkeypatch.setattr(MODULE, "missing", lambda peer: True)
-    result = peers(problems=["simple"], rtols=[1e-3], sweepers=[], repetitions=1)
-    assert result.data["solver"].tolist() == ["dae_sdc"]
-    assert {text.partition(":")[0] for text in result.parameters["left_out"]} == {p.package for p in PEERS}
-    assert "pip install 'dae_sdc[bench]'" in report(result)
-
-
-def test_the_peers_to_compare_with_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "solve", stub)
-    monkeypatch.setattr(MODULE, "missing", lambda peer: True)
-    result = peers(problems=["simple"], rtols=[1e-3], others=["ida"], repetitions=1)
-    assert result.parameters["ours"] == ["dae_sdc"]
-    assert [text.partition(":")[0] for text in result.parameters["left_out"]] == ["scikit-sundae"]
+    result = peers(problems=["simple"], rtols=[1e-3], repetitions=1, **given)
+    assert result.data["solver"].tolist() == result.parameters["ours"] == ["dae_sdc"]
+    assert {text.partition(":")[0] for text in result.parameters["left_out"]} == packages
+    text = report(result)
+    assert "pip install 'dae_sdc[bench]'" in text and "no peer is installed" in text
 
 
 def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -544,13 +506,10 @@ def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch
         "took more than 1 s",
         "not tried: took more than 1 s at 0.0001",
     ]
-    (one,) = [one for one in equal_accuracy(result)] or [None]
-    assert one is None
+    assert not equal_accuracy(result)
 
 
-def test_our_own_solver_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "known_peers", tuple)
-    result = peers(problems=["simple"], rtols=[1e-5], sweepers=[], repetitions=1)
-    row = result.data[0]
+def test_our_own_solver_takes_part() -> None:
+    row = peers(problems=["simple"], rtols=[1e-5], sweepers=[], others=["ida"], repetitions=1).data[0]
     assert row["solver"] == "dae_sdc" and row["success"] == 1, row["message"]
     assert row["error"] < 1e-3 and row["steps"] > 2 and row["rhs"] > row["steps"]

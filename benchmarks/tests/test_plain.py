@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import importlib
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.__main__ import main
 from benchmarks.studies.plain.problems import PLAIN
 from benchmarks.studies.plain.study import DEFAULT, IDA, RADAU, UNTRACED, equal_errors, plain, report
 from dae_sdc.errors import RemoteError
-from dae_sdc.plotting.plot import plot
-from dae_sdc.run.results import Result, load
+from dae_sdc.run.results import Result
 from dae_sdc.run.sundials import installed
 
 MODULE = importlib.import_module("benchmarks.studies.plain.study")  # the name in its package is the function
@@ -56,15 +53,9 @@ def test_all_solvers_come_to_the_reference(name: str) -> None:
             assert close(MODULE.by_ida(problem, posed, sizes[: len(posed.start)], 1e-6).end, 1e-3)
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
-    out = tmp_path_factory.mktemp("plain") / "plain.npy"
+def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be() -> None:
     how: dict[str, Any] = {"repetitions": 1, "processes": 0, "time_limit": 20.0}
-    plain(problems=["amplifier"], rtols=[1e-4], accuracies=[1e-3], out=out, **how)
-    return load(out)
-
-
-def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be(result: Result, tmp_path: Path) -> None:
+    result = plain(problems=["amplifier"], rtols=[1e-4], accuracies=[1e-3], **how)
     data = result.data
     solvers = {DEFAULT, UNTRACED} | ({IDA} if installed() else set())
     assert set(data["solver"].tolist()) == solvers and set(data["n"].tolist()) == {8}
@@ -75,8 +66,6 @@ def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be(result: Re
         "amplifier, scipy-radau: the matrix of du is singular" in t for t in result.parameters["left_out"]
     )
     assert "amplifier" in report(result)
-    plot("plain", result.save(tmp_path / "plain"), out=tmp_path / "plain.png")
-    assert (tmp_path / "plain.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def row(solver: str, way: str, error: float, time: float, success: int = 1) -> tuple[Any, ...]:
@@ -119,11 +108,3 @@ def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatc
     found = plain(problems=["robertson", "ladder-10"], processes=3, cold=True)
     assert found.parameters["first"] == {"robertson": {"warm": [2.0] * 3, "cold": [4.0] * 3}}
     assert sizes[3] is not None and "first call of ladder-10: on purpose" in found.parameters["left_out"]
-
-
-def test_the_command_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["plain", "--problems", "pendulum", "--rtols", "1e-3", "--accuracies", "1e-2"]
-    assert main([*command, "--repetitions", "1", "--processes", "0"]) == 0
-    told = capsys.readouterr().out
-    assert told.splitlines()[1].split()[:3] == ["problem", "error", DEFAULT]
-    assert "ratio: dae_sdc / best peer" in told

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from benchmarks.__main__ import main
 from benchmarks.measuring.published import Published, PublishedRun, published
 from benchmarks.studies.testset import (
     digits_reached,
@@ -167,7 +166,6 @@ def test_digits_are_those_of_the_differential_unknowns() -> None:
 def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:
     names, rtols, out = ["pendulum-cash", "chemical-akzo-nobel"], [1e-3, 1e-6], tmp_path / "set.npy"
     result = study(problems=names, rtols=rtols, out=out)
-    assert result.kind == "bench" and result.parameters["study"] == "testset"
     rows = result.data
     assert [(row["problem"], row["rtol"]) for row in rows] == [
         (name, rtol) for name in names for rtol in rtols
@@ -211,15 +209,3 @@ def test_what_falls_short_is_told() -> None:
     lines = report(result).splitlines()
     assert lines[-2] == "short of what is required: chemical-akzo-nobel at 0.0001"
     assert lines[-1] == "at least as many steps as published for the same scd: chemical-akzo-nobel"
-
-
-def test_the_study_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "set.npy"
-    command = ["testset", "--problems", "hires,pendulum-cash", "--rtols", "1e-4,1e-6"]
-    assert main([*command, "--time-limit", "60", "--out", str(out)]) == 0
-    text = capsys.readouterr().out
-    assert f"written to {out}" in text and "short of what is required: none" in text
-    data = load(out).data
-    assert data["problem"].tolist() == ["hires", "hires", "pendulum-cash", "pendulum-cash"]
-    assert data["rtol"].tolist() == [1e-4, 1e-6, 1e-4, 1e-6]
-    assert load(out).parameters["time_limit"] == 60.0

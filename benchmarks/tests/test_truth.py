@@ -26,19 +26,25 @@ from benchmarks.studies.truth.generated import FAMILIES, Units
 from benchmarks.studies.truth.netlists import ReducedCircuit
 from benchmarks.studies.truth.random_parts import signal
 from benchmarks.studies.truth.signals import Trig
-from benchmarks.studies.truth.written import WRITTEN, held, solved
+from benchmarks.studies.truth.written import WRITTEN, Written, held, solved
 from dae_sdc.errors import InputError, NewtonError
 from dae_sdc.run.results import load
 
 PLAIN = [name for name in FAMILIES if not name.startswith("quasi")]
 
 
+def residuals(dae: Written, times: Any, h: float) -> Any:
+    """F along the reference of a DAE, with the derivative of the reference by differences."""
+    near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
+    slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
+    states = zip(times, dae.reference(times), slopes, strict=True)
+    return np.array([dae.function(t, u, du) for t, u, du in states], dtype=float)
+
+
 def series(trig: Trig, t: float) -> float:
-    return float(
-        sum(
-            float(a) * np.cos(float(w) * t) + float(b) * np.sin(float(w) * t)
-            for w, (a, b) in trig.terms.items()
-        )
+    angles = {w: float(w) * t for w in trig.terms}
+    return sum(
+        float(a) * np.cos(angles[w]) + float(b) * np.sin(angles[w]) for w, (a, b) in trig.terms.items()
     )
 
 
@@ -141,14 +147,9 @@ def test_square_waves_are_1_in_their_intervals_and_0_elsewhere(name: str) -> Non
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_references_of_circuits_satisfy_the_equations_that_are_solved(variant: str) -> None:
-    """The derivative of the reference by differences, F from the elements as users write it."""
     for seed in (0, 1):
         dae = WRITTEN["bridges" if "bridge" in variant else "circuits"].make(seed, variant)
-        times, h = np.linspace(0.07, 0.93, 9) * dae.end, 1e-5 * dae.end
-        near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
-        slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
-        for t, u, du in zip(times, dae.reference(times), slopes, strict=True):
-            assert np.abs(np.asarray(dae.function(t, u, du))).max() < 1e-6
+        assert np.abs(residuals(dae, np.linspace(0.07, 0.93, 9) * dae.end, 1e-5 * dae.end)).max() < 1e-6
         still = dict(zip(dae.start, dae.reference(np.zeros(1))[0], strict=True))
         assert all(abs(still[name] - value) < 1e-9 for name, value in dae.start.items())
 
@@ -189,11 +190,8 @@ def test_circuits_without_diodes_have_the_solution_of_their_pencil(variant: str)
 @pytest.mark.parametrize("variant", [one for one in WRITTEN["typed-starts"].variants if one.endswith("/8")])
 def test_references_of_mechanisms_satisfy_the_equations_that_are_solved(variant: str) -> None:
     dae = WRITTEN["typed-starts"].make(3, variant)
-    times, h = np.linspace(0.1, 0.9, 5) * dae.end, 1e-3
-    near = [dae.reference(times + k * h) for k in (-2, -1, 1, 2)]
-    slopes = (near[0] - 8.0 * near[1] + 8.0 * near[2] - near[3]) / (12.0 * h)
-    for t, u, du in zip(times, dae.reference(times), slopes, strict=True):
-        assert np.abs(np.asarray(dae.function(t, u, du))).max() < 1e-6
+    times = np.linspace(0.1, 0.9, 5) * dae.end
+    assert np.abs(residuals(dae, times, 1e-3)).max() < 1e-6
     begin, open_ = dae.reference(np.zeros(1))[0], dae.slack
     assert 0.0 < np.abs(begin - list(dae.start.values())).max() < 1e-5
     assert open_ is not None and 0.0 < open_(times).max() < 1e-4

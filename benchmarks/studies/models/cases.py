@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.model.model import Model
 from dae_sdc.run.solution import Solution
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
 
 
 @dataclass(frozen=True)

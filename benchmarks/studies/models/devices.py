@@ -11,23 +11,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.integrate import solve_ivp
 
 from benchmarks.studies.models.cases import Case, Flight, against
 from dae_sdc.dae.state import Vector
 
 
-def _solved(flight: Flight, rates: Callable[[float, Vector], Sequence[float]], y0: npt.ArrayLike) -> Any:
-    """Values and rates of an ordinary differential equation at the times of a flight, both of shape (m, K).
-
-    Steps are short enough that no kink of the rates goes unnoticed.
-    """
-    from scipy.integrate import solve_ivp
-
+def integrated(flight: Flight, rates: Callable[[float, Vector], Sequence[float]], y0: npt.ArrayLike) -> Any:
+    """Values and rates of an ordinary differential equation at the times of a flight, shapes (m, K)."""
     t = flight.t
-    longest = (t[-1] - t[0]) / 100.0
-    found = solve_ivp(
-        rates, (t[0], t[-1]), y0, method="DOP853", rtol=1e-12, atol=1e-13, t_eval=t, max_step=longest
-    )
+    # Steps are short enough that no kink of the rates goes unnoticed.
+    how = {"rtol": 1e-12, "atol": 1e-13, "max_step": (t[-1] - t[0]) / 100.0}
+    found = solve_ivp(rates, (t[0], t[-1]), y0, method="DOP853", t_eval=t, **how)
     return found.y, np.array([rates(time, y) for time, y in zip(t, found.y.T, strict=True)]).T
 
 
@@ -131,7 +126,7 @@ def _spring(flight: Flight) -> Mapping[str, Any]:
         pull = stiffness * y[0] + np.interp(y[0], places, coefficients) * y[1]
         return [y[1], ((height if t >= begin else 0.0) - pull) / mass]
 
-    (place, velocity), (_, acceleration) = _solved(
+    (place, velocity), (_, acceleration) = integrated(
         flight, rates, [flight("Main.Mass.s")[0], flight("Main.Mass.v")[0]]
     )
     damping = np.interp(place, places, coefficients)
@@ -166,7 +161,7 @@ def _crank(flight: Flight) -> Mapping[str, Any]:
         return [speed, torque / inertia, voltage / inductance]
 
     start = [flight(f"Main.{name}")[0] for name in ("Crank.theta", "Crank.w", "L.i")]
-    (angle, speed, current), (_, acceleration, growth) = _solved(flight, rates, start)
+    (angle, speed, current), (_, acceleration, growth) = integrated(flight, rates, start)
     rod, slope, bend = follows(angle)
     turn = bend * speed**2 + slope * acceleration
     pull = 3.0 * np.cos(angle - rod) * acceleration + 6.0 * turn - 3.0 * np.sin(angle - rod) * speed**2
@@ -202,7 +197,7 @@ def _centrifuge(flight: Flight) -> Mapping[str, Any]:
         ]
 
     start = [flight(f"Main.{name}")[0] for name in ("Rotor.phi", "Hinge.theta", "Rotor.w", "Hinge.w")]
-    (phi, theta, turn, swing), (_, _, faster, swinging) = _solved(flight, rates, start)
+    (phi, theta, turn, swing), (_, _, faster, swinging) = integrated(flight, rates, start)
     radius, height = arm + length * np.sin(theta), -length * np.cos(theta)
     out, up = length * np.cos(theta) * swing, length * np.sin(theta) * swing
     along = mass * (length * np.cos(theta) * swinging - length * np.sin(theta) * swing**2 - radius * turn**2)
@@ -239,7 +234,7 @@ def _ball(flight: Flight) -> Mapping[str, Any]:
     v_x, v_y, v_z = (flight(name)[0] for name in ("v_x", "v_y", "v_z"))
     wide = np.hypot(x, y)
     start = [np.arctan2(wide, -z), np.arctan2(y, x), v_z / wide, (x * v_y - y * v_x) / wide**2]
-    (theta, phi, swing, turn), _ = _solved(flight, rates, start)
+    (theta, phi, swing, turn), _ = integrated(flight, rates, start)
     wide, place = length * np.sin(theta), -length * np.cos(theta)
     out, round_ = length * np.cos(theta) * swing, wide * turn
     speed = length * np.hypot(swing, np.sin(theta) * turn)
@@ -285,7 +280,7 @@ def _ice(flight: Flight) -> Mapping[str, Any]:
         between = np.array([-upper, upper - lower, lower])
         return list((heat + between + walls * (around - at)) / mass)
 
-    h, growth = _solved(flight, rates, [flight(f"{layer}.h")[0] for layer in layers])
+    h, growth = integrated(flight, rates, [flight(f"{layer}.h")[0] for layer in layers])
     at = temperature(h)
     heat, leaving = brine(flight.t, at)
     return {

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import sympy as sp
+from scipy.integrate import solve_ivp
 
 from benchmarks.studies.models.cases import Case, Flight, against
 from dae_sdc.dae.state import Vector
 
 TOLERANCE = 1e-12  # Of the solutions that are compared with
+TIME = sp.Symbol("t")
 Point = tuple[Any, Any]
 
 
@@ -40,10 +43,12 @@ class Lagrange:
     # All coordinates from the free ones; needed with loops
     closed: Callable[[Sequence[float]], Sequence[float]] | None = None
 
-    def move(self, t: Vector, q0: Sequence[float], v0: Sequence[float]) -> Motion:
-        """Solve for the free coordinates from their values and rates at the first of some times."""
-        from scipy.integrate import solve_ivp
-
+    def move(self, flight: Flight, *angles: str, places: Sequence[str] = ()) -> Motion:
+        """Solve for the free coordinates of parts at the times of a flight, from the start in its file."""
+        t, known = flight.t, flight.model.variables_by_name
+        q0 = [known[name].start[0] for name in (*places, *(f"{part}.phi" for part in angles))]
+        speeds = [place.replace(".", ".v") for place in places]
+        v0 = [known[name].start[0] for name in (*speeds, *(f"{part}.w" for part in angles))]
         free = len(q0)
         state = self._state(free)
 
@@ -59,8 +64,6 @@ class Lagrange:
 
     def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
         """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
-        import sympy as sp
-
         q, v = sp.Matrix(self.q), sp.Matrix(self.v)
         momentum = sp.Matrix([self.kinetic]).jacobian(v).T
         slope = sp.Matrix([self.kinetic - self.potential]).jacobian(q).T
@@ -69,7 +72,7 @@ class Lagrange:
         turns = loops.jacobian(q) if self.loops else sp.zeros(0, len(self.q))
         parts = [momentum.jacobian(v), force + slope - momentum.jacobian(q) * v, turns]
         parts.append((turns * v).jacobian(q) * v if self.loops else loops)
-        evaluate = sp.lambdify([self.q, self.v, _time()], [part.tolist() for part in parts], "math", cse=True)
+        evaluate = sp.lambdify([self.q, self.v, TIME], [part.tolist() for part in parts], "math", cse=True)
         held = len(self.loops)
 
         def state(time: float, y: Vector) -> tuple[Vector, Vector, Vector, Vector]:
@@ -104,49 +107,32 @@ class Motion:
 
     def rate(self, expression: Any) -> Any:
         """The derivative of an expression of coordinates, rates and time with respect to time."""
-        import sympy as sp
-
         q, v = self.system.q, self.system.v
         a = sp.symbols(f"a:{len(q)}")
         moved = [expression.diff(x) * y for x, y in zip((*q, *v), (*v, *a), strict=True)]
-        return sp.Add(*moved) + expression.diff(_time())
+        return sp.Add(*moved) + expression.diff(TIME)
 
     def __call__(self, expression: Any, order: int = 0) -> Vector:
         """An expression of coordinates and time, or its first or second derivative, shape (K,)."""
-        import sympy as sp
-
         expression = sp.sympify(expression)
         for _ in range(order):
             expression = self.rate(expression)
         q, v = self.system.q, self.system.v
         a = sp.symbols(f"a:{len(q)}")
-        values = sp.lambdify([q, v, a, _time()], expression, "numpy", cse=True)(
-            self.q, self.v, self.a, self.t
-        )
+        values = sp.lambdify([q, v, a, TIME], expression, "numpy", cse=True)(self.q, self.v, self.a, self.t)
         return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
 
-
-def _time() -> Any:
-    import sympy as sp
-
-    return sp.Symbol("t")
+    def along(self, vector: Sequence[Vector], axis: Any) -> Vector:
+        """The part of a vector along an axis of expressions, shape (K,)."""
+        return np.asarray(np.sum([f * self(x) for f, x in zip(vector, axis, strict=True)], axis=0))
 
 
 def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """Coordinates and rates."""
-    import sympy as sp
-
     return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
 
 
-def _given(flight: Flight, *names: str) -> list[float]:
-    """Values at the start, as the file says."""
-    return [flight.model.variables_by_name[name].start[0] for name in names]
-
-
 def _slider_crank(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     l1, l2, j1, j2, j12, t1, t2 = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
     (crank, rod), (w1, w2) = q, v = _symbols(2)
     system = Lagrange(
@@ -157,7 +143,7 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
         loops=[l1 * sp.sin(crank) + l2 * sp.sin(rod)],
         closed=lambda own: [own[0], -math.asin(l1 / l2 * math.sin(own[0]))],
     )
-    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    motion = system.move(flight, "crank")
     place = l1 * sp.cos(crank) + l2 * sp.cos(rod)
     return {
         **{"crank.phi": motion(crank), "crank.w": motion(w1), "crank.z": motion(crank, 2)},
@@ -168,8 +154,6 @@ def _slider_crank(flight: Flight) -> dict[str, Any]:
 
 
 def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, r, length, height = (flight.value(x) for x in ("g", "r", "L", "guide.height"))
     rod, slider, crank = (flight.value(f"{x}.m") for x in ("rod", "slider", "crank"))
     (phi, place), (w, speed) = q, v = _symbols(2)
@@ -193,7 +177,7 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
             math.sqrt(length**2 - (r * math.cos(own[0])) ** 2 - (height - r * math.sin(own[0])) ** 2),
         ],
     )
-    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    motion = system.move(flight, "crank")
     pull = -motion.pulls[0]
     lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
     return {
@@ -206,15 +190,13 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
 
 
 def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
     (phi,), (w,) = q, v = _symbols(1)
     kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
     system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
-    motion = system.move(flight.t, _given(flight, "hinge.phi"), _given(flight, "hinge.w"))
+    motion = system.move(flight, "hinge")
     s, c = sp.sin(phi), sp.cos(phi)
-    turn = speed * _time()
+    turn = speed * TIME
     side = 2 * m * length * speed * w * c
     return {
         **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-d * w)},
@@ -228,8 +210,6 @@ def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
 
 
 def _furuta(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     g, r, a, arm = (flight.value(x) for x in ("g", "r", "a", "arm.J"))
     m, across, along = (flight.value(f"pendulum.{x}") for x in ("m", "I", "I3"))
     (phi, swing), (turn, w) = q, v = _symbols(2)
@@ -239,7 +219,7 @@ def _furuta(flight: Flight) -> dict[str, Any]:
     place = r * radial + a * (s * tangent - c * up)
     speed = place.jacobian(sp.Matrix(q)) * sp.Matrix(v)
     spin = across * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
-    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * _time())
+    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * TIME)
     friction = flight.value("arm.d") * turn
     system = Lagrange(
         q,
@@ -248,12 +228,9 @@ def _furuta(flight: Flight) -> dict[str, Any]:
         m * g * place[2],
         {phi: drive - friction, swing: -flight.value("hinge.d") * w},
     )
-    motion = system.move(flight.t, _given(flight, "arm.phi", "hinge.phi"), _given(flight, "arm.w", "hinge.w"))
+    motion = system.move(flight, "arm", "hinge")
     accelerations = [motion(x, 2) for x in place]
     force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
-
-    def along_axis(axis: Any) -> Vector:
-        return np.asarray(np.sum([f * motion(x) for f, x in zip(force, axis, strict=True)], axis=0))
 
     return {
         **{"arm.phi": motion(phi), "arm.w": motion(turn), "arm.z": motion(phi, 2)},
@@ -261,15 +238,13 @@ def _furuta(flight: Flight) -> dict[str, Any]:
         **{f"pendulum.{x}": motion(place[k]) for k, x in enumerate("xyz")},
         **{"pendulum.vx": motion(place[0], 1), "pendulum.ay": accelerations[1], "pendulum.fz": force[2]},
         **{"pendulum.w2": motion(turn * s), "pendulum.z3": motion(turn * c, 1)},
-        **{"hinge.f1": along_axis(radial), "hinge.f2": along_axis(c * tangent + s * up)},
-        **{"hinge.f3": along_axis(c * up - s * tangent), "hinge.t3": along * motion(turn * c, 1)},
+        **{"hinge.f1": motion.along(force, radial), "hinge.f2": motion.along(force, c * tangent + s * up)},
+        **{"hinge.f3": motion.along(force, c * up - s * tangent), "hinge.t3": along * motion(turn * c, 1)},
         "arm.frame_b.t": arm * motion(phi, 2) + motion(friction) - motion(drive),
     }
 
 
 def _gimbal(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     outer, weight, c1, c3 = (flight.value(x) for x in ("outer.J", "weight.T", "rotor.J1", "rotor.J3"))
     ring = [flight.value(f"inner.J{k}") for k in (1, 2, 3)]
     (alpha, beta, _), (a, b, w) = q, v = _symbols(3)
@@ -282,9 +257,7 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     friction = {x: -flight.value(f"bearing{k}.d") * y for k, (x, y) in enumerate(zip(q, v, strict=True), 1)}
     system = Lagrange(q, v, kinetic, weight * c, friction)
     names = [f"bearing{k}" for k in (1, 2, 3)]
-    motion = system.move(
-        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
-    )
+    motion = system.move(flight, *names)
     # The momentum of the rotor in space, along the axes of the inner ring in space.
     first = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0])
     across = sp.Matrix([-sp.sin(alpha), sp.cos(alpha), 0])
@@ -293,15 +266,16 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     whole = sum((x * axis for x, axis in zip(momentum, axes, strict=True)), sp.zeros(3, 1))
     torque = [motion(x, 1) for x in whole]
 
-    def about(axis: Any) -> Vector:
-        return np.asarray(np.sum([x * motion(y) for x, y in zip(torque, axis, strict=True)], axis=0))
-
     return {
         **{f"{name}.phi": motion(x) for name, x in zip(names, q, strict=True)},
         **{f"{name}.w": motion(x) for name, x in zip(names, v, strict=True)},
         **{"outer.phi": motion(alpha), "outer.z": motion(alpha, 2), "inner.w2": motion(a * s)},
         **{"inner.z3": motion(a * c, 1), "rotor.w3": motion(a * c + w), "rotor.z2": motion(a * s, 1)},
-        **{"bearing3.t1": about(axes[0]), "bearing3.t2": about(axes[1]), "weight.t": motion(weight * s)},
+        **{
+            "bearing3.t1": motion.along(torque, axes[0]),
+            "bearing3.t2": motion.along(torque, axes[1]),
+            "weight.t": motion(weight * s),
+        },
         "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
     }
 
@@ -317,8 +291,6 @@ class _Bars:
 
     def along(self, name: str, start: Point, part: float = 1.0) -> Point:
         """The point at a part of the length of a bar that begins at another point."""
-        import sympy as sp
-
         reach, angle = part * self.flight.value(f"{name}.l"), self.angles[name]
         return start[0] + reach * sp.cos(angle), start[1] + reach * sp.sin(angle)
 
@@ -333,8 +305,6 @@ class _Bars:
 
     def energies(self) -> tuple[Any, Any]:
         """Kinetic and potential energy."""
-        import sympy as sp
-
         kinetic, potential = sp.Integer(0), sp.Integer(0)
         rates = dict(zip(self.q, self.v, strict=True))
         for name, centre in self.centres.items():
@@ -389,9 +359,7 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
     for name in names:
         end = bars.put(name, end)
     system = Lagrange(bars.q, bars.v, *bars.energies())
-    motion = system.move(
-        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
-    )
+    motion = system.move(flight, *names)
     whole, last = bars.push(motion, names), bars.push(motion, names[3:])
     return {
         **bars.values(motion),
@@ -402,8 +370,6 @@ def _five_pendula(flight: Flight) -> dict[str, Any]:
 
 
 def _triplets(flight: Flight) -> dict[str, Any]:
-    import sympy as sp
-
     names = ["bar1", "bar2", "bar3"]
     bars = _Bars(flight, names, 2)
     middle, last = tuple(bars.q[:2]), bars.along("bar2", tuple(bars.q[:2]), 0.5)
@@ -421,9 +387,7 @@ def _triplets(flight: Flight) -> dict[str, Any]:
         forces[angles[k]] -= friction
         forces[angles[k - 1]] += friction
     motion = Lagrange(bars.q, bars.v, kinetic, potential, forces).move(
-        flight.t,
-        _given(flight, "bar2.x", "bar2.y", *(f"{name}.phi" for name in names)),
-        _given(flight, "bar2.vx", "bar2.vy", *(f"{name}.w" for name in names)),
+        flight, *names, places=("bar2.x", "bar2.y")
     )
     first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
     bend = angles[1] - angles[0]
@@ -452,9 +416,8 @@ def _pendula_loop(flight: Flight) -> dict[str, Any]:
     kinetic, potential = bars.energies()
     loops = [a - b for a, b in zip(end, other, strict=True)]
     friction = {bars.q[0]: -flight.value("pin1.d") * bars.v[0]}
-    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
-        flight.t, _given(flight, "bar1.phi", "bar2.phi"), _given(flight, "bar1.w", "bar2.w")
-    )
+    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
+    motion = system.move(flight, "bar1", "bar2")
     weight = bars.push(motion, ["bar1", "bar2", "bar3"])
     return {
         **bars.values(motion),
@@ -482,9 +445,8 @@ def _two_loops(flight: Flight) -> dict[str, Any]:
     kinetic, potential = bars.energies()
     loops = [rods[k][i] - ends[k + 1][i] for k in (0, 1) for i in (0, 1)]
     friction = {bars.q[1]: -flight.value("pin2.d") * bars.v[1]}
-    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
-        flight.t, _given(flight, "pendulum1.phi"), _given(flight, "pendulum1.w")
-    )
+    system = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed)
+    motion = system.move(flight, "pendulum1")
     pulls = motion.pulls
     weight = bars.push(motion, ["pendulum3"])
     return {

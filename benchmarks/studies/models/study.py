@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.studies.models.cases import Case, Check, Flight, exactly
-from benchmarks.studies.models.devices import CASES as DEVICES
+from benchmarks.studies.models.devices import CASES as DEVICES, integrated
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
-from benchmarks.study import Layout, Table, check_names, columns, register, tabulated
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InputError
+from dae_sdc.model.model import Model
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.circuits import RingModulator
+from dae_sdc.reduction.problem import ReducedProblem
+from dae_sdc.reduction.reduction import reduce_index
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
+from dae_sdc.run.initial import initial
 from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_model, resolve
 from dae_sdc.run.unknowns import Unknowns
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
-    from dae_sdc.reduction.problem import ReducedProblem
-    from dae_sdc.structure.analysis import Structure
+from dae_sdc.structure.analysis import structure
 
 DRAWN = 400  # Least number of times at which solutions are saved
 LENGTH = 1e-12  # Largest error of the length of a pendulum
@@ -74,8 +74,6 @@ def _difference(flight: Flight, other: Solution, names: Sequence[str]) -> float:
 
 def _unreduced(flight: Flight) -> float:
     """Difference to the equations as they are, solved by another method."""
-    from dae_sdc.run.initial import initial
-
     t_end = float(flight.t[-1])
     start = initial(flight.model, restarts=0)
     other = solve(flight.model, u0=start.u, sweeper="radau-iia-9", rtol=1e-8, t_end=t_end)
@@ -86,8 +84,6 @@ def _unreduced(flight: Flight) -> float:
 
 def _staged(flight: Flight) -> float:
     """Difference to the equations of all stages, solved by another method."""
-    from dae_sdc.reduction.reduction import reduce_index
-
     problem = reduce_index(flight.model, "stages").problem()
     u0, _ = _start(flight.model, problem)
     t_end = float(flight.t[-1])
@@ -158,8 +154,6 @@ def _lengths(flight: Flight) -> float:
 
 def _first_two(flight: Flight) -> float:
     """The first two pendula by their angles, which obey ordinary differential equations."""
-    from scipy.integrate import solve_ivp
-
     g, c = flight.value("g"), flight.value("c")
 
     def rates(_: float, y: Vector) -> list[float]:
@@ -171,10 +165,7 @@ def _first_two(flight: Flight) -> float:
         return [turn, turning, swing, (-g * math.sin(second) - 2.0 * rate * swing) / length]
 
     angles = [math.atan2(flight(f"x{i}")[0], flight(f"y{i}")[0]) for i in (1, 2)]
-    begin, end = flight.t[0], flight.t[-1]
-    y0 = [angles[0], 0.0, angles[1], 0.0]
-    found = solve_ivp(rates, (begin, end), y0, method="DOP853", rtol=1e-12, atol=1e-12, t_eval=flight.t)
-    first, turn, second = found.y[:3]
+    (first, turn, second, _), _ = integrated(flight, rates, [angles[0], 0.0, angles[1], 0.0])
     length = 1.0 + c * (turn**2 + g * np.cos(first))
     exact = {"x1": np.sin(first), "y1": np.cos(first)}
     exact |= {"x2": length * np.sin(second), "y2": length * np.cos(second)}
@@ -265,38 +256,28 @@ def models(
     solutions: str | Path | None = None,
 ) -> None:
     """Analyse, reduce, start, simulate and check the models of the library."""
-    require_number("time_limit", time_limit)
-    known = list(dict.fromkeys(name for case in CASES for name in (case.model, case.label)))
-    check_names("model with a check", known if problems is None else list(problems), known)
-    labels = {case.label for case in CASES}
-    chosen = [
-        case
-        for case in CASES
-        if problems is None or case.label in problems or (case.model in problems and case.model not in labels)
-    ]
+    known = dict.fromkeys(name for case in CASES for name in (case.label, case.model))
+    names, labels = chosen("model with a check", problems, known), {case.label for case in CASES}
+    # The name of a model stands for all its cases, unless it is that of one.
+    cases = [c for c in CASES if c.label in names or (c.model in names and c.model not in labels)]
     folder = None if solutions is None else Path(solutions)
     if folder is not None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"cannot make the directory {folder}: {error.strerror}") from None
-    rows.parameters["time_limit"] = time_limit
-    for case in rows.each(chosen, "model"):
+    for case in rows.each(cases, "model"):
         _measure(rows, case, time_limit, folder)
 
 
 def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) -> None:
-    # SymPy takes half a second, which other studies need not wait for.
-    from dae_sdc.reduction.reduction import reduce_index
-    from dae_sdc.structure.analysis import structure
-
     times = [perf_counter()]
     written = make_model(case.model, case.params)
     times.append(perf_counter())
     simplified = simplify(written) if resolve(case.model).from_tool else None
     model = written if simplified is None else simplified.model
     times.append(perf_counter())
-    found: Structure = structure(model)
+    found = structure(model)
     times.append(perf_counter())
     reduced = reduce_index(model)
     times.append(perf_counter())
@@ -343,8 +324,6 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
 
 def _start(model: Model, problem: ReducedProblem) -> tuple[Vector, int]:
     """The state of a reduced system with consistent values, and how many start values had to change."""
-    from dae_sdc.run.initial import initial
-
     found = initial(model, restarts=0)
     return np.array([found.values[name] for name in problem.names]), len(found.changed)
 
@@ -391,18 +370,17 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
     return Result("drift", np.array(rows, dtype=DRIFT_COLUMNS), {}, about, command_line())
 
 
-def report(result: Result) -> str:
-    """The table of a result of :func:`models`, as text."""
-    lines = [
-        "index: structural / true; size: equations as written / simplified / unknowns after reduction;",
-        "operations of the reduced system; s: reading, simplification, structure, reduction, start,",
-        "simulation; invariants: before / after projection",
-        f"{TEXT.head()}  check",
-    ]
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The table of a result of :func:`models`."""
+    yield "index: structural / true; size: equations as written / simplified / unknowns after reduction;"
+    yield "operations of the reduced system; s: reading, simplification, structure, reduction, start,"
+    yield "simulation; invariants: before / after projection"
+    yield f"{TEXT.head()}  check"
     failed, before = [], ""
     for row in result.data:
         if not row["check"]:
-            lines.append(f"{row['model']:<24} {row['message']}")
+            yield f"{row['model']:<24} {row['message']}"
             failed.append(str(row["model"]))
             continue
         several = {
@@ -414,11 +392,10 @@ def report(result: Result) -> str:
         head = TEXT.line(row, **several)
         head = " " * len(head) if row["model"] == before else head
         before = row["model"]
-        lines.append(f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})")
+        yield f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})"
         if not row["passed"]:
             failed.append(f"{row['model']} ({row['check']})")
-    lines.append(f"not reached: {', '.join(failed) or 'none'}")
-    return "\n".join(lines)
+    yield f"not reached: {', '.join(failed) or 'none'}"
 
 
 register("models", models, report, "--problems reissig")

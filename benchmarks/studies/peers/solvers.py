@@ -18,19 +18,22 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from statistics import median
 from time import process_time
-from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from benchmarks.measuring import ida
 from benchmarks.measuring.limits import TimeLimit, limited
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import CONSTANTS
+from dae_sdc.model.trace import trace_problem
 from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
+from dae_sdc.sharing import filtering
 
 LONG = 0.25  # Share of the time limit from which on a run is not repeated
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
@@ -67,27 +70,18 @@ class Outcome:
     factorization: float = math.nan
 
 
-@dataclass
 class Case:
-    """A problem between two times."""
+    """A problem between two times, with its solution at the start, and its pieces between break points."""
 
-    problem: ProblemDAE  # With u_exact at the start
-    t0: float = field(init=False)
-    t_end: float = field(init=False)
-    start: Vector = field(init=False)
-    slope: Vector = field(init=False)
-    pieces: tuple[float, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
+    def __init__(self, problem: ProblemDAE) -> None:
+        self.problem = problem
         self.t0, self.t_end = map(float, problem.interval)
-        self.start = np.array(problem.u_exact(self.t0), dtype=float)
-        breaks: Callable[[float, float], Any] | None = getattr(problem, "breakpoints", None)
-        between = () if breaks is None else tuple(breaks(self.t0, self.t_end))
+        self.start: Vector = np.array(problem.u_exact(self.t0), dtype=float)
+        between = problem.breakpoints(self.t0, self.t_end)
         self.pieces = (self.t0, *(float(t) for t in between), self.t_end)
         problem.start_step(problem.state(self.start), self.t0)
         try:
-            self.slope = np.array(problem.du_exact(self.t0), dtype=float)
+            self.slope: Vector = np.array(problem.du_exact(self.t0), dtype=float)
         except InputError:
             self.slope = slope_at(problem, self.start, self.t0)
 
@@ -121,30 +115,22 @@ class Case:
         return self.problem.n >= SPARSE_FROM and self.problem.sparsity is not None
 
 
-class Peer(Protocol):
+@dataclass(frozen=True)
+class Peer:
     """A solver that can be compared."""
 
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-
-    @property
-    def module(self) -> str:
-        """The module it needs."""
-
-    @property
-    def package(self) -> str:
-        """The package that brings the module."""
-
-    @property
-    def like(self) -> bool:
-        """Whether it evaluates the same compiled equations as all others."""
+    name: str  # Name in tables
+    module: str  # The module it needs
+    package: str  # The package that brings the module
+    like: bool = True  # Whether it evaluates the same compiled equations as all others
 
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
+        raise NotImplementedError
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
+        raise NotImplementedError
 
 
 # Peers by name, those of every file of this directory; the numbers in names are classical orders
@@ -166,37 +152,19 @@ def version(peer: Peer) -> str:
     return f"{peer.package} {importlib.metadata.version(peer.package)}"
 
 
-@dataclass(frozen=True)
-class Ida:
+class Ida(Peer):
     """IDA of SUNDIALS through scikit-sundae."""
 
-    name: str = "ida"
-    module: str = "sksundae"
-    package: str = "scikit-sundae"
-    like: bool = True
-
-    def options(self, case: Case) -> dict[str, Any]:
-        """Options of the integrator besides callbacks and tolerances."""
-        given: dict[str, Any] = {"linsolver": "sparse" if case.sparse else "dense", "max_order": 5}
-        return given | {"max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
-
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
-        return ", ".join(f"{name}={value}" for name, value in self.options(case).items())
+        """See :class:`Peer`."""
+        return ", ".join(f"{name}={value}" for name, value in ida.settings(case.sparse).items())
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval; counting goes from step to step, which takes a little longer."""
+        """See :class:`Peer`; counting goes from step to step, which takes a little longer."""
         tic = process_time()
         problem, equations = case.problem, Equations(case)
         jacobian = ida_jacobian(equations, case.sparse)
-        given = self.options(case)
-        if case.sparse:
-            given["sparsity"] = problem.sparsity
-        if problem.n_alg:
-            given["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
-        solver = importlib.import_module(self.module).ida.IDA(
-            equations.residual, jacfn=jacobian, rtol=rtol, atol=atol, **given
-        )
+        solver = ida.integrator(problem, equations.residual, jacobian, case.sparse, rtol, atol)
         u, steps, rhs, jacobians = case.start, 0, 0, 0
         for t, end in zip(case.pieces, case.pieces[1:], strict=False):
             equations.begin(u, t)
@@ -219,24 +187,20 @@ class Ida:
 
 
 @dataclass(frozen=True)
-class ScipyDae:
+class ScipyDae(Peer):
     """A solver of scipy-dae, with the exact Jacobians by y and y'."""
 
-    name: str  # Name in tables
-    solver: str  # Its class
-    options: Mapping[str, Any]  # Its options besides equations and tolerances
-    module: str = "scipy_dae"
-    package: str = "scipy-dae"
-    like: bool = True
+    solver: str = ""  # Its class
+    options: Mapping[str, Any] = field(default_factory=dict)  # Its options besides equations and tolerances
 
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
+        """See :class:`Peer`."""
         given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
         told = ", ".join(f"{name}={value}" for name, value in given.items())
         return f"{told}, first step {FIRST_STEP:g} of a piece that begins at rest"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval, step by step."""
+        """See :class:`Peer`; it goes step by step."""
         tic = process_time()
         problem, equations = case.problem, Equations(case)
         make = getattr(importlib.import_module(f"{self.module}.integrate"), self.solver)
@@ -292,102 +256,44 @@ class ScipyDae:
         return jac
 
 
-@dataclass(slots=True, eq=False)
-class _Symbol:
-    """A CasADi expression that can stand where a kernel has a number."""
-
-    x: Any
-    __array_ufunc__: ClassVar[Any] = None
-
-    @property
-    def real(self) -> _Symbol:
-        return self
-
-    def __neg__(self) -> _Symbol:
-        return _Symbol(-self.x)
-
-    def __pos__(self) -> _Symbol:
-        return self
-
-    def __bool__(self) -> bool:
+def expressions(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> list[Any]:
+    """The residual in expressions of CasADi, from the equations that are read from its function."""
+    if type(problem).residual_kernel is None:
+        raise InputError("the equations are no kernel, which CasADi's expressions are made from")
+    traced = trace_problem(problem)
+    if traced.branches:
         raise InputError("the equations branch on unknowns, which CasADi's expressions cannot follow")
+    model, graph = traced.model, traced.model.graph
+    parameters = [parameter.required(model.name) for parameter in model.parameters_by_name.values()]
+    values: dict[int, Any] = {}
+    with filtering("ignore", FutureWarning):  # of NumPy's functions of matrices: these are scalars
+        for node in graph.below(model.roots):
+            if node in graph.numbers:
+                number = graph.numbers[node]
+                values[node] = casadi.SX(float(CONSTANTS[number] if isinstance(number, str) else number))
+            elif node in graph.leaves:
+                leaf = graph.leaves[node]
+                given = {"u": (u, du)[leaf.order], "p": parameters}.get(leaf.kind)
+                values[node] = casadi.SX(t if given is None else given[leaf.index])
+            else:
+                operation = graph.op[node]
+                operands = [values[operand] for operand in graph.operands(node)]
+                values[node] = operation.numpy(*operands, *graph.args[node][operation.arity :])
+    return [values[root] for root in model.roots]
 
 
-def _operation(name: str) -> Callable[[Any, Any], _Symbol]:
-    def operate(self: _Symbol, other: Any) -> _Symbol:
-        value = other.x if isinstance(other, _Symbol) else float(other)
-        return _Symbol(getattr(self.x, name)(value))
-
-    return operate
-
-
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
-    setattr(_Symbol, f"__r{_name}__", _operation(f"__r{_name}__"))
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
-
-_FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
-_NUMPY_NAMES = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "abs": "fabs", "absolute": "fabs"}
-
-
-def _functions(casadi: Any, numeric: Any) -> SimpleNamespace:
-    """What ``math`` or ``numpy`` are replaced by: functions that take expressions too."""
-
-    def either(name: str, plain: Any) -> Callable[..., Any]:
-        def function(x: Any) -> Any:
-            return _Symbol(getattr(casadi, name)(x.x)) if isinstance(x, _Symbol) else plain(x)
-
-        return function
-
-    names = {name: name for name in (*_FUNCTIONS, "fabs", "log10")} | _NUMPY_NAMES
-    known = {mine: theirs for mine, theirs in names.items() if hasattr(numeric, mine)}
-    found = {mine: either(theirs, getattr(numeric, mine)) for mine, theirs in known.items()}
-    return SimpleNamespace(**{name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}, **found)
-
-
-def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
-    """A copy of a Python function that computes with expressions, and of all those that it calls."""
-    function = getattr(function, "py_func", function)
-    if id(function) in known:
-        return known[id(function)]
-    surroundings: dict[str, Any] = {}
-    rest = function.__name__, function.__defaults__, function.__closure__
-    copy = known[id(function)] = FunctionType(function.__code__, surroundings, *rest)
-    math_functions = _functions(casadi, math)
-    for name, value in function.__globals__.items():
-        if value is math:
-            value = math_functions
-        elif value is np:
-            value = _functions(casadi, np)
-        elif isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
-            value = getattr(math_functions, value.__name__, value)
-        elif name in function.__code__.co_names and not isinstance(value, type | ModuleType):
-            inner = getattr(value, "py_func", value)
-            if isinstance(inner, FunctionType):
-                value = _replaced(inner, casadi, known)
-        surroundings[name] = value
-    return copy
-
-
-@dataclass(frozen=True)
-class CasadiIdas:
-    """IDAS of SUNDIALS inside CasADi, with expressions traced from the kernel of the problem.
+class CasadiIdas(Peer):
+    """IDAS of SUNDIALS inside CasADi, with expressions read from the problem.
 
     CasADi evaluates and differentiates these itself, and takes semi-explicit equations x' = f, 0 = g.
     """
 
-    name: str = "casadi-idas"
-    module: str = "casadi"
-    package: str = "casadi"
-    like: bool = False
-
     def settings(self, case: Case) -> str:
-        """What it is given besides equations, start and tolerances."""
+        """See :class:`Peer`."""
         return f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators made before"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
-        """Integrate over the interval; expressions and integrators are made before the clock starts."""
+        """See :class:`Peer`; expressions and integrators are made before the clock starts."""
         casadi = importlib.import_module(self.module)
         if len(case.pieces) > 2 or case.switches:
             raise InputError("equations that change on the way are not passed on to CasADi")
@@ -419,7 +325,7 @@ class SemiExplicit:
         problem, n = case.problem, case.problem.n
         self.case, self.n_diff = case, problem.n_diff
         t, u, du = casadi.SX.sym("t"), casadi.SX.sym("u", n), casadi.SX.sym("du", n)
-        residual = casadi.vertcat(*self._traced(problem, casadi, t, u, du))
+        residual = casadi.vertcat(*expressions(problem, casadi, t, u, du))
         mass = casadi.jacobian(residual, du)
         if casadi.depends_on(mass, du):
             raise InputError("the equations are not linear in u', as CasADi's must be")
@@ -456,21 +362,6 @@ class SemiExplicit:
         at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
         return int(np.linalg.matrix_rank(at_start)) == len(at_start)
 
-    @staticmethod
-    def _traced(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> list[Any]:
-        kernel = type(problem).residual_kernel
-        if kernel is None:
-            raise InputError("the equations are no kernel, which CasADi's expressions are made from")
-        n = problem.n
-        out: list[Any] = [None] * n
-        values = [_Symbol(u[i]) for i in range(n)], [_Symbol(du[i]) for i in range(n)]
-        traced = _replaced(kernel, casadi, {})
-        try:
-            traced(_Symbol(t), *values, problem.packed_parameters.tolist(), out)
-        except (TypeError, AttributeError, ValueError) as error:
-            raise InputError(f"CasADi's expressions cannot follow the equations: {error}") from None
-        return [value.x if isinstance(value, _Symbol) else casadi.SX(float(value)) for value in out]
-
     def _turned(self, u: Vector) -> Vector:
         return u if self.turn is None else self.turn.T @ u
 
@@ -488,11 +379,11 @@ class SemiExplicit:
 
 
 for _peer in (
-    Ida(),
-    ScipyDae("scipy-radau5", "RadauDAE", {"stages": 3}),
-    ScipyDae("scipy-radau9", "RadauDAE", {"stages": 5}),
-    ScipyDae("scipy-bdf", "BDFDAE", {"max_order": 5}),
-    CasadiIdas(),
+    Ida("ida", "sksundae", "scikit-sundae"),
+    ScipyDae("scipy-radau5", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 3}),
+    ScipyDae("scipy-radau9", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 5}),
+    ScipyDae("scipy-bdf", "scipy_dae", "scipy-dae", solver="BDFDAE", options={"max_order": 5}),
+    CasadiIdas("casadi-idas", "casadi", "casadi", like=False),
 ):
     PEERS.add(_peer.name, _peer)
 

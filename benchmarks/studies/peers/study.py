@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import process_time
 from typing import Any
@@ -25,15 +25,16 @@ from benchmarks.studies.peers.solvers import (
     missing,
     times_in_turn,
 )
-from benchmarks.study import Layout, Option, Table, check_names, columns, left_out, register, tabulated
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
+from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
@@ -52,13 +53,25 @@ COLUMNS, UNITS = columns(
     "steps rejected rhs jacobian factorization message:U120"
 )
 COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
+HEAD = Layout("solver:<16|weights:<7|rtol:>6.0e")
+EQUAL = Layout(
+    "problem:<22|rtol:>6.0e|error:>8|default=ours*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
+    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike*1e3:>8.2f",
+    nan="-",
+)
 WORK = Layout(
     "steps:>7.0f|rej.=rejected:>5.0f|rhs:>8.0f|jac.=jacobian:>6.0f|fact.=factorization:>6.0f", nan="-"
 )
 DIGITS = Layout("scd:>5.2f|error:>8.1e")
 
 
-@tabulated("peers", COLUMNS, UNITS)
+OPTIONS = {
+    "sweepers": Option("methods of this package besides its default", flag="sweeper"),
+    "others": Option("peers to compare with", flag="peer"),
+}
+
+
+@tabulated("peers", COLUMNS, UNITS, OPTIONS)
 def peers(
     rows: Table,
     *,
@@ -81,34 +94,21 @@ def peers(
     The time is that of the processor in a whole call, set-up included, compiled code loaded. Runs that take
     long are not repeated, and no tighter tolerance is tried after one that has taken too long.
     """
-    names = default_problems() if problems is None else list(problems)
-    check_names("problem", names, list(PROBLEMS))
-    if others is not None:
-        check_names("peer", others, list(PEERS))
-    usual = default_sweepers() if others is None else []
-    methods = usual if sweepers is None else list(sweepers)
-    if methods:
-        check_names("sweeper", methods, list(SWEEPERS))
-    require_count("repetitions", repetitions)
-    if not 0.0 < require_number("time_limit", time_limit) < math.inf:
-        raise InputError(f"time_limit must be positive and finite; got {time_limit}")
-    if not len(rtols):
-        raise InputError("need at least one tolerance")
-    for rtol in rtols:
-        if not 0.0 < require_number("a tolerance", rtol) < 1.0:
-            raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
+    names = chosen("problem", default_problems() if problems is None else problems, PROBLEMS)
+    wanted = chosen("peer", others, PEERS)
+    methods = (default_sweepers() if others is None else []) if sweepers is None else list(sweepers)
+    methods = chosen("sweeper", methods, SWEEPERS) if methods else []
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    known = [peer for peer in known_peers() if others is None or peer.name in others]
+    known = [peer for peer in known_peers() if peer.name in wanted]
     here = [peer for peer in known if not missing(peer)]
     for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
         rows.leave_out(package, "not installed: pip install 'dae_sdc[bench]'")
-    rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtols": tolerances}
-    rows.parameters |= {"default": DEFAULT, "ours": [DEFAULT, *methods], "settings": {}, "scales": {}}
+    rows.parameters |= {"rtols": tolerances, "default": DEFAULT, "ours": [DEFAULT, *methods]}
+    rows.parameters |= {"settings": {}, "scales": {}}
     rows.parameters |= {"like": [peer.name for peer in here if peer.like]}
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
     rows.parameters |= {"versions": list(dict.fromkeys(map(peer_solvers.version, here)))}
-    total = len(names) * len(tolerances)
-    with rows.bar(total, "ladder") as bar:
+    with rows.bar(len(names) * len(tolerances), "ladder") as bar:
         for name in names:
             try:
                 bench = _Bench(rows, name, methods, here, repetitions, time_limit)
@@ -136,18 +136,11 @@ def default_sweepers() -> list[str]:
     return [*SWEEPERS_COMPARED, *embedded]
 
 
-@dataclass
 class Score:
-    """How far a value is from the end value of a problem."""
+    """How far a value is from that at the end of a problem: its reference_end, or u_exact there."""
 
-    problem: ProblemDAE  # With reference_end, or u_exact at the end of its interval
-    scale: Vector  # shape (n,): atol / rtol of the unknowns
-    exact: Vector = field(init=False)
-    scored: NDArray[np.int64] = field(init=False)
-    known: Vector = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem = self.problem
+    def __init__(self, problem: ProblemDAE, scale: Vector) -> None:
+        self.problem, self.scale = problem, scale  # shape (n,): atol / rtol of the unknowns
         end = getattr(problem, "reference_end", None)
         self.exact = np.array(problem.u_exact(problem.interval[1]) if end is None else end.u, dtype=float)
         digits = np.full(problem.n, 16.0) if end is None else np.asarray(end.digits, dtype=float)
@@ -201,8 +194,7 @@ class _Bench:
         time_limit: float,
     ) -> None:
         self.rows, self.name, self.repetitions, self.time_limit = rows, name, repetitions, time_limit
-        make: Any = PROBLEMS[name]
-        problem: ProblemDAE = make()
+        problem = make_problem(name)
         self.case, self.scale = Case(problem), scale_of(problem)
         self.score = Score(problem, self.scale)
         self.contenders = [self._ours(DEFAULT, None), *(self._ours(method, method) for method in methods)]
@@ -287,11 +279,7 @@ def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
 
 
 def time_to(target: float, error: Vector, time: Vector) -> float:
-    """Time that a solver needs for an error, by its runs.
-
-    Between two runs of its front, logarithms are interpolated; an error larger than all of them takes the
-    time of the cheapest run.
-    """
+    """Time that a solver needs for an error, by logarithms between two runs of its front."""
     # Shapes: error and time (k,).
     errors, times = front(error, time)
     if not len(errors) or target < errors[-1]:
@@ -321,10 +309,7 @@ class Equal:
 
 
 def equal_accuracy(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`.
-
-    Where the run of the default failed, its ratio is infinite if any peer succeeded at this tolerance.
-    """
+    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`."""
     found = []
     for problem in dict.fromkeys(result.data["problem"].tolist()):
         for rtol in REFERENCES:
@@ -362,72 +347,59 @@ def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol:
     return Equal(problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, unlike)
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`peers`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`peers`."""
     data, about = result.data, result.parameters
-    lines = [
+    yield (
         f"medians of {about['repetitions']} runs in turn, at most {about['time_limit']:g} s each; "
-        f"{', '.join(about['versions']) or 'no peer is installed'}",
-        "atol = rtol times a scale, 1 if not said; error: largest abs(error) / (scale + abs(u)) at the end",
-        "weights: unknowns in the error test of a peer, all, those of an index up to i or differential ones;",
-        f"the others have atol = {EXCLUDED_TOLERANCE:g} rtol",
-    ]
+        f"{', '.join(about['versions']) or 'no peer is installed'}"
+    )
+    yield "atol = rtol times a scale, 1 if not said; error: largest abs(error) / (scale + abs(u)) at the end"
+    yield (
+        "weights: unknowns in the error test of a peer, all, those of an index up to i or differential ones;"
+        f"\nthe others have atol = {EXCLUDED_TOLERANCE:g} rtol"
+    )
     for problem in dict.fromkeys(data["problem"].tolist()):
-        lines += ["", *_ladders(data[data["problem"] == problem], about)]
-    lines += ["", *_equal_lines(equal_accuracy(result))]
-    return "\n".join([*lines, *left_out(result)])
+        yield ""
+        yield from _ladders(data[data["problem"] == problem], about)
+    yield ""
+    yield from _equal_lines(equal_accuracy(result))
 
 
-def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
+def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
     """The table of one problem."""
     problem = str(rows["problem"][0])
     sizes = about["scales"].get(problem, {})
     scales = ", ".join(f"{name} {value:.1g}" for name, value in list(sizes.items())[:MOST_SCALES])
     scales += ", ..." if len(sizes) > MOST_SCALES else ""
-    lines = [
-        f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else ""),
-        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {WORK.head()} {DIGITS.head()}",
-    ]
-    pairs = dict.fromkeys(zip(rows["solver"].tolist(), rows["weights"].tolist(), strict=True))
-    for solver, weights in pairs:
-        own = rows[(rows["solver"] == solver) & (rows["weights"] == weights)]
-        for row in own:
-            head = f"{solver:<16} {weights:<7} {row['rtol']:>6.0e} "
-            if row["success"] != 1:
-                lines.append(f"{head}{'-':>9} {row['message']}")
-                continue
-            lines.append(f"{head}{1e3 * row['time']:>9.2f} {WORK.line(row)} {DIGITS.line(row)}")
-    lines += [f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items()]
-    return lines
+    yield f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else "")
+    yield f"{HEAD.head()} {'ms':>9} {WORK.head()} {DIGITS.head()}"
+    for solver, weights in dict.fromkeys((str(row["solver"]), str(row["weights"])) for row in rows):
+        for row in rows[(rows["solver"] == solver) & (rows["weights"] == weights)]:
+            if row["success"] == 1:
+                yield f"{HEAD.line(row)} {1e3 * row['time']:>9.2f} {WORK.line(row)} {DIGITS.line(row)}"
+            else:
+                yield f"{HEAD.line(row)} {'-':>9} {row['message']}"
+    yield from (f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items())
 
 
-def _equal_lines(found: Sequence[Equal]) -> list[str]:
+def _equal_lines(found: Sequence[Equal]) -> Iterator[str]:
     """The table of times to the same error, and how often ours is not the longer."""
-    lines = [
-        "ms to the same error, which the default reached at rtol",
-        f"{'problem':<22} {'rtol':>6} {'error':>8} {'default':>9} {'our best':>9} {'':<16} {'best peer':>9} "
-        f"{'':<13} {'ratio':>6} {'casadi':>8}",
-    ]
-
-    def ms(time: float, width: int) -> str:
-        return f"{'-' if math.isnan(time) else f'{1e3 * time:.2f}':>{width}}"
-
+    yield "ms to the same error, which the default reached at rtol"
+    yield EQUAL.head()
     for one in found:
         error = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
-        lines.append(
-            f"{one.problem:<22} {one.rtol:>6.0e} {error:>8} {ms(one.ours, 9)} {ms(one.best_time, 9)} "
-            f"{one.best:<16} {ms(one.peer_time, 9)} {one.peer:<13} {one.ratio:>6.2f} {ms(one.unlike, 8)}"
-        )
+        yield EQUAL.line(vars(one), error=error, ratio=f"{one.ratio:.2f}")
     for rtol in REFERENCES:
         ratios = [one.ratio for one in found if one.rtol == rtol and not math.isnan(one.ratio)]
         if ratios:
             fine = sum(ratio <= 1.0 for ratio in ratios)
-            lines.append(
+            yield (
                 f"rtol {rtol:g}: default / best peer at most 1 on {fine} of {len(ratios)} problems, "
                 f"largest {max(ratios):.2f}"
             )
-    lines.append("ratio: default / best peer with the same equations; 0: no peer gets there, inf: we do not")
-    return lines
+    yield "ratio: default / best peer with the same equations; 0: no peer gets there, inf: we do not"
 
 
 register(
@@ -436,8 +408,4 @@ register(
     report,
     "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
     Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
-    options={
-        "sweepers": Option("methods of this package besides its default", flag="sweeper"),
-        "others": Option("peers to compare with", flag="peer"),
-    },
 )

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.integrate import solve_ivp
 
 from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
@@ -23,8 +24,8 @@ from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out, ti
 from benchmarks.studies.peers.study import LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
-from benchmarks.study import Option, Table, check_counts, check_names, columns, left_out, register, tabulated
-from dae_sdc.errors import InputError, require_number
+from benchmarks.study import Option, Table, as_text, chosen, columns, register, require_below_one, tabulated
+from dae_sdc.errors import require_count
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.callbacks import MOST_INNER_STEPS
 from dae_sdc.run.results import Result
@@ -66,7 +67,19 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
 """
 
 
-@tabulated("plain", COLUMNS, UNITS)
+OPTIONS = {
+    "processes": Option(
+        "fresh processes of each problem for the time of the first call",
+        check=lambda name, value: require_count(name, value + 1),
+    ),
+    "cold": Option("start one more process of each problem without compiled code"),
+    "accuracies": Option(
+        "errors at which to compare, separated by commas", check=require_below_one, what="accuracy"
+    ),
+}
+
+
+@tabulated("plain", COLUMNS, UNITS, OPTIONS)
 def plain(
     rows: Table,
     *,
@@ -92,19 +105,9 @@ def plain(
     one of each that is not counted. What the first call of a process takes is measured apart, in processes
     of their own: import, first call and second call.
     """
-    names = list(PLAIN if problems is None else problems)
-    check_names("problem of this study", names, list(PLAIN))
-    check_counts(repetitions=repetitions, processes=processes + 1)
-    if not 0.0 < require_number("time_limit", time_limit) < math.inf:
-        raise InputError(f"time_limit must be positive and finite; got {time_limit}")
-    for what, given in (("tolerance", rtols), ("accuracy", accuracies)):
-        if not len(given):
-            raise InputError(f"need at least one {what}")
-        for one in given:
-            if not 0.0 < require_number(f"the {what}", one) < 1.0:
-                raise InputError(f"the {what} must lie between 0 and 1; got {one}")
-    rows.parameters |= {"repetitions": repetitions, "accuracies": sorted(accuracies, reverse=True)}
-    rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": [], "first": {}}
+    names = chosen("problem of this study", problems, PLAIN)
+    rows.parameters |= {"accuracies": sorted(accuracies, reverse=True), "first": {}}
+    rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": []}
     rows.parameters |= {"versions": [f"scipy {importlib.metadata.version('scipy')}"]}
     if installed():
         rows.parameters["versions"] += [f"scikit-sundae {importlib.metadata.version('scikit-sundae')}"]
@@ -156,8 +159,6 @@ def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Ou
 
 def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
     """The run of SciPy's Radau."""
-    from scipy.integrate import solve_ivp
-
     tic = process_time()
     given = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
     found = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **given)
@@ -287,43 +288,32 @@ def _least(times: Iterable[float]) -> float:
     return min((time for time in times if not math.isnan(time)), default=math.nan)
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`plain`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`plain`."""
     about = result.parameters
     solvers = [DEFAULT, UNTRACED, *about["like"]]
-    lines = [
+    yield (
         f"ms of the processor to an error at the end, relative to the sizes of the unknowns; medians of "
-        f"{about['repetitions']} runs in turn; {', '.join(about['versions'])}",
-        f"{'problem':<12} {'error':>7} " + " ".join(f"{name:>20}" for name in solvers) + f" {'ratio':>6}",
-    ]
+        f"{about['repetitions']} runs in turn; {', '.join(about['versions'])}"
+    )
+    yield f"{'problem':<12} {'error':>7} " + " ".join(f"{name:>20}" for name in solvers) + f" {'ratio':>6}"
     found = equal_errors(result)
     for one in found:
         times = [one.times[name] for name in solvers]
         shown = " ".join(f"{'-' if math.isnan(time) else f'{1e3 * time:.2f}':>20}" for time in times)
-        lines.append(f"{one.problem:<12} {one.error:>7.0e} {shown} {one.ratio:>6.2f}")
+        yield f"{one.problem:<12} {one.error:>7.0e} {shown} {one.ratio:>6.2f}"
     ratios = [one.ratio for one in found if not math.isnan(one.ratio)]
     if ratios:
         fine = sum(ratio <= WANTED_RATIO for ratio in ratios)
-        lines.append(f"{DEFAULT} / best peer: at most {WANTED_RATIO:g} in {fine} of {len(ratios)}")
-    lines.append("ratio: dae_sdc / best peer; 0: no peer gets there, inf: we do not")
-    lines += _first_lines(about["first"])
-    return "\n".join([*lines, *left_out(result)])
-
-
-def _first_lines(first: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
-    """The table of fresh processes."""
-    rows = [
-        f"{name:<12} {cache:<5} {times[0]:>8.3f} {times[1]:>8.3f} {times[2]:>8.4f}"
-        for name, found in first.items()
-        for cache, times in found.items()
-    ]
-    if not rows:
-        return []
-    return [
-        f"s of the processor in a fresh process to rtol {FIRST_RTOL:g}",
-        f"{'problem':<12} {'cache':<5} {'import':>8} {'first':>8} {'second':>8}",
-        *rows,
-    ]
+        yield f"{DEFAULT} / best peer: at most {WANTED_RATIO:g} in {fine} of {len(ratios)}"
+    yield "ratio: dae_sdc / best peer; 0: no peer gets there, inf: we do not"
+    if any(about["first"].values()):
+        yield f"s of the processor in a fresh process to rtol {FIRST_RTOL:g}"
+        yield f"{'problem':<12} {'cache':<5} {'import':>8} {'first':>8} {'second':>8}"
+    for name, of_cache in about["first"].items():
+        for cache, times in of_cache.items():
+            yield f"{name:<12} {cache:<5} {times[0]:>8.3f} {times[1]:>8.3f} {times[2]:>8.4f}"
 
 
 register(
@@ -332,8 +322,4 @@ register(
     report,
     "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
     Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
-    options={
-        "processes": Option("fresh processes of each problem for the time of the first call"),
-        "cold": Option("start one more process of each problem without compiled code"),
-    },
 )

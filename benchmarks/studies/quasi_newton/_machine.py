@@ -47,10 +47,7 @@ class Kept:
     ]
 )
 class Contact:
-    """The last m equations of a problem for its last m unknowns x, at given values of the others.
-
-    ``weights`` of the unknowns make corrections comparable; ``inverse`` approximates that of the Jacobian.
-    """
+    """The last m equations of a problem for its last m unknowns x, at given values of the others."""
 
     def __init__(self, addresses: Any, p: Any, n: int, m: int, small: Any, weights: Any) -> None:
         self.residual_at, self.jacobian_at, self.getrf, self.getrs = addresses
@@ -93,10 +90,9 @@ class Contact:
         """Keep nothing of earlier solves."""
         self.kept.age, self.newest = -1.0, -1.0
 
-    # --- the operations of dae_sdc.dae.iteration ----------------------------------------------------------
+    # The operations of dae_sdc.dae.iteration, see dae_sdc.dae.newton.ModifiedNewton.
 
     def correct(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.iterations += 1
         self.evaluate(self.x, self.f)
         self.solve()
@@ -113,44 +109,35 @@ class Contact:
         return float(np.abs(self.delta * self.weights).max())
 
     def move(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.x -= self.delta
 
     def largest_residual(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return float(np.abs(self.f).max())
 
     def at_round_off(self) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.evaluate(self.x, self.f)
         scale = np.abs(self.matrix) @ np.abs(self.x)
         return bool((np.abs(self.f) <= iteration.BACKWARD_ERROR * scale).all())
 
     def restore(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.x[:] = self.saved
 
     def kept_numbers(self) -> Any:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return self.kept
 
     def newest_age(self) -> float:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return self.newest
 
     def linearize_here(self) -> None:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.differentiate()
         self.newest = max(self.newest, 0.0) + 1.0
 
     def factor(self) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         self.factors[:] = self.matrix.T
         factors, pivots = self.factors.ctypes.data, self.pivots.ctypes.data
         return bool(lapack_factor(self.getrf, self.small.ctypes.data, factors, pivots))
 
     def renew(self, which: int) -> bool:
-        """See :class:`dae_sdc.dae.newton.ModifiedNewton`."""
         return bool(_factorize_anew(self, which))
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from statistics import median
-from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.measuring.clock import in_turn, stopwatch
 from benchmarks.studies.quasi_newton.steps import KINDS, counted
-from benchmarks.study import Layout, Option, Table, check_counts, check_names, columns, register, tabulated
-from dae_sdc.errors import InputError
+from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from dae_sdc.errors import require_count
 from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
@@ -63,7 +64,13 @@ class Cases(NamedTuple):
     parameters: Any  # Parameters of the equations, shape (K, any)
 
 
-@tabulated("quasi-newton", COLUMNS, UNITS)
+OPTIONS = {
+    "ribs": Option("numbers of ribs, separated by commas", check=require_count, what="number of ribs"),
+    "contacts": Option("contacts with random states", check=require_count),
+}
+
+
+@tabulated("quasi-newton", COLUMNS, UNITS, OPTIONS)
 def quasi_newton(
     rows: Table,
     *,
@@ -82,14 +89,8 @@ def quasi_newton(
     the Jacobians that steps have. Part "steps" has whole runs at rtol = 1e-6, whose modified Newton iteration
     is given the good update of Broyden or not, both in Python.
     """
-    known = list(dict.fromkeys(problem for problem, _ in STEPS))
-    if problems is not None:
-        check_names("problem", problems, known)
-    runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in (problems or known)]
-    check_counts(contacts=contacts, repetitions=repetitions)
-    if not ribs or min(ribs) < 1:
-        raise InputError(f"ribs must be numbers of at least 1; got {list(ribs)}")
-    rows.parameters |= {"contacts": contacts, "repetitions": repetitions, "seed": seed}
+    names = chosen("problem", problems, dict.fromkeys(problem for problem, _ in STEPS))
+    runs = [(problem, sweeper) for problem, sweeper in STEPS if problem in names]
     with rows.bar(2 * len(ribs) + (5 in ribs) + len(runs), "part") as bar:
         for n in ribs:
             tyre = BrushTyre(ribs=n)
@@ -147,17 +148,14 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
         methods = own | {"D-ours": (_machine.OURS, True)} | methods
 
     def solved(method: int, damped: bool) -> tuple[float, Any]:
-        tic = process_time()
-        found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
-        return process_time() - tic, found
+        with stopwatch() as spent:
+            found = _machine.run(contact, tuple(cases), method, damped, warm, start, settings)
+        return spent.processor, found
 
     solved(0, False)  # compiles
-    runs: dict[str, list[tuple[float, Any]]] = {name: [] for name in methods}
-    for _ in range(repetitions):
-        for name, how in methods.items():
-            runs[name].append(solved(*how))
     count = len(cases.times)
-    for name, done in runs.items():
+    runs = {name: partial(solved, *how) for name, how in methods.items()}
+    for name, done in in_turn(runs, repetitions).items():
         _, found = done[-1]
         good = found[found[:, 0] > 0]
         means = good[:, 1:].mean(axis=0) if len(good) else np.full(3, np.nan)
@@ -170,15 +168,15 @@ def _measure(rows: Table, part: str, tyre: BrushTyre, cases: Cases, repetitions:
 
 def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) -> None:
     """A row for each kind of iteration on a run."""
-    runs: dict[str, list[tuple[float, Any]]] = {kind: [] for kind in KINDS}
-    for kind in KINDS:
-        counted(kind, problem, sweeper)
-    for _ in range(repetitions):
-        for kind, done in runs.items():
-            tic = process_time()
-            found = counted(kind, problem, sweeper)
-            done.append((process_time() - tic, found))
-    for kind, done in runs.items():
+
+    def timed(kind: str) -> tuple[float, Any]:
+        with stopwatch() as spent:
+            solution = counted(kind, problem, sweeper)
+        return spent.processor, solution
+
+    runs = {kind: partial(timed, kind) for kind in KINDS}
+    in_turn(runs, 1)  # compiles
+    for kind, done in in_turn(runs, repetitions).items():
         _, solution = done[-1]
         stats = solution.stats
         rows.put(
@@ -189,30 +187,26 @@ def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) ->
         )
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`quasi_newton`, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`quasi_newton`."""
     data = result.data
     titles = {
         "cold": "random contacts, Jacobian at the guess to start with; published: another tyre, five ribs",
         "unit": "the same contacts, beginning with a multiple of the unit matrix",
         "warm": "contacts of a run, guess and matrix of the one before",
     }
-    lines = []
     for part, title in titles.items():
         of_part = data[data["part"] == part]
         counts = list(dict.fromkeys(of_part["ribs"].tolist()))
-        if not counts:
-            continue
-        lines += ["", title, "", *_by_ribs(of_part, counts, part == "cold")]
-    lines += ["", "whole runs at rtol = 1e-6; ratios to ours", ""]
-    lines.append(TEXT.head())
+        if counts:
+            yield from (title, "", *_by_ribs(of_part, counts, part == "cold"), "")
+    yield from ("whole runs at rtol = 1e-6; ratios to ours", "", TEXT.head())
     steps = data[data["part"] == "steps"]
     for row in steps:
         own = steps[(steps["case"] == row["case"]) & (steps["method"] == "ours")][0]
-        ratio = row["time"] / own["time"]
         failed = "" if row["success"] == 100.0 else "  fails"
-        lines.append(f"{TEXT.line(row, time=ratio)}{failed}")
-    return "\n".join(lines[1:])
+        yield f"{TEXT.line(row, time=row['time'] / own['time'])}{failed}"
 
 
 def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
@@ -236,13 +230,4 @@ def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
     return lines
 
 
-register(
-    "quasi-newton",
-    quasi_newton,
-    report,
-    "--ribs 1,5 --contacts 100 --repetitions 1",
-    options={
-        "ribs": Option("numbers of ribs, separated by commas"),
-        "contacts": Option("contacts with random states"),
-    },
-)
+register("quasi-newton", quasi_newton, report, "--ribs 1,5 --contacts 100 --repetitions 1")

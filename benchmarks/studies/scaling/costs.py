@@ -135,10 +135,7 @@ def sent_bytes(n: int, nodes: int, ranks: int, values: int, notes: int) -> int:
 
 
 def sweep_time(cost: SweepCost, network: Network, n: int, nodes: int, ranks: int, sweeps: float) -> float:
-    """Seconds of a sweep on P ranks with its messages.
-
-    One exchange of values a sweep, and one of notes a step, in which there are ``sweeps`` of them.
-    """
+    """Seconds of a sweep on P ranks with its exchange of values and its part of one of notes a step."""
     time = cost.computing(n, nodes, ranks)
     if ranks == 1:
         return time

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.processes import environment
+from benchmarks.measuring.processes import environment, without_error
 from benchmarks.measuring.timing import BEST_SERIAL, request
 from benchmarks.studies.scaling.costs import (
     TRANSFER,
@@ -39,8 +39,8 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import Layout, Table, check_counts, check_names, columns, register, tabulated
-from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
+from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from dae_sdc.errors import InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
@@ -120,19 +120,15 @@ def scaling(
     time is not disturbed by what else the cores do. Every run repeats the same time steps from the same state
     after others that have set up the matrices.
     """
-    names = list(FAMILIES) if problems is None else list(problems)
-    check_names("problem of this study", names, list(FAMILIES))
-    check_counts(sizes, nodes=nodes, repetitions=repetitions, ranks=ranks)
+    names = chosen("problem of this study", problems, FAMILIES)
     if not 2 <= ranks <= nodes:
         raise InputError(f"{nodes} nodes are shared by 2 to {nodes} ranks; got {ranks}")
     works = [FAMILIES[name].work(name, size) for name in names for size in sizes]
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     cores = [None] if core is None else [None, core]
     asked = request(works, nodes=nodes, qdelta=qdelta, repetitions=repetitions, cores=cores)
-    rows.parameters |= {"nodes": nodes, "qdelta": qdelta, "ranks": ranks, "repetitions": repetitions}
     measured = []
-    expected_rows = len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL))
-    with rows.bar(expected_rows, "row") as bar:
+    with rows.bar(len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL)), "row") as bar:
         with closing(rows_of("benchmarks.measuring.timing", asked, ranks, patience)) as news:
             for row in news:
                 measured.append(row)
@@ -193,10 +189,7 @@ def _row(line: str) -> dict[str, Any]:
         row: dict[str, Any] = json.loads(line)
     except ValueError:
         raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
-    if row.keys() >= {"error", "kind"}:
-        kind: type[DAEError] = InputError if row["kind"] == "input" else RemoteError
-        raise kind(row["error"])
-    return row
+    return without_error(row)
 
 
 def _lines(stream: IO[str], patience: float) -> Iterator[str]:
@@ -252,10 +245,7 @@ def evaluate(
 
 
 def count_iterations(problem: str, nodes: int) -> dict[int, float]:
-    """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially.
-
-    A block of steps takes as long as the step that needs most.
-    """
+    """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially."""
     work = FAMILIES[problem].work(problem, COUNTED_AT)
     found = {}
     for steps in (1, *PREDICTED_STEPS):
@@ -266,6 +256,7 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
         if not solution.success:
             raise SolveError(f"PFASST over {steps} steps of {problem}: {solution.message}")
         needed = solution.per_step["sweeps"][1:].reshape(-1, steps)
+        # A block of steps takes as long as the step that needs most.
         found[steps] = float(needed.max(axis=1).mean())
     return found
 
@@ -341,15 +332,9 @@ def _predictions(
         for nodes, ranks in cases:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
-            about = {
-                "source": "nodes",
-                "problem": problem,
-                "n": n,
-                "nodes": nodes,
-                "ranks": ranks,
-                "steps": 1,
-            }
-            rows.append(about | {"model": time, "speedup": speedup, "efficiency": speedup / ranks})
+            about = {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks}
+            gain = {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
+            rows.append(about | {"steps": 1} | gain)
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
             speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
@@ -358,100 +343,86 @@ def _predictions(
     return rows
 
 
-def report(result: Result) -> str:
-    """The tables of a result of :func:`scaling`, and its assumptions, as text."""
+@as_text
+def report(result: Result) -> Iterator[str]:
+    """The tables of a result of :func:`scaling`, and its assumptions."""
     data, about = result.data, result.parameters
-    rows = data[data["source"] == "measured"]
-    lines = [
-        f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn",
-        *_times(rows, about["qdelta"]),
-        "run: s to the solution; process: process time; computing: process time outside MPI, of the rank",
-        "with most work (with least); exchange: in MPI while no rank is late; waiting: in MPI for others",
-        "",
-        f"{about['ranks']} ranks against one in the same minute",
-        *_comparison(rows),
+    rows, fits = data[data["source"] == "measured"], about["fits"]
+    yield f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn"
+    yield from _times(rows, about["qdelta"])
+    yield "run: s to the solution; process: process time; computing: process time outside MPI, of the rank"
+    yield "with most work (with least); exchange: in MPI while no rank is late; waiting: in MPI for others"
+    yield ""
+    yield f"{about['ranks']} ranks against one in the same minute"
+    yield from _comparison(rows)
+    yield from (
         "wall, computing: divided by that of one rank (the least of all runs by the least); exchanges: timed",
         "by themselves, as part of a sweep; own cores: speed-up from process time and these exchanges;",
         "messages, kB: counted / by the model; same: the end values are those of the serial run, bit by bit",
         "",
-        "cost of a sweep, fitted to the least disturbed runs: t0 + r M n + share M (a + b n^p), with the",
-        "share of the fullest rank in the work at the nodes",
-    ]
-    fits = about["fits"]
+    )
+    yield "cost of a sweep, fitted to the least disturbed runs: t0 + r M n + share M (a + b n^p), with the"
+    yield "share of the fullest rank in the work at the nodes"
     for problem in dict.fromkeys(rows["problem"].tolist()):
         fit = fits[problem]
         shares = " ".join(f"{share:.2f}" for share in fit["shares"])
-        lines.append(
+        yield (
             f"  {problem:<18} t0={1e3 * fit['controller']:.3f} ms, r={1e9 * fit['replicated']:.2f} ns, "
             f"a={1e3 * fit['fixed']:.3f} ms, b={1e9 * fit['growing']:.3g} ns, p={fit['exponent']:.2f}; "
             f"shares {shares}; within {100 * fit['deviation']:.0f} %"
         )
     network = fits["network"]
-    lines += [
+    yield (
         f"  exchange: {1e6 * network['latency']:.1f} us ceil(log2 P) + bytes (P-1)/P / "
-        f"{float(network['bandwidth']) / 1e9:.2f} GB/s; within {100 * network['deviation']:.0f} %",
-        "",
-        "predicted speed-up (efficiency) of sweeps with M = P nodes on P ranks",
-        *_grid(data, "nodes", PREDICTED_RANKS, lambda row: bool(row["nodes"] == row["ranks"])),
-        "",
-        "predicted speed-up (efficiency) of PFASST over P steps",
-        *_grid(data, "pfasst", PREDICTED_STEPS, lambda row: True),
-        *(
-            f"  {problem}: {counts['1']:.1f} sweeps a step in serial, iterations "
-            + ", ".join(f"{counts[str(k)]:.1f} (P={k})" for k in PREDICTED_STEPS)
-            for problem, counts in about["iterations"].items()
-        ),
-        "",
-        "assumed:",
-        *(
-            line
-            for text in about["assumptions"]
-            for line in textwrap.wrap(f"- {text}", 110, subsequent_indent="  ")
-        ),
-    ]
-    return "\n".join(lines)
+        f"{float(network['bandwidth']) / 1e9:.2f} GB/s; within {100 * network['deviation']:.0f} %"
+    )
+    yield from ("", "predicted speed-up (efficiency) of sweeps with M = P nodes on P ranks")
+    yield from _grid(data[data["nodes"] == data["ranks"]], "nodes", PREDICTED_RANKS)
+    yield from ("", "predicted speed-up (efficiency) of PFASST over P steps")
+    yield from _grid(data, "pfasst", PREDICTED_STEPS)
+    for problem, counts in about["iterations"].items():
+        iterations = ", ".join(f"{counts[str(k)]:.1f} (P={k})" for k in PREDICTED_STEPS)
+        yield f"  {problem}: {counts['1']:.1f} sweeps a step in serial, iterations {iterations}"
+    yield from ("", "assumed:")
+    for text in about["assumptions"]:
+        yield from textwrap.wrap(f"- {text}", 110, subsequent_indent="  ")
 
 
-def _times(rows: NDArray[np.void], qdelta: str) -> list[str]:
-    lines = [f"  {TIMES.head()}"]
+def _times(rows: NDArray[np.void], qdelta: str) -> Iterator[str]:
+    yield f"  {TIMES.head()}"
     for row in rows:
         computing = f"{1e3 * row['computing']:.3f}"
         if row["ranks"] > 1:
             computing += f" ({1e3 * row['computing_least']:.3f})"
         model = f"{1e3 * row['model']:.3f}" if row["qdelta"] == qdelta else "-"
-        lines.append(f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}")
-    return lines
+        yield f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}"
 
 
-def _comparison(rows: NDArray[np.void]) -> list[str]:
-    lines = [f"  {COMPARISON.head()}"]
+def _comparison(rows: NDArray[np.void]) -> Iterator[str]:
+    yield f"  {COMPARISON.head()}"
     for row in rows[rows["ranks"] > 1]:
-        messages = f"{row['messages'] + row['messages_notes']} / "
-        messages += f"{row['messages_expected'] + row['messages_notes_expected']}"
+        counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
         texts = {
-            **{"cores": _cores(row), "messages": messages, "same": "yes" if row["equal"] else "NO"},
+            **{"cores": _cores(row), "same": "yes" if row["equal"] else "NO"},
             "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
             "exchanges": f"{100 * row['exchange_share']:.1f} %",
+            "messages": f"{counted} / {expected}",
             "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
         }
-        lines.append(f"  {COMPARISON.line(row, **texts)}")
-    return lines
+        yield f"  {COMPARISON.line(row, **texts)}"
 
 
 def _cores(row: Any) -> str:
     return "one" if row["pinned"] else "free"
 
 
-def _grid(
-    data: NDArray[np.void], source: str, numbers: Sequence[int], kept: Callable[[Any], bool]
-) -> list[str]:
-    lines = [f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)]
-    rows = [row for row in data[data["source"] == source] if kept(row)]
+def _grid(data: NDArray[np.void], source: str, numbers: Sequence[int]) -> Iterator[str]:
+    yield f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)
+    rows = data[data["source"] == source]
     for problem, n in dict.fromkeys((str(row["problem"]), int(row["n"])) for row in rows):
         cells = {int(row["ranks"]): row for row in rows if row["problem"] == problem and row["n"] == n}
         text = [f"{cells[k]['speedup']:.2f} ({100 * cells[k]['efficiency']:.0f} %)" for k in numbers]
-        lines.append(f"  {problem:<18} {n:>6} " + " ".join(f"{cell:>12}" for cell in text))
-    return lines
+        yield f"  {problem:<18} {n:>6} " + " ".join(f"{cell:>12}" for cell in text)
 
 
 register(

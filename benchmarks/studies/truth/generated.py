@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import sympy as sp
 
 import dae_sdc as ds
 from benchmarks.studies.truth.signals import Numbers, Signals, Symbols
@@ -90,14 +91,11 @@ class Generated:
         model = ds.Model(f"{self.family}-{self.seed}", interval=(t0, t_end))
         values = self.solution(self.interval[0]) if start is None else start
         unknowns = model.variables(list(self.names), start=(values * units.unknowns).tolist())
-        scaled = [x / _number(s) for x, s in zip(unknowns, units.unknowns, strict=True)]
-        slopes = [
-            model.der(x) * _number(units.time) / _number(s)
-            for x, s in zip(unknowns, units.unknowns, strict=True)
-        ]
-        time = model.t / _number(units.time)
+        sizes, second = [_number(size) for size in units.unknowns], _number(units.time)
+        scaled = [x / size for x, size in zip(unknowns, sizes, strict=True)]
+        slopes = [model.der(x) * second / size for x, size in zip(unknowns, sizes, strict=True)]
         u, du = np.array(scaled, dtype=object), np.array(slopes, dtype=object)
-        model.equations(*self.residual(u, du, time, SYMBOLS))
+        model.equations(*self.residual(u, du, model.t / second, SYMBOLS))
         return model
 
     def with_rows(self, mix: Callable[[Any, Any, Any, Any], Any], family: str) -> Generated:
@@ -122,8 +120,6 @@ class Generated:
 
 
 def _number(value: float) -> Any:
-    import sympy as sp
-
     return sp.Rational(repr(float(value)))
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.measuring.outcomes import Finding
+from benchmarks.measuring.outcomes import DONE, Finding
 from benchmarks.studies.truth.generated import FAMILIES
 from dae_sdc.registry import Registry
+
+
+def done_of(rows: Collection[Any]) -> str:
+    """How many runs of some are done."""
+    done = sum(row["outcome"] == DONE for row in rows)
+    return f"{done} of {len(rows)} done ({done / len(rows):.1%})"
 
 
 def nothing(rows: Any) -> list[str]:

@@ -141,12 +141,19 @@ def judge(given: Generated, solution: Any, rtol: float) -> Finding:
         return Finding(WRONG, f"success, but the run ended at {solution.t[-1]!r}", steps=steps, solves=1)
     values, exact, places = rows(given, solution)
     ends = solution.t if solution.dense is None else np.append(solution.dense.t0, solution.dense.ends)
-    h = smallest_step(ends, start, end)
-    amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index)[places] - 1)
-    # An answer that is off by the whole of it is wrong, however short the steps are.
-    ratio = np.abs(values - exact) / (np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact)))
+    ratio = ratios(given, values - exact, exact, rtol, smallest_step(ends, start, end), places)
     names = [f"{given.names[j]} of index {given.variable_index[j]}" for j in places]
     return right_or_wrong(solution, names, values - exact, ratio, ".2g")
+
+
+def ratios(
+    given: Generated, error: Vector, exact: Vector, rtol: float, h: float, places: Any = slice(None)
+) -> Vector:
+    """Errors in units of what the contract allows of unknowns at some places, both of shape (K, j)."""
+    amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index)[places] - 1)
+    # An answer that is off by the whole of it is wrong, however short the steps are.
+    allowed: Vector = np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact))
+    return np.abs(error) / allowed
 
 
 def right_or_wrong(solution: Any, names: Sequence[str], error: Vector, ratio: Vector, form: str) -> Finding:

@@ -16,7 +16,7 @@ from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Option, check_names, columns, register
+from benchmarks.study import Option, chosen as known_names, columns, register
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
@@ -89,7 +89,7 @@ def _chosen(
     for name in families or ():
         if name not in known:
             raise InputError(unknown("family", name, known))
-    check_names("kind of run", every if kinds is None else kinds, every)
+    kinds = known_names("kind of run", kinds, every)
     if only is not None and families is None and only.count(":") >= 2:
         head = only.split(":")
         families = [head[0]] if head[0] in known else None
@@ -97,13 +97,13 @@ def _chosen(
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2
     if chosen is None:
-        lines = planned(families or known, range(seed, seed + count), kinds or every, quick)
+        lines = planned(families or known, range(seed, seed + count), kinds, quick)
     else:
         lines = list(chosen)
     if only is not None:
         lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
     about = {"seed": seed, "seeds": count, "quick": quick}
-    return lines, about | {"families": list(families or known), "kinds": list(kinds or every)}
+    return lines, about | {"families": list(families or known), "kinds": kinds}
 
 
 def truth(
@@ -138,10 +138,7 @@ RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
 
 
 def report(result: Result, refused: bool = False) -> str:
-    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad.
-
-    Of a single run, what came of it.
-    """
+    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad."""
     data, about = result.data, result.parameters
     if len(data) == 1:
         message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
@@ -173,10 +170,8 @@ def report(result: Result, refused: bool = False) -> str:
 
 
 def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
-    names = sorted(
-        set(keys.tolist()),
-        key=lambda name: [g for g, _ in GROUPS].index(name) if name in dict(GROUPS) else 99,
-    )
+    groups, given = [group for group, _ in GROUPS], sorted(set(keys.tolist()))
+    names = [*(name for name in groups if name in given), *(name for name in given if name not in groups)]
     head = f"{title:20s}" + "".join(f"{name:>30s}" for name in ("all", *names))
     lines = [head, f"{'':20s}" + "".join(f"{'done ref fail WRONG CRASH':>30s}" for _ in ("all", *names))]
     for family in [*sorted(set(part["family"].tolist())), "all"]:

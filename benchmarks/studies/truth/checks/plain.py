@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 import dae_sdc as ds
-from benchmarks.measuring.outcomes import BAD, DONE, WRONG, Finding, outcome_of
+from benchmarks.measuring.outcomes import BAD, WRONG, Finding, outcome_of
 from benchmarks.studies.truth.generated import Generated, Units, Vector
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
 from benchmarks.studies.truth.solves import generate
 from benchmarks.studies.truth.written import solved
 from dae_sdc.errors import InputError
@@ -183,26 +183,21 @@ def summary(rows: Any) -> list[str]:
         own = [row for part, row in parts if part[4] == reading and part[3] in UNDECLARED]
         if not own:
             continue
-        done = sum(row["outcome"] == DONE for row in own)
         told, right, not_sure = (
             sum(str(row["message"]).startswith(text) for row in own) for text in (INDEX, RIGHT, NOT_SURE)
         )
         lines.append(
-            f"nothing declared, {reading}: {done} of {len(own)} done ({done / len(own):.1%}); index right in "
+            f"nothing declared, {reading}: {done_of(own)}; index right in "
             f"{right} ({right / len(own):.1%}), not sure in {not_sure}, wrong in {told - right - not_sure}"
         )
     expected = [row for part, row in parts if not part[3].startswith("wrong")]
     if expected:
-        done = sum(row["outcome"] == DONE for row in expected)
-        share = f"{done} of {len(expected)} done ({done / len(expected):.1%})"
-        lines.append(f"plain, nothing wrong declared: {share}")
+        lines.append(f"plain, nothing wrong declared: {done_of(expected)}")
     for form in (*FORMS, *IN_UNITS):
         told_so = [row for part, row in parts if part[3] == form]
         if told_so:
-            done, bad = (sum(row["outcome"] in which for row in told_so) for which in ((DONE,), BAD))
-            lines.append(
-                f"plain {form}: {done} of {len(told_so)} done ({done / len(told_so):.1%}), {bad} bad"
-            )
+            bad = sum(row["outcome"] in BAD for row in told_so)
+            lines.append(f"plain {form}: {done_of(told_so)}, {bad} bad")
     return ["", *lines] if lines else []
 
 

@@ -23,9 +23,9 @@ import numpy as np
 
 import dae_sdc as ds
 from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
-from benchmarks.studies.truth.generated import Generated, Units, Vector
+from benchmarks.studies.truth.generated import Units, Vector
 from benchmarks.studies.truth.kinds import KINDS, Kind
-from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, drawn, generate, smallest_step
+from benchmarks.studies.truth.solves import DEFAULT, PATIENCE, drawn, generate, ratios, smallest_step
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.run.target import make_problem
@@ -95,12 +95,6 @@ class InOtherUnits(ProblemDAE):
         self.base.start_step(self._own(u), t / self.second)
 
 
-def _errors(times: Vector, values: Vector, exact: Any) -> Vector:
-    truth = np.array([exact(t) for t in times])
-    size = np.abs(truth).max(axis=0)
-    return np.asarray(np.abs(values - truth).max(axis=0) / np.where(size > 0.0, size, 1.0))
-
-
 class Outcome(NamedTuple):
     """What there is to compare of a run."""
 
@@ -122,8 +116,12 @@ def _generated(family: str, seed: int, units: Units | None, method: str, rtol: f
     if not found.success:
         return Outcome(False, found.message, steps, np.inf, 0.0)
     times, values = found.t / second, found.u / scale
-    error = float(_errors(times, values, given.solution).max())
-    return Outcome(True, "", steps, error, _contract(given, times, values, rtol))
+    exact = np.array([given.solution(t) for t in times])
+    size = np.abs(exact).max(axis=0)
+    error = np.abs(values - exact).max(axis=0) / np.where(size > 0.0, size, 1.0)
+    # In the units of the DAE as generated.
+    contract = ratios(given, values - exact, exact, rtol, smallest_step(times, *given.interval))
+    return Outcome(True, "", steps, float(error.max()), float(contract.max()))
 
 
 def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
@@ -187,15 +185,6 @@ def _nearly(n: int, number: int) -> Units:
     """Units that differ from 1 by rounding alone."""
     rng = np.random.default_rng([number, n, 41])
     return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
-
-
-def _contract(given: Generated, times: Vector, values: Vector, rtol: float) -> float:
-    """Largest error in units of what is allowed; relative to 1 + |u| in the units of the DAE as generated."""
-    exact = np.array([given.solution(t) for t in times])
-    h = smallest_step(times, *given.interval)
-    amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index) - 1)
-    allowed = np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact))
-    return float((np.abs(values - exact) / allowed).max())
 
 
 def _short(values: Vector) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.outcomes import BAD, DONE, Finding
-from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.kinds import KINDS, Kind, done_of
 from benchmarks.studies.truth.written import WAYS, WRITTEN, Written, solved
 from dae_sdc.errors import InputError
 
@@ -63,14 +63,11 @@ def summary(rows: Any) -> list[str]:
             part = [row for row in own if f":{way}:" in str(row["line"])]
             if not part:
                 continue
-            done = sum(row["outcome"] == DONE for row in part)
             bad = sum(row["outcome"] in BAD for row in part)
             lost = Counter(str(row["line"]).split(":")[3] for row in part if row["outcome"] != DONE)
             most = ", ".join(f"{name} {number}" for name, number in lost.most_common(8))
             told = f"; not done: {most}" if lost else ""
-            lines.append(
-                f"{family}, {way}: {done} of {len(part)} done ({done / len(part):.1%}), {bad} bad{told}"
-            )
+            lines.append(f"{family}, {way}: {done_of(part)}, {bad} bad{told}")
     return ["", *lines] if lines else []
 
 

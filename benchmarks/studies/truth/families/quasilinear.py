@@ -20,59 +20,52 @@ from benchmarks.studies.truth.generated import FAMILIES, Generated, Vector
 from benchmarks.studies.truth.random_parts import damped, decimal, identity, rotation, signals
 from benchmarks.studies.truth.signals import Signals, wave
 
-
-def _second_order(given: Generated, p: int, m: int, base: type[Any]) -> Callable[..., ds.ProblemDAE]:
-    """Parts of A q'' + B lambda = h and the constraint, from rows p to 2 p and behind of a residual."""
-
-    def dynamic(t: float, q: Vector, v: Vector, a: Vector, multiplier: Vector) -> Vector:
-        u, du = np.concatenate([q, v, multiplier]), np.concatenate([v, a, np.zeros(m)])
-        rows: Vector = given.residual(u, du, t)[p : 2 * p]
-        return rows
-
-    class Parts(base):  # type: ignore[misc]
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(p, m, **settings)
-
-        def A(self, t: float, q: Vector, v: Vector) -> Any:
-            still = dynamic(t, q, v, np.zeros(p), np.zeros(m))
-            return np.array([dynamic(t, q, v, e, np.zeros(m)) - still for e in np.eye(p)]).T
-
-        def h(self, t: float, q: Vector, v: Vector) -> Any:
-            return -dynamic(t, q, v, np.zeros(p), np.zeros(m))
-
-    if base is ds.QuasiSecondOrderProblem:
-
-        def B(self: Any, t: float, q: Vector, v: Vector) -> Any:
-            still = dynamic(t, q, v, np.zeros(p), np.zeros(m))
-            return np.array([dynamic(t, q, v, np.zeros(p), e) - still for e in np.eye(m)]).T
-
-        def g(self: Any, t: float, q: Vector) -> Any:
-            u = np.concatenate([q, np.zeros(p + m)])
-            return given.residual(u, np.zeros(2 * p + m), t)[2 * p :]
-
-        return type("SecondOrder", (Parts,), {"B": B, "g": g})
-
-    def of_speeds(self: Any, t: float, q: Vector, v: Vector) -> Any:
-        u = np.concatenate([q, v, np.zeros(m)])
-        return given.residual(u, np.zeros(2 * p + m), t)[2 * p :]
-
-    return type("Nonholonomic", (Parts,), {"g": of_speeds})
+Part = Callable[..., Any]  # A part of the equations, a function of time and state
 
 
-def _made(cls: Callable[..., Any]) -> Callable[..., ds.ProblemDAE]:
+def _problem(name: str, base: type[Any], *sizes: int, **parts: Part) -> Callable[..., ds.ProblemDAE]:
+    """What makes problems of a type from numbers of unknowns and its parts."""
+    methods = {key: lambda self, *at, part=part: part(*at) for key, part in parts.items()}
+    cls = type(name, (base,), methods)
+
     def make(given: Generated, declared: bool) -> ds.ProblemDAE:
-        made: ds.ProblemDAE = cls()
-        made.interval, made.names = given.interval, given.names
-        return made
+        problem: ds.ProblemDAE = cls(*sizes)
+        problem.interval, problem.names = given.interval, given.names
+        return problem
 
     return make
 
 
 def _of_mechanics(name: str, of: str, base: type[Any], seed: int) -> Generated:
+    """Parts of A q'' + B lambda = h and the constraint, from rows p to 2 p and behind of a residual."""
     given = FAMILIES[of](seed)
     p = given.n_diff // 2
-    cls = _second_order(given, p, given.n - 2 * p, base)
-    return replace(given, family=name, problem_class=_made(cls))
+    m = given.n - 2 * p
+    still, free = np.zeros(p), np.zeros(m)
+
+    def dynamic(t: float, q: Vector, v: Vector, a: Vector = still, multiplier: Vector = free) -> Vector:
+        u, du = np.concatenate([q, v, multiplier]), np.concatenate([v, a, free])
+        rows: Vector = given.residual(u, du, t)[p : 2 * p]
+        return rows
+
+    def slopes(t: float, q: Vector, v: Vector, moved: str, size: int) -> Vector:
+        rest = dynamic(t, q, v)
+        return np.array([dynamic(t, q, v, **{moved: e}) - rest for e in np.eye(size)]).T
+
+    def bound(t: float, q: Vector, v: Vector = still) -> Vector:
+        rows: Vector = given.residual(np.concatenate([q, v, free]), np.zeros(2 * p + m), t)[2 * p :]
+        return rows
+
+    parts: dict[str, Part] = {
+        "A": lambda t, q, v: slopes(t, q, v, "a", p),
+        "h": lambda t, q, v: -dynamic(t, q, v),
+        "g": bound,
+    }
+    cls = "Nonholonomic"
+    if base is ds.QuasiSecondOrderProblem:
+        cls = "SecondOrder"
+        parts["B"] = lambda t, q, v: slopes(t, q, v, "multiplier", m)
+    return replace(given, family=name, problem_class=_problem(cls, base, p, m, **parts))
 
 
 for _args in (
@@ -86,21 +79,13 @@ for _args in (
 def _daeq1(seed: int) -> Generated:
     given = FAMILIES["hessenberg-1"](seed)
     p, n = given.n_diff, given.n
-
-    class FirstOrder(ds.QuasiFirstOrderProblem):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(n, n - p, **settings)
-
-        def A(self, t: float, u: Vector) -> Any:
-            return np.eye(p, n)
-
-        def h(self, t: float, u: Vector) -> Any:
-            return -given.residual(u, np.zeros(n), t)[:p]
-
-        def g(self, t: float, u: Vector) -> Any:
-            return given.residual(u, np.zeros(n), t)[p:]
-
-    return replace(given, family="quasi-daeq1", problem_class=_made(FirstOrder))
+    parts: dict[str, Part] = {
+        "A": lambda t, u: np.eye(p, n),
+        "h": lambda t, u: -given.residual(u, np.zeros(n), t)[:p],
+        "g": lambda t, u: given.residual(u, np.zeros(n), t)[p:],
+    }
+    make = _problem("FirstOrder", ds.QuasiFirstOrderProblem, n, n - p, **parts)
+    return replace(given, family="quasi-daeq1", problem_class=make)
 
 
 @FAMILIES.register("quasi-daeq2")
@@ -120,23 +105,17 @@ def _daeq2(seed: int) -> Generated:
 
     given = Generated("quasi-daeq2", seed, terms, solution, p, 2, (1,) * p + (2,) * m, p - m)
 
-    class WithMultipliers(ds.QuasiFirstOrderProblem):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(p, m, **settings)
+    def rest(t: float, y: Vector) -> Vector:
+        rows: Vector = given.residual(np.concatenate([y, np.zeros(m)]), np.zeros(p + m), t)
+        return rows
 
-        def A(self, t: float, u: Vector) -> Any:
-            return np.eye(p)
-
-        def B(self, t: float, u: Vector) -> Any:
-            return np.asarray(K, dtype=float)
-
-        def h(self, t: float, u: Vector) -> Any:
-            return -given.residual(np.concatenate([u, np.zeros(m)]), np.zeros(p + m), t)[:p]
-
-        def g(self, t: float, u: Vector) -> Any:
-            return given.residual(np.concatenate([u, np.zeros(m)]), np.zeros(p + m), t)[p:]
-
-    return replace(given, problem_class=_made(WithMultipliers))
+    parts: dict[str, Part] = {
+        "A": lambda t, y: np.eye(p),
+        "B": lambda t, y: np.asarray(K, dtype=float),
+        "h": lambda t, y: -rest(t, y)[:p],
+        "g": lambda t, y: rest(t, y)[p:],
+    }
+    return replace(given, problem_class=_problem("WithMultipliers", ds.QuasiFirstOrderProblem, p, m, **parts))
 
 
 @FAMILIES.register("quasi-daen1")
@@ -159,15 +138,10 @@ def _daen1(seed: int) -> Generated:
 
     given = Generated("quasi-daen1", seed, terms, solution, p, 1, (1,) * (2 * p + m), p)
 
-    class Implicit(ds.ImplicitDAE):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(p, m, **settings)
+    def rows(t: float, u: Vector, slope: Vector, w: Vector) -> Any:
+        return given.residual(np.concatenate([u, slope, w]), np.zeros(given.n), t)[p:]
 
-        def F(self, t: float, u: Vector, p_: Vector, w: Vector) -> Any:
-            state = np.concatenate([u, p_, w])
-            return given.residual(state, np.zeros(given.n), t)[p:]
-
-    return replace(given, problem_class=_made(Implicit))
+    return replace(given, problem_class=_problem("Implicit", ds.ImplicitDAE, p, m, F=rows))
 
 
 @FAMILIES.register("quasi-eulag")
@@ -194,18 +168,12 @@ def _eulag(seed: int) -> Generated:
     indices = (1,) * p + (2,) * p + (3,)
     given = Generated("quasi-eulag", seed, terms, solution, 2 * p, 3, indices, 2 * p - 2)
 
-    class Lagrange(ds.QuasiLagrangeProblem):
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(p, 1, **settings)
+    def pulled(t: float, q: Vector, v: Vector) -> Any:
+        return -given.residual(np.concatenate([q, v, np.zeros(1)]), np.zeros(2 * p + 1), t)[p : 2 * p]
 
-        def A(self, t: float, q: Vector, v: Vector) -> Any:
-            return np.asarray(mass, dtype=float)
-
-        def h(self, t: float, q: Vector, v: Vector) -> Any:
-            u = np.concatenate([q, v, np.zeros(1)])
-            return -given.residual(u, np.zeros(2 * p + 1), t)[p : 2 * p]
-
-        def g(self, t: float, q: Vector) -> Any:
-            return [0.5 * (q @ q - 1.0)]
-
-    return replace(given, problem_class=_made(Lagrange))
+    parts: dict[str, Part] = {
+        "A": lambda t, q, v: np.asarray(mass, dtype=float),
+        "h": pulled,
+        "g": lambda t, q: [0.5 * (q @ q - 1.0)],
+    }
+    return replace(given, problem_class=_problem("Lagrange", ds.QuasiLagrangeProblem, p, 1, **parts))
