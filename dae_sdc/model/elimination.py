@@ -66,26 +66,32 @@ class Constants:
         if number is not None:
             return number == 0
         if node not in self._zero:
-            self._zero[node] = self._found(node)
+            try:
+                exact = self.graph.substitute([node], self.exact)[0]
+            except InputError:  # the expression divides by 0
+                self._zero[node] = None
+                return None
+            value = 0.0 if self.graph.is_zero(exact) else self.value(exact)
+            self._zero[node] = None if value is None or not np.isfinite(value) else value == 0.0
         return self._zero[node]
-
-    def _found(self, node: int) -> bool | None:
-        graph = self.graph
-        try:
-            exact = graph.substitute([node], self.exact)[0]
-        except InputError:  # the expression divides by 0
-            return None
-        if graph.is_zero(exact):
-            return True
-        value = self.value(exact)
-        return None if value is None or not np.isfinite(value) else value == 0.0
 
     def value(self, node: int) -> float | None:
         """The value of a constant; None where a parameter has none."""
-        leaves = self.graph.leaves_of(node)
-        if any(self._parameters[leaf.index].value is None for leaf in leaves):
-            return None
-        return self.required(node)
+        values = self.at_start([node], {})
+        return None if values is None else values[0]
+
+    def at_start(self, nodes: Sequence[int], unknowns: Mapping[tuple[int, int], float]) -> list[float] | None:
+        """Values of expressions at the start; None where a parameter has none."""
+        known = {Leaf("u", *key): value for key, value in unknowns.items()}
+        known[Leaf("t")] = float(self.model.interval[0])
+        for leaf in self.graph.leaves_of(*nodes):
+            if leaf.kind == "p":
+                number = self._parameters[leaf.index].value
+                if number is None:
+                    return None
+                known[leaf] = number
+        values: list[float] = self.graph.numeric(nodes, known.__getitem__).tolist()
+        return values
 
     def required(self, node: int) -> float:
         """The value of a constant; raises :class:`InputError` where a parameter has none."""
@@ -465,27 +471,12 @@ class LinearElimination:
             if graph.mark[slope] & MOVING or not self.constants.divides(slope):
                 return None
             nodes.append(slope)
-        told = self._numeric(nodes, at)
-        if told is None or not np.isfinite(told).all():
+        numbers = self.constants.at_start(nodes, at)
+        if numbers is None or not np.isfinite(numbers).all():
             return None
         if free:
-            return {free[0]: Start((start.value - told[0]) / told[1], start.fixed, start.name)}
-        return {} if agree(told[0], start.value) else None
-
-    def _numeric(self, nodes: Sequence[int], at: Mapping[tuple[int, int], float]) -> list[float] | None:
-        """Values of expressions at the start; None where a parameter has none."""
-        model = self.constants.model
-        parameters = list(model.parameters_by_name.values())
-        given: dict[Leaf, float] = {Leaf("u", *key): value for key, value in at.items()}
-        given[Leaf("t")] = float(model.interval[0])
-        for leaf in self.graph.leaves_of(*nodes):
-            if leaf.kind == "p":
-                number = parameters[leaf.index].value
-                if number is None:
-                    return None
-                given[leaf] = number
-        values: list[float] = self.graph.numeric(nodes, given.__getitem__).tolist()
-        return values
+            return {free[0]: Start((start.value - numbers[0]) / numbers[1], start.fixed, start.name)}
+        return {} if agree(numbers[0], start.value) else None
 
     def _put(self, one: _Candidate) -> dict[int, int] | None:
         """The other equations with the unknown replaced by the expression; None if that is impossible."""

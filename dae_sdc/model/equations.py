@@ -181,12 +181,11 @@ class Equations:
 
     def _resolve(self, item: Any) -> int | None:
         """The node of a symbol; functions of time and their derivatives stand for unknowns of their name."""
-        known = self._symbols.get(item)
-        if known is None:
-            known = self._symbols[item] = self._found(item)
-        return known
+        if item not in self._symbols:
+            self._symbols[item] = self._node_of_symbol(item)
+        return self._symbols[item]
 
-    def _found(self, item: Any) -> int:
+    def _node_of_symbol(self, item: Any) -> int:
         order, symbol = 0, item
         if isinstance(item, sympy.Derivative):
             symbol = item.expr

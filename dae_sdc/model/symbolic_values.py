@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, Final
@@ -276,28 +276,22 @@ _OTHERS: Final[dict[str, Callable[..., int]]] = {
     "where": _operation(Op.SELECT),
 }
 
-_NUMERIC: Final[Mapping[str, Any]] = {"where": np.where, "clip": np.clip}
-
 
 def _elementwise(name: str, *values: Any) -> Any:
     """Value of a NumPy function, given by its name, of scalars; a number if all of them are."""
-    found = next((value for value in values if isinstance(value, Scalar)), None)
-    if found is None:
-        result = _numeric(name)(*values)
+    symbol = next((value for value in values if isinstance(value, Scalar)), None)
+    if symbol is None:
+        if name == "expit":  # no function of NumPy
+            return 0.5 + 0.5 * math.tanh(0.5 * values[0])
+        result = getattr(np, name)(*values)
         return result.item() if isinstance(result, np.generic | np.ndarray) else result
-    graph = found.graph
+    graph = symbol.graph
     function = _UNARY.get(name) or _OTHERS.get(name)
     if function is None:
         raise Untraceable(f"calls {name}, which has no expression")
     if name == "clip":  # a bound may be None
         values = tuple(value for value in values if value is not None)
     return Scalar(graph, function(graph, *(node_of(graph, value) for value in values)))
-
-
-def _numeric(name: str) -> Any:
-    if name == "expit":
-        return lambda x: 0.5 + 0.5 * math.tanh(0.5 * x)
-    return _NUMERIC.get(name) or getattr(np, name)
 
 
 def array_of(values: Any) -> SymbolArray:
@@ -397,15 +391,11 @@ def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     else:
         raise Untraceable(f"calls {name}.{method}")
     if out is not None:
-        _write(out[0], result)
+        if out[0].dtype != object and has_symbols(np.asarray(result, dtype=object)):
+            raise Untraceable("writes expressions of the unknowns into an array of numbers")
+        out[0][...] = result
         return out[0]
     return _wrapped(result, inputs)
-
-
-def _write(target: Any, values: Any) -> None:
-    if target.dtype != object and has_symbols(np.asarray(values, dtype=object)):
-        raise Untraceable("writes expressions of the unknowns into an array of numbers")
-    target[...] = values
 
 
 def _wrapped(result: Any, inputs: Any = ()) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -19,7 +20,6 @@ from dae_sdc.expressions.operations import Op
 OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
 """The operation of each of SymPy's classes."""
 
-_COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000
@@ -101,25 +101,14 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
         return graph.power(parts[0], exponent)
     if not parts and item.is_number:  # is_number is evaluated last: SymPy computes it by recursion
         return _number(graph, item)
-    if isinstance(item, _COMPARED):
-        if isinstance(item, sympy.StrictGreaterThan | sympy.GreaterThan):
-            parts = parts[::-1]
-        strict = isinstance(item, sympy.StrictLessThan | sympy.StrictGreaterThan)
-        return graph.call(Op.LT if strict else Op.LE, *parts)
-    op = OPERATIONS.get(type(item))
-    if op is not None and op is not Op.SELECT:
-        if op in (Op.MIN, Op.MAX):
-            node = parts[0]
-            for part in parts[1:]:
-                node = graph.call(op, node, part)
-            return node
-        return graph.call(op, *parts)
-    build = _OTHERS.get(type(item))
-    if build is None:
-        if isinstance(item, BooleanTrue | BooleanFalse):
-            return graph.constant(int(isinstance(item, BooleanTrue)))
+    build, op = _OTHERS.get(type(item)), OPERATIONS.get(type(item))
+    if build is not None:
+        return build(graph, item, parts)
+    if op is None:
         raise InputError(f"{type(item).__name__} in {_short(item)} cannot be used in an equation")
-    return build(graph, item, parts)
+    if op in (Op.MIN, Op.MAX):
+        return functools.reduce(functools.partial(graph.call, op), parts)
+    return graph.call(op, *parts)
 
 
 def _number(graph: Graph, item: Any) -> int:
@@ -174,6 +163,10 @@ def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], i
 _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
     sympy.Piecewise: _piecewise,
     sympy.Heaviside: _heaviside,
+    BooleanTrue: lambda graph, item, parts: graph.one,
+    BooleanFalse: lambda graph, item, parts: graph.zero,
+    sympy.StrictGreaterThan: lambda graph, item, parts: graph.call(Op.LT, *parts[::-1]),
+    sympy.GreaterThan: lambda graph, item, parts: graph.call(Op.LE, *parts[::-1]),
     sympy.Equality: lambda graph, item, parts: _equal(graph, *parts),
     sympy.Unequality: lambda graph, item, parts: graph.sub(graph.one, _equal(graph, *parts)),
     sympy.And: lambda graph, item, parts: graph.mul(*parts),
