@@ -290,7 +290,7 @@ BUDGETS = {
     "problems": 7_910,
     "dae": 7_570,
     "initial": 5_680,
-    "model": 5_330,
+    "model": 5_340,
     "control": 4_820,
     "constrained": 3_960,
     "structure": 3_930,

@@ -130,10 +130,10 @@ class Model(Equations):
             if bound is not None:
                 require_number(f"the bound of {name}", bound)
         values = {} if start is None else {0: self._number("start", name, start)}
-        made = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
+        variable = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
         self._index[name] = len(self.variables_by_name)
-        self.variables_by_name[name] = made
-        self._unknowns.append(made)
+        self.variables_by_name[name] = variable
+        self._unknowns.append(variable)
         return Unknown(name)
 
     def variables(
@@ -161,8 +161,8 @@ class Model(Equations):
             The symbols of the unknowns in equations.
         """
         chosen = _split(names)
-        given = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
-        columns = {key: self._for_each(key, value, chosen) for key, value in given.items()}
+        settings = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
+        columns = {key: self._for_each(key, value, chosen) for key, value in settings.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
 
@@ -366,9 +366,9 @@ class Model(Equations):
         return f"<Model {self.name}: {self._counts()}>"
 
     def _counts(self) -> str:
-        known = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
+        kinds = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
         return ", ".join(
-            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in known.items()
+            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in kinds.items()
         )
 
     def _rows(self) -> dict[str, list[tuple[str, ...]]]:

@@ -287,14 +287,16 @@ class FormEquations:
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""
-        known: dict[str, Any] = {
+        inputs: dict[str, Any] = {
             "u": np.asarray(u),
             "du": np.asarray(du),
             "t": [t],
             "p": self.kernel_parameters(),
         }
         program = self.form.residual
-        return ROUNDING * magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
+        return ROUNDING * magnitudes(
+            program, [inputs[source.kind][source.index] for source in program.inputs]
+        )
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:

@@ -194,8 +194,8 @@ def _operation(op: Op) -> Callable[..., int]:
 
 def _named(arity: int) -> dict[str, Callable[..., int]]:
     """The operations with a NumPy function, by the name of that function."""
-    own = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
-    return {op.numpy.__name__: _operation(op) for op in own}
+    ops = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
+    return {op.numpy.__name__: _operation(op) for op in ops}
 
 
 _UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
@@ -402,19 +402,19 @@ def _wrapped(result: Any, inputs: Any = ()) -> Any:
     if isinstance(result, np.ndarray) and result.dtype == object:
         if result.ndim == 0:
             return result[()]
-        made = result.view(SymbolArray)
+        array = result.view(SymbolArray)
         for value in inputs:
-            if isinstance(value, SymbolArray) and value.shape == made.shape and value.n_diff is not None:
-                made.n_diff = value.n_diff
-        return made
+            if isinstance(value, SymbolArray) and value.shape == array.shape and value.n_diff is not None:
+                array.n_diff = value.n_diff
+        return array
     return result
 
 
 def _function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Result of any other function of NumPy for expressions."""
-    own = _FUNCTIONS.get(func)
-    if own is not None:
-        return own(*args, **kwargs)
+    substitute = _FUNCTIONS.get(func)
+    if substitute is not None:
+        return substitute(*args, **kwargs)
     implementation = getattr(func, "_implementation", None)
     if implementation is None:
         raise Untraceable(f"calls {func.__name__}, which has no expression")

@@ -40,25 +40,25 @@ def sympified(given: Any) -> Any:
 
 def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
     """The node of a SymPy expression."""
-    known: dict[int, int] = {}
+    nodes: dict[int, int] = {}
     stack: list[tuple[Any, Sequence[Any] | None]] = [(expression, None)]
     while stack:
         item, parts = stack.pop()
-        if id(item) in known:
+        if id(item) in nodes:
             continue
         if parts is not None:
-            known[id(item)] = _built(graph, item, [known[id(part)] for part in parts])
+            nodes[id(item)] = _built(graph, item, [nodes[id(part)] for part in parts])
             continue
         if item.is_Symbol or isinstance(item, AppliedUndef | sympy.Derivative):
             node = resolve(item)
             if node is None:
                 raise InputError(f"{item} is no unknown and no parameter")
-            known[id(item)] = node
+            nodes[id(item)] = node
             continue
         parts = _parts(item)
         stack.append((item, parts))
         stack.extend((part, None) for part in parts)
-    return known[id(expression)]
+    return nodes[id(expression)]
 
 
 def _parts(item: Any) -> Sequence[Any]:
@@ -191,19 +191,19 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
 
 def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) -> list[Any]:
     """Expressions of the graph as SymPy expressions, with exact numbers."""
-    found: dict[int, Any] = {}
+    expressions: dict[int, Any] = {}
     for node in graph.below(nodes):
         leaf, number = graph.leaves.get(node), graph.numbers.get(node)
         if leaf is not None:
-            found[node] = symbol(leaf)
+            expressions[node] = symbol(leaf)
         elif isinstance(number, str):
-            found[node] = getattr(sympy, number)
+            expressions[node] = getattr(sympy, number)
         elif number is not None:
-            found[node] = sympy.Rational(number.numerator, number.denominator)
+            expressions[node] = sympy.Rational(number.numerator, number.denominator)
         else:
-            parts = [found[arg] for arg in graph.operands(node)]
-            found[node] = _written(graph.op[node], parts, graph.args[node])
-    return [_as_number(found[node]) for node in nodes]
+            parts = [expressions[arg] for arg in graph.operands(node)]
+            expressions[node] = _written(graph.op[node], parts, graph.args[node])
+    return [_as_number(expressions[node]) for node in nodes]
 
 
 def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
