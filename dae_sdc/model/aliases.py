@@ -50,11 +50,11 @@ def simplify(
     used_level: Level = level if derivatives else "trivial"
     barred: set[int] = set()
     while True:
-        found = _TrivialElimination(model, used_level, derivatives, fold, barred)
-        more = found.branches_lost() - barred
-        if not more:
-            return found.result()
-        barred |= more
+        elimination = _TrivialElimination(model, used_level, derivatives, fold, barred)
+        lost = elimination.branches_lost() - barred
+        if not lost:
+            return elimination.result()
+        barred |= lost
 
 
 class _TrivialElimination:
@@ -120,13 +120,13 @@ class _TrivialElimination:
     def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
         return sum_of(self.graph, terms, offset)
 
-    def _put(self, i: int, told: Callable[[int], Relation]) -> int:
+    def _put(self, i: int, relation_of: Callable[[int], Relation]) -> int:
         """An equation with unknowns replaced by the relations that determine them."""
         graph, root = self.graph, self.roots[i]
         replaced: dict[int, int] = {}
         for leaf in sorted(graph.leaves_of(root)):
             if leaf.kind == "u":
-                top, factor, order, offset = told(leaf.index)
+                top, factor, order, offset = relation_of(leaf.index)
                 live = factor != graph.zero
                 terms = [(factor, graph.variable(top, order + leaf.order))] if live else []
                 replaced[graph.leaf(leaf)] = self._sum(terms, graph.zero if leaf.order else offset)
@@ -179,13 +179,13 @@ class _TrivialElimination:
             self.members[goes] = []
         else:
             self.known[goes] = offset
-        for other_one in changed:
-            if not self.live[other_one]:
+        for equation in changed:
+            if not self.live[equation]:
                 continue
-            if self.forms[other_one] is None:
-                self.touched.add(other_one)
+            if self.forms[equation] is None:
+                self.touched.add(equation)
             else:
-                self.queue.append(other_one)
+                self.queue.append(equation)
 
     # Unknowns
 
@@ -208,11 +208,11 @@ class _TrivialElimination:
 
     def _told(self, j: int) -> Relation:
         """Relation of an unknown to the top of its class, or to a constant."""
-        found = self._top(j)
-        if found.of in self.known:
-            constant = Relation(found.of, self.graph.zero, 0, self.known[found.of])
-            return self._chained(found, constant)._replace(order=0)
-        return found
+        relation = self._top(j)
+        if relation.of in self.known:
+            constant = Relation(relation.of, self.graph.zero, 0, self.known[relation.of])
+            return self._chained(relation, constant)._replace(order=0)
+        return relation
 
     def _refused(self, i: int, redundant: bool) -> InputError:
         names = self.model.equation_names
@@ -230,16 +230,16 @@ class _TrivialElimination:
         """Numbers of the removed equations from which the relations between the unknowns of one follow."""
         order = list(self.used)
         place = {k: number for number, k in enumerate(order)}
-        found: set[int] = set()
+        equations: set[int] = set()
         work = [i]
         while work:
             k = work.pop()
             # An equation that was trivial as written depends on no other equation.
             if k == i or len(self.written[k]) != (1 if self.used[k] else 2):
-                new = self._between(self.written[k], order[: place.get(k, len(order))]) - found
-                found |= new
+                new = self._between(self.written[k], order[: place.get(k, len(order))]) - equations
+                equations |= new
                 work.extend(new)
-        return sorted(found)
+        return sorted(equations)
 
     def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
         """Those of ``equations`` that relate ``unknowns`` to each other or to constants."""
@@ -263,13 +263,13 @@ class _TrivialElimination:
                         if other not in came:
                             came[other] = k, j
                             line.append(other)
-        found: set[int] = set()
+        between: set[int] = set()
         for goal in goals:
             step = came.get(goal)
             while step is not None:
-                found.add(step[0])
+                between.add(step[0])
                 step = came[step[1]]
-        return found
+        return between
 
     def _ends(self, k: int) -> list[int]:
         return [*self.written[k], _NOWHERE] if self.used[k] else self.written[k]
@@ -278,7 +278,7 @@ class _TrivialElimination:
 
     def _final(self) -> list[Relation]:
         """Relation of every unknown to the kept unknown of its class."""
-        found = [self._told(j) for j in range(len(self.up))]
+        relations = [self._told(j) for j in range(len(self.up))]
         unknowns = list(self.model.variables_by_name.values())
         best: dict[int, int] = {}
 
@@ -286,16 +286,16 @@ class _TrivialElimination:
             v = unknowns[j]
             return not self.orders[j], not v.fixed, not v.start, len(v.name), j
 
-        for j, (top, factor, order, _) in enumerate(found):
+        for j, (top, factor, order, _) in enumerate(relations):
             # The relations of the others are divided by the factor of the kept unknown.
             fits = self.constants.divides(factor) and not order
             if fits and (top not in best or rank(j) < rank(best[top])):
                 best[top] = j
         final = []
-        for relation in found:
+        for relation in relations:
             if relation.factor != self.graph.zero and best[relation.of] != relation.of:
                 kept = best[relation.of]
-                scale, shift = found[kept].factor, found[kept].offset
+                scale, shift = relations[kept].factor, relations[kept].offset
                 inverse = self.graph.neg(self.constants.ratio(self.graph.one, scale))
                 back = Relation(kept, inverse, 0, self.constants.ratio(shift, scale))
                 relation = self._chained(relation, back)
@@ -307,12 +307,12 @@ class _TrivialElimination:
         final = self._final()
         self.moved = Starts(self.model, final, self.constants)
         self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        told: dict[int, int] = {}
+        expressions: dict[int, int] = {}
         if self.level != "trivial":
             explicit = self.level == "explicit"
             further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
-            self.rows, told = further.roots, further.told()
-        self.nodes = [self._node(relation, told) for relation in final]
+            self.rows, expressions = further.roots, further.told()
+        self.nodes = [self._node(relation, expressions) for relation in final]
 
     def branches_lost(self) -> set[int]:
         """Unknowns that were replaced by derivatives in which equations have become nonlinear."""
@@ -336,49 +336,49 @@ class _TrivialElimination:
         causes: dict[Leaf, dict[int, list[int]]] = {leaf: {} for leaf in lost}
         for j, node in enumerate(self.nodes if lost else ()):
             for leaf in graph.leaves_of(node):
-                for one in lost:
-                    if leaf.kind == "u" and leaf.index == one.index and leaf.order >= one.order:
-                        causes[one].setdefault(leaf.order, []).append(j)
+                for rate in lost:
+                    if leaf.kind == "u" and leaf.index == rate.index and leaf.order >= rate.order:
+                        causes[rate].setdefault(leaf.order, []).append(j)
         # Unknowns equal to higher derivatives may still be eliminated when these are kept.
         return {j for found in causes.values() if found for j in found[min(found)]}
 
     def result(self) -> Simplified:
         """The simplified model with the map back."""
         model, graph, moved, rows, nodes = self.model, self.graph, self.moved, self.rows, self.nodes
-        made = Model(
+        simplified = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)
-                made.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
-                made.variables_by_name[variable.name].nominal.update(variable.nominal)
+                simplified.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
+                simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
                 for order, start in sorted(moved.found.get(j, {}).items()):
-                    made.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
+                    simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
         if not self.fold:
             for parameter in model.parameters_by_name.values():
-                made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+                simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)
         for i, root in rows.items():
             same = root == model.roots[i]
             expression = model.expressions[i] if same else model.sympy([root])[0]
-            made.equation(expression, name=model.equation_names[i])
+            simplified.equation(expression, name=model.equation_names[i])
         gone = [j for j, node in enumerate(nodes) if node != graph.variable(j)]
         removed = {
             model.names[j]: Removed(model.names[j], expression, self._kind(nodes[j]))
             for j, expression in zip(gone, model.sympy([nodes[j] for j in gone]), strict=True)
         }
         conditions = () if self.fold else self.constants.conditions()
-        made.conditions = conditions
+        simplified.conditions = conditions
         used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
         named = dict(zip(model.names, nodes, strict=True))
-        return Simplified(model, made, removed, used_up, conditions, self.level, self.fold, named)
+        return Simplified(model, simplified, removed, used_up, conditions, self.level, self.fold, named)
 
-    def _node(self, relation: Relation, told: Mapping[int, int]) -> int:
+    def _node(self, relation: Relation, expressions: Mapping[int, int]) -> int:
         """Node of an unknown as an expression of kept unknowns."""
         graph = self.graph
         if relation.factor == graph.zero:
             return relation.offset
-        kept = told.get(relation.of, graph.variable(relation.of))
+        kept = expressions.get(relation.of, graph.variable(relation.of))
         return self._sum([(relation.factor, graph.total_derivative(kept, relation.order))], relation.offset)
 
     def _kind(self, node: int) -> str:

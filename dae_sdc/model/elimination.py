@@ -27,15 +27,15 @@ class Condition:
 
     def __call__(self, values: Mapping[str, float]) -> None:
         """Raise :class:`InputError` if values of parameters violate it."""
-        given = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
+        numbers = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
         # Exact decimal numbers, as in the simplification: 0.3 - 0.1 - 0.2 is 0.
-        exact = {symbol: sympy.Rational(repr(value)) for symbol, value in given.items()}
+        exact = {symbol: sympy.Rational(repr(value)) for symbol, value in numbers.items()}
         is_zero = self.expression.subs(exact).is_zero
         if is_zero is None:
-            is_zero = float(self.expression.subs(given)) == 0.0
+            is_zero = float(self.expression.subs(numbers)) == 0.0
         if bool(is_zero) == self.vanishes:
             return
-        shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in given.items()))
+        shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in numbers.items()))
         was = "taken for 0" if self.vanishes else "divided by"
         now = "not 0" if self.vanishes else "0"
         raise InputError(
@@ -66,26 +66,32 @@ class Constants:
         if number is not None:
             return number == 0
         if node not in self._zero:
-            self._zero[node] = self._found(node)
+            try:
+                exact = self.graph.substitute([node], self.exact)[0]
+            except InputError:  # the expression divides by 0
+                self._zero[node] = None
+                return None
+            value = 0.0 if self.graph.is_zero(exact) else self.value(exact)
+            self._zero[node] = None if value is None or not np.isfinite(value) else value == 0.0
         return self._zero[node]
-
-    def _found(self, node: int) -> bool | None:
-        graph = self.graph
-        try:
-            exact = graph.substitute([node], self.exact)[0]
-        except InputError:  # the expression divides by 0
-            return None
-        if graph.is_zero(exact):
-            return True
-        value = self.value(exact)
-        return None if value is None or not np.isfinite(value) else value == 0.0
 
     def value(self, node: int) -> float | None:
         """The value of a constant; None where a parameter has none."""
-        leaves = self.graph.leaves_of(node)
-        if any(self._parameters[leaf.index].value is None for leaf in leaves):
-            return None
-        return self.required(node)
+        values = self.at_start([node], {})
+        return None if values is None else values[0]
+
+    def at_start(self, nodes: Sequence[int], unknowns: Mapping[tuple[int, int], float]) -> list[float] | None:
+        """Values of expressions at the start; None where a parameter has none."""
+        known = {Leaf("u", *key): value for key, value in unknowns.items()}
+        known[Leaf("t")] = float(self.model.interval[0])
+        for leaf in self.graph.leaves_of(*nodes):
+            if leaf.kind == "p":
+                number = self._parameters[leaf.index].value
+                if number is None:
+                    return None
+                known[leaf] = number
+        values: list[float] = self.graph.numeric(nodes, known.__getitem__).tolist()
+        return values
 
     def required(self, node: int) -> float:
         """The value of a constant; raises :class:`InputError` where a parameter has none."""
@@ -343,15 +349,15 @@ class LinearElimination:
         """Eliminate an unknown by an equation; returns the changed equations, None without a candidate."""
         if len(self.roots) == 1:
             return None
-        found = [one for one in self._candidates(i) if self._allowed(one, differentiated)]
-        for one in sorted(found, key=self._cost):
-            starts = self._moved(one)
-            put = None if starts is None else self._put(one)
+        allowed = [candidate for candidate in self._candidates(i) if self._allowed(candidate, differentiated)]
+        for candidate in sorted(allowed, key=self._cost):
+            starts = self._moved(candidate)
+            put = None if starts is None else self._put(candidate)
             if starts is None or put is None:
                 continue
-            self.constants.divide_by(one.divisor)
-            self._told[one.unknown] = one.expression
-            self.starts.pop(one.unknown, None)
+            self.constants.divide_by(candidate.divisor)
+            self._told[candidate.unknown] = candidate.expression
+            self.starts.pop(candidate.unknown, None)
             for key, start in starts.items():
                 self.starts.setdefault(key[0], {})[key[1]] = start
             for j in self._spans.pop(i):
@@ -390,30 +396,32 @@ class LinearElimination:
         """Whether the number of entries does not grow if m of them replace an unknown."""
         return (len(self._places[j]) - 1) * (m - 1) <= m + 1
 
-    def _others(self, one: _Candidate) -> set[int]:
-        return self._places[one.unknown] - {one.equation}
+    def _others(self, candidate: _Candidate) -> set[int]:
+        return self._places[candidate.unknown] - {candidate.equation}
 
-    def _cost(self, one: _Candidate) -> tuple[int, int, bool, bool, int]:
-        others, starts = self._others(one), self.starts.get(one.unknown, {})
+    def _cost(self, candidate: _Candidate) -> tuple[int, int, bool, bool, int]:
+        others, starts = self._others(candidate), self.starts.get(candidate.unknown, {})
         fixed = any(start.fixed for start in starts.values())
-        return self._order(one.unknown, others), len(others), fixed, bool(starts), one.unknown
+        return self._order(candidate.unknown, others), len(others), fixed, bool(starts), candidate.unknown
 
-    def _allowed(self, one: _Candidate, differentiated: bool) -> bool:
-        others, leaves = self._others(one), self._leaves(one.expression)
-        m, order = len(leaves), self._order(one.unknown, others)
-        if not self._fits(one.unknown, m) or (order and not differentiated):
+    def _allowed(self, candidate: _Candidate, differentiated: bool) -> bool:
+        others, leaves = self._others(candidate), self._leaves(candidate.expression)
+        m, order = len(leaves), self._order(candidate.unknown, others)
+        if not self._fits(candidate.unknown, m) or (order and not differentiated):
             return False
-        if one.unknown in self._barred and any(leaf.order for leaf in leaves):
+        if candidate.unknown in self._barred and any(leaf.order for leaf in leaves):
             return False
-        rough = any(self.graph.op[node] in _ROUGH for node in self.graph.below([one.expression], MOVING))
+        rough = any(
+            self.graph.op[node] in _ROUGH for node in self.graph.below([candidate.expression], MOVING)
+        )
         if rough and (order or len(others) > 1):
             return False
         if not order or not leaves:
             return True
         unknowns = {leaf.index for leaf in leaves}
-        if order > 1 or len(unknowns) > 1 or not one.linear:
+        if order > 1 or len(unknowns) > 1 or not candidate.linear:
             return False
-        gradient = self.graph.gradient(one.expression)
+        gradient = self.graph.gradient(candidate.expression)
         slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
         if (
             any(slope is None for slope in slopes)
@@ -434,29 +442,29 @@ class LinearElimination:
                     return False
         return True
 
-    def _moved(self, one: _Candidate) -> dict[tuple[int, int], Start] | None:
+    def _moved(self, candidate: _Candidate) -> dict[tuple[int, int], Start] | None:
         """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""
-        found: dict[tuple[int, int], Start] = {}
-        for order, start in sorted(self.starts.get(one.unknown, {}).items()):
-            node = self.graph.total_derivative(one.expression, order)
-            moved = self._solved(node, start, found)
+        moved_starts: dict[tuple[int, int], Start] = {}
+        for order, start in sorted(self.starts.get(candidate.unknown, {}).items()):
+            node = self.graph.total_derivative(candidate.expression, order)
+            moved = self._solved(node, start, moved_starts)
             if moved is not None:
-                found.update(moved)
+                moved_starts.update(moved)
             elif start.fixed:
                 return None
-        return found
+        return moved_starts
 
     def _solved(
-        self, node: int, start: Start, found: Mapping[tuple[int, int], Start]
+        self, node: int, start: Start, moved: Mapping[tuple[int, int], Start]
     ) -> dict[tuple[int, int], Start] | None:
         graph = self.graph
         leaves = [(leaf.index, leaf.order) for leaf in self._leaves(node)]
-        known = {key: found.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in leaves}
+        starts = {key: moved.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in leaves}
         # A fixed value replaces a guess, and a guess is entered where there is no value.
-        free = [key for key, one in known.items() if one is None or (start.fixed and not one.fixed)]
+        free = [key for key, other in starts.items() if other is None or (start.fixed and not other.fixed)]
         if len(free) > 1:
             return None
-        values = {key: one.value for key, one in known.items() if one is not None}
+        values = {key: other.value for key, other in starts.items() if other is not None}
         at = {key: values.get(key, 0.0) for key in leaves}
         nodes = [node]
         if free:
@@ -465,37 +473,22 @@ class LinearElimination:
             if graph.mark[slope] & MOVING or not self.constants.divides(slope):
                 return None
             nodes.append(slope)
-        told = self._numeric(nodes, at)
-        if told is None or not np.isfinite(told).all():
+        numbers = self.constants.at_start(nodes, at)
+        if numbers is None or not np.isfinite(numbers).all():
             return None
         if free:
-            return {free[0]: Start((start.value - told[0]) / told[1], start.fixed, start.name)}
-        return {} if agree(told[0], start.value) else None
+            return {free[0]: Start((start.value - numbers[0]) / numbers[1], start.fixed, start.name)}
+        return {} if agree(numbers[0], start.value) else None
 
-    def _numeric(self, nodes: Sequence[int], at: Mapping[tuple[int, int], float]) -> list[float] | None:
-        """Values of expressions at the start; None where a parameter has none."""
-        model = self.constants.model
-        parameters = list(model.parameters_by_name.values())
-        given: dict[Leaf, float] = {Leaf("u", *key): value for key, value in at.items()}
-        given[Leaf("t")] = float(model.interval[0])
-        for leaf in self.graph.leaves_of(*nodes):
-            if leaf.kind == "p":
-                number = parameters[leaf.index].value
-                if number is None:
-                    return None
-                given[leaf] = number
-        values: list[float] = self.graph.numeric(nodes, given.__getitem__).tolist()
-        return values
-
-    def _put(self, one: _Candidate) -> dict[int, int] | None:
+    def _put(self, candidate: _Candidate) -> dict[int, int] | None:
         """The other equations with the unknown replaced by the expression; None if that is impossible."""
         put: dict[int, int] = {}
-        for i in sorted(self._others(one)):
+        for i in sorted(self._others(candidate)):
             try:
-                put[i] = self._with(self.roots[i], {one.unknown: one.expression})
+                put[i] = self._with(self.roots[i], {candidate.unknown: candidate.expression})
             except InputError:  # it divides by 0
                 return None
-            if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
+            if any(leaf.order for leaf in self._leaves(candidate.expression)) and not self._plain(put[i]):
                 return None
             # An equation without unknowns repeats others or contradicts them; structural analysis reports it.
             if not self._leaves(put[i]):
@@ -514,7 +507,7 @@ class LinearElimination:
 
     def told(self) -> dict[int, int]:
         """Every eliminated unknown as an expression of the remaining ones."""
-        found: dict[int, int] = {}
+        expressions: dict[int, int] = {}
         for j in reversed(self._told):
-            found[j] = self._with(self._told[j], found)
-        return found
+            expressions[j] = self._with(self._told[j], expressions)
+        return expressions

@@ -61,13 +61,13 @@ class Definition:
         ]
         nodes = [*self.roots, *(node for *_, node in slopes)]
         place = {j: at for at, j in enumerate(self.unknowns)}
-        found = np.full(n, guess)
+        solution = np.full(n, guess)
         for _ in range(MOST_DEFINITION_STEPS):
-            current = found
+            current = solution
 
             def value(leaf: Leaf, current: npt.NDArray[np.float64] = current) -> float:
-                own = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
-                return float(current[place[leaf.index]]) if own else values(leaf)
+                is_unknown = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
+                return float(current[place[leaf.index]]) if is_unknown else values(leaf)
 
             numbers = graph.numeric(nodes, value)
             matrix = np.zeros((n, n))
@@ -79,9 +79,9 @@ class Definition:
                 step = np.linalg.solve(matrix, -numbers[:n])
             except np.linalg.LinAlgError:
                 return None
-            found = current + step
-            if (np.abs(step) <= 1e-12 * (1.0 + np.abs(found))).all():
-                return [float(one) for one in found]
+            solution = current + step
+            if (np.abs(step) <= 1e-12 * (1.0 + np.abs(solution))).all():
+                return [float(entry) for entry in solution]
         return None
 
 
@@ -181,12 +181,11 @@ class Equations:
 
     def _resolve(self, item: Any) -> int | None:
         """The node of a symbol; functions of time and their derivatives stand for unknowns of their name."""
-        known = self._symbols.get(item)
-        if known is None:
-            known = self._symbols[item] = self._found(item)
-        return known
+        if item not in self._symbols:
+            self._symbols[item] = self._node_of_symbol(item)
+        return self._symbols[item]
 
-    def _found(self, item: Any) -> int:
+    def _node_of_symbol(self, item: Any) -> int:
         order, symbol = 0, item
         if isinstance(item, sympy.Derivative):
             symbol = item.expr
@@ -246,13 +245,13 @@ class Equations:
         cols: list[int] = []
         nodes: list[int] = []
         for i, root in enumerate(self.roots):
-            found = self.graph.gradient(root)
-            for leaf in sorted(found, key=lambda node: self.graph.leaves[node]):
+            slopes = self.graph.gradient(root)
+            for leaf in sorted(slopes, key=lambda node: self.graph.leaves[node]):
                 kind, j, k = self.graph.leaves[leaf]
                 if kind == "u" and k == of_unknown[j] - of_equation[i]:
                     rows.append(i)
                     cols.append(j)
-                    nodes.append(found[leaf])
+                    nodes.append(slopes[leaf])
         return rows, cols, nodes
 
     def system_jacobian(
@@ -287,22 +286,22 @@ class Equations:
 
     def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
-        given: dict[Leaf, float] = {}
+        at_point: dict[Leaf, float] = {}
         for key, value in point.items():
             if str(key) == TIME.name:
-                given[Leaf("t")] = float(value)
+                at_point[Leaf("t")] = float(value)
             else:
                 name, order = self.unknown(key)
-                given[Leaf("u", self._index[name], order)] = float(value)
-        found: dict[Leaf, float] = {}
+                at_point[Leaf("u", self._index[name], order)] = float(value)
+        by_leaf: dict[Leaf, float] = {}
         for leaf in self.graph.leaves.values():
-            if leaf in given:
-                found[leaf] = given[leaf]
+            if leaf in at_point:
+                by_leaf[leaf] = at_point[leaf]
             elif leaf.kind == "t":
-                found[leaf] = float(self.interval[0])
+                by_leaf[leaf] = float(self.interval[0])
             elif leaf.kind == "u" and leaf.index < len(self._unknowns):
                 # The graph may contain unknowns of a repair, which are not unknowns of the model.
-                found[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
+                by_leaf[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
             elif leaf.kind == "p":
-                found[leaf] = self._parameters[leaf.index].required(self.name)
-        return found
+                by_leaf[leaf] = self._parameters[leaf.index].required(self.name)
+        return by_leaf

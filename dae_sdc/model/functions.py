@@ -24,9 +24,12 @@ def takes_equations(function: Any) -> bool:
     """Whether a value is a function F(t, u, du), which needs three arguments."""
     if not isinstance(function, FunctionType | MethodType | functools.partial):
         return False
-    known = inspect.signature(function).parameters.values()
+    parameters = inspect.signature(function).parameters.values()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(one.default is one.empty and one.kind in positional for one in known) == 3
+    return (
+        sum(parameter.default is parameter.empty and parameter.kind in positional for parameter in parameters)
+        == 3
+    )
 
 
 def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:
@@ -178,12 +181,12 @@ def _checked(mass: Any) -> Any:
     """A mass matrix as an array or a CSR matrix of doubles."""
     try:
         if sparse.issparse(mass):
-            found: Any = sparse.csr_matrix(mass, dtype=np.float64)
-            entries = found.data
+            matrix: Any = sparse.csr_matrix(mass, dtype=np.float64)
+            entries = matrix.data
         else:
-            found = entries = np.array(mass, dtype=np.float64)
+            matrix = entries = np.array(mass, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError("a mass matrix is a square array or sparse matrix of real numbers") from None
-    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(entries).all():
-        raise InputError(f"a mass matrix is a square matrix of finite numbers; got shape {found.shape}")
-    return found
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(entries).all():
+        raise InputError(f"a mass matrix is a square matrix of finite numbers; got shape {matrix.shape}")
+    return matrix

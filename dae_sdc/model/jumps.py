@@ -113,10 +113,10 @@ def with_held_jumps(graph: Graph, roots: Sequence[int], jumps: Sequence[Jump], p
         (fixed,) = graph.substitute([jump.border], numbers)
         if not graph.mark[fixed] & MOVING:
             continue  # constant while inner jumps are held
-        own = graph.parameter(parameters + 1 + len(kept))
+        held_value = graph.parameter(parameters + 1 + len(kept))
         (inside,) = graph.substitute([jump.border], held)
-        numbers[jump.node] = own
-        held[jump.node] = graph.call(Op.SELECT, free, jump.node, own)
+        numbers[jump.node] = held_value
+        held[jump.node] = graph.call(Op.SELECT, free, jump.node, held_value)
         kept.append(jump)
         timed.append(all(leaf.kind in "tp" for leaf in graph.leaves_of(jump.node)))
         affine.append(timed[-1] and not graph.mark[graph.differentiate(fixed, graph.time())] & TIME)
@@ -332,14 +332,16 @@ def _agree(
                 del values[leaf]
                 continue
             values[leaf] = -at[0] / slope
-        one, other = graph.numeric([first, second], value)
-        size = np.abs(one) + np.abs(other)
-        told = np.isfinite(size)
+        left, right = graph.numeric([first, second], value)
+        size = np.abs(left) + np.abs(right)
+        finite = np.isfinite(size)
         if not unsure:  # branches that both vanish there differ by rounding alone
             values[leaf] = values[leaf] + BORDER_DISTANCE * (1.0 + np.abs(values[leaf]))
             size = size + sum(np.nan_to_num(np.abs(away)) for away in graph.numeric([first, second], value))
         return (
-            bool((np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all()) if told.any() else None
+            bool((np.abs(left - right)[finite] <= BRANCH_TOLERANCE * size[finite]).all())
+            if finite.any()
+            else None
         )
     return _agree_where_it_changes(graph, condition, (first, second), value, values)
 
@@ -367,8 +369,8 @@ def _agree_where_it_changes(
     for branch, places in zip(branches, (inside, outside), strict=True):
         values.update(zip(leaves, places, strict=True))
         at.append(graph.numeric([branch], value)[0])
-    told = np.isfinite(at[0]) & np.isfinite(at[1])
-    if not told.any():
+    finite = np.isfinite(at[0]) & np.isfinite(at[1])
+    if not finite.any():
         return None
     size = np.abs(at[0]) + np.abs(at[1]) + np.abs(inside).max(axis=0) + 1.0
-    return bool((np.abs(at[0] - at[1])[told] <= BRANCH_TOLERANCE * size[told]).all())
+    return bool((np.abs(at[0] - at[1])[finite] <= BRANCH_TOLERANCE * size[finite]).all())

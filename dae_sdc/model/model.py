@@ -130,10 +130,10 @@ class Model(Equations):
             if bound is not None:
                 require_number(f"the bound of {name}", bound)
         values = {} if start is None else {0: self._number("start", name, start)}
-        made = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
+        variable = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
         self._index[name] = len(self.variables_by_name)
-        self.variables_by_name[name] = made
-        self._unknowns.append(made)
+        self.variables_by_name[name] = variable
+        self._unknowns.append(variable)
         return Unknown(name)
 
     def variables(
@@ -161,8 +161,8 @@ class Model(Equations):
             The symbols of the unknowns in equations.
         """
         chosen = _split(names)
-        given = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
-        columns = {key: self._for_each(key, value, chosen) for key, value in given.items()}
+        settings = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
+        columns = {key: self._for_each(key, value, chosen) for key, value in settings.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
 
@@ -366,42 +366,39 @@ class Model(Equations):
         return f"<Model {self.name}: {self._counts()}>"
 
     def _counts(self) -> str:
-        known = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
+        kinds = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
         return ", ".join(
-            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in known.items()
+            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in kinds.items()
         )
 
+    def _rows(self) -> dict[str, list[tuple[str, ...]]]:
+        """The rows of the tables of unknowns, parameters and equations."""
+        equations = zip(self._equation_names, self.expressions, strict=True)
+        return {
+            "unknowns": [(v.name, _listed(v), v.unit) for v in self.variables_by_name.values()],
+            "parameters": [
+                (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
+                for p in self.parameters_by_name.values()
+            ],
+            "equations": [(name, f"0 = {expression}") for name, expression in equations],
+        }
+
     def _repr_html_(self) -> str:
-        unknowns = ((v.name, _listed(v), v.unit) for v in self.variables_by_name.values())
-        numbers = (
-            (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
-            for p in self.parameters_by_name.values()
-        )
-        equations = zip(self._equation_names, (f"0 = {one}" for one in self.expressions), strict=True)
+        rows = self._rows()
         return html_view(
             f"{self.title or self.name}: {self._counts()}",
-            html_table(("unknown", "start", "unit"), unknowns),
-            html_table(("parameter", "value", "unit"), numbers),
-            html_table(("equation", ""), equations),
+            html_table(("unknown", "start", "unit"), rows["unknowns"]),
+            html_table(("parameter", "value", "unit"), rows["parameters"]),
+            html_table(("equation", ""), rows["equations"]),
         )
 
     def __str__(self) -> str:
         title = f" ({self.title})" if self.title else ""
         lines = [f"{self.name}{title}: {self._counts()}"]
-        unknowns = [
-            (v.name, _listed(v), f"[{v.unit}]" if v.unit else "") for v in self.variables_by_name.values()
-        ]
-        parameters = [
-            (p.name, "no value" if p.value is None else f"{p.value:.10g}", f"[{p.unit}]" if p.unit else "")
-            for p in self.parameters_by_name.values()
-        ]
-        equations = [
-            (name, f"0 = {expression}")
-            for name, expression in zip(self._equation_names, self.expressions, strict=True)
-        ]
-        for heading, rows in (("unknowns", unknowns), ("parameters", parameters), ("equations", equations)):
+        for heading, rows in self._rows().items():
             if rows:
-                lines += [f"  {heading}", *_table(rows)]
+                shown = [(*row[:2], *(f"[{unit}]" if unit else "" for unit in row[2:])) for row in rows]
+                lines += [f"  {heading}", *(f"    {line}" for line in aligned(shown, gap="  ").split("\n"))]
         return "\n".join(lines)
 
     def latex(self) -> str:
@@ -436,7 +433,3 @@ def _listed(variable: Variable) -> str:
     if variable.maximum is not None:
         parts.append(f"max {variable.maximum:.10g}")
     return ", ".join(parts)
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    return [f"    {line}".rstrip() for line in aligned(rows, gap="  ").split("\n")]

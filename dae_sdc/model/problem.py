@@ -287,14 +287,16 @@ class FormEquations:
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""
-        known: dict[str, Any] = {
+        inputs: dict[str, Any] = {
             "u": np.asarray(u),
             "du": np.asarray(du),
             "t": [t],
             "p": self.kernel_parameters(),
         }
         program = self.form.residual
-        return ROUNDING * magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
+        return ROUNDING * magnitudes(
+            program, [inputs[source.kind][source.index] for source in program.inputs]
+        )
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
@@ -327,8 +329,8 @@ class SwitchingEquations(FormEquations):
     _jump_times: Timetable | None = None
 
     def equation_parameters(self) -> npt.ArrayLike:
-        """Values of the parameters of the equations."""
-        raise AssertionError("a subclass knows its parameters")
+        """Values of the parameters of the equations, as the class beside this one gives them to a kernel."""
+        return super().kernel_parameters()
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Values of the parameters, the flag and the values of the jumps, see :class:`Form`."""
@@ -504,8 +506,10 @@ class ModelProblem(FormEquations, ProblemDAE):
         self.interval = (float(model.interval[0]), float(model.interval[1]))
         self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
         self.sparsity = form.pattern
-        self.start_values = np.array([_start(model, j, k) for j, k in form.states])
-        sizes = [model.variables_by_name[model.names[j]].nominal.get(k) for j, k in form.states]
+        entries = [(model.variables_by_name[model.names[j]], k) for j, k in form.states]
+        # Without a start value an unknown has NaN, and a derivative 0.
+        self.start_values = np.array([variable.start.get(k, 0.0 if k else np.nan) for variable, k in entries])
+        sizes = [variable.nominal.get(k) for variable, k in entries]
         if None not in sizes:
             self.nominal = np.array(sizes)
         self.__dict__.update(title=model.title, reference=model.reference)
@@ -571,10 +575,6 @@ class SwitchingModelProblem(SwitchingEquations, ModelProblem):
         self.switch_names = _jumps(self).watched_names
         self.in_force = None
 
-    def equation_parameters(self) -> npt.ArrayLike:
-        """Values of the parameters, in the order of the model."""
-        return list(self.values.values())
-
     eval_f = FormEquations.eval_f
 
 
@@ -595,9 +595,3 @@ def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
     for condition in model.conditions:
         condition(values)
     return values
-
-
-def _start(model: Any, j: int, k: int) -> float:
-    """Start value of derivative k of unknown j; without one NaN for k = 0, and 0 for derivatives."""
-    start = model.variables_by_name[model.names[j]].start
-    return float(start.get(k, 0.0 if k else np.nan))

@@ -30,12 +30,9 @@ PROJECTS: Final = "pySDC.projects."
 """Where pySDC keeps problems, whose functions are copied as those of a user."""
 
 _MATH: Final = {
-    **{
-        name: name for name in ("sqrt", "exp", "exp2", "expm1", "log2", "log10", "log1p", "sin", "cos", "tan")
-    },
-    **{name: name for name in ("sinh", "cosh", "tanh", "floor", "ceil", "fabs", "copysign", "degrees")},
-    **{name: name for name in ("radians", "cbrt")},
-    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    **{name: name for name in "sqrt cbrt exp exp2 expm1 log2 log10 log1p sin cos tan sinh cosh tanh".split()},
+    **{name: name for name in "floor ceil fabs copysign degrees radians".split()},
+    **{f"a{name}": f"arc{name}" for name in "sin cos tan sinh cosh tanh".split()},
     "atan2": "arctan2",
     "pow": "power",
 }
@@ -124,7 +121,7 @@ class Retargeting:
             return value if root in FOREIGN and root != "numpy" else _Module(self, value)
         compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(value, FunctionType):
-            return self.function(self.unguarded(value))
+            return self.function(_unguarded(value, self.reads))
         is_class = isinstance(value, type) and type(value) is not _FloatType
         if is_class and not _is_foreign(value, _NOT_OF_USERS):
             return self._kept(value, _Class(self, value))
@@ -176,13 +173,6 @@ class Retargeting:
     def _kept(self, original: Any, copy: Any) -> Any:
         self._copies[id(original)] = original, copy
         return copy
-
-    def unguarded(self, function: Any) -> Any:
-        """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.values`."""
-        while _around(function) and hasattr(function, "__wrapped__"):
-            self.reads.note(function, "attribute", "__wrapped__", function.__wrapped__)
-            function = function.__wrapped__
-        return function
 
     def function(self, function: FunctionType) -> Any:
         """A copy of a function; functions of modules in :data:`FOREIGN` are not copied."""
@@ -244,7 +234,9 @@ def _substitutes() -> dict[int, Any]:
         if hasattr(math, name):
             found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
     found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
-    found[id(math.log)] = _chosen(math.log, _logarithm)
+    found[id(math.log)] = _chosen(
+        math.log, lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)
+    )
     for name in _CONSTRUCTORS:
         found[id(getattr(np, name))] = _constructor(getattr(np, name))
     for name in _CONVERSIONS:
@@ -368,7 +360,7 @@ def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
     if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
         return work.function(cast(FunctionType, static.fget))(owner)
     if isinstance(static, FunctionType) and not _of_library(_unguarded(static)):
-        return MethodType(work.function(work.unguarded(static)), owner)
+        return MethodType(work.function(_unguarded(static, work.reads)), owner)
     return None
 
 
@@ -429,9 +421,12 @@ def given_by_library(problem: ProblemDAE) -> bool:
     return _of_library(_unguarded(inspect.getattr_static(type(problem), "eval_f")))
 
 
-def _unguarded(function: Any) -> Any:
+def _unguarded(function: Any, reads: Reads | None = None) -> Any:
     """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.values`."""
-    while _around(function) and hasattr(function, "__wrapped__"):
+    around = ("dae_sdc.dae.controller_calls", "dae_sdc.dae.values")
+    while hasattr(function, "__wrapped__") and getattr(function, "__globals__", {}).get("__name__") in around:
+        if reads is not None:
+            reads.note(function, "attribute", "__wrapped__", function.__wrapped__)
         function = function.__wrapped__
     return function
 
@@ -445,11 +440,6 @@ def _differ(value: Any, before: Any) -> bool:
     if isinstance(value, set):
         return bool(value != before)
     return any(a is not b for a, b in zip(value, before, strict=True))
-
-
-def _around(function: Any) -> bool:
-    space = getattr(function, "__globals__", {})
-    return space.get("__name__") in ("dae_sdc.dae.controller_calls", "dae_sdc.dae.values")
 
 
 def state_of(problem: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
@@ -529,10 +519,6 @@ def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> C
         return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
 
     return call
-
-
-def _logarithm(x: Any, base: Any = None) -> Any:
-    return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
 def _extreme(of_numbers: Callable[..., Any], of_two: Callable[..., Any]) -> Callable[..., Any]:

@@ -199,7 +199,7 @@ class Simplified:
             determine is left out.
         """
         graph, numbers = self.original.graph, self._numbers(parameters)
-        found: dict[tuple[str, int], float] = {}
+        jet_values: dict[tuple[str, int], float] = {}
         left = {self._node(name): float(value) for name, value in values.items()}
         changed = True
         while changed:
@@ -207,7 +207,7 @@ class Simplified:
             for node, value in list(left.items()):
                 leaves = [leaf for leaf in graph.leaves_of(node) if leaf.kind == "u"]
                 jets = [(self.original.names[leaf.index], leaf.order) for leaf in leaves]
-                missing = [at for at, jet in enumerate(jets) if jet not in found]
+                missing = [at for at, jet in enumerate(jets) if jet not in jet_values]
                 if len(missing) > 1:
                     continue
                 changed = True
@@ -218,13 +218,13 @@ class Simplified:
                 slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
                 if graph.mark[slope] & MOVING:
                     continue
-                reader = _reader({**found, jet: 0.0})
+                reader = _reader({**jet_values, jet: 0.0})
                 at_zero, rise = (
-                    float(self._number(jet[0], one, reader, t, numbers)) for one in (node, slope)
+                    float(self._number(jet[0], term, reader, t, numbers)) for term in (node, slope)
                 )
                 if rise and np.isfinite([at_zero, rise]).all():
-                    found[jet] = (value - at_zero) / rise
-        return {name_of(*jet): value for jet, value in found.items()}
+                    jet_values[jet] = (value - at_zero) / rise
+        return {name_of(*jet): value for jet, value in jet_values.items()}
 
     def values(
         self,
@@ -260,11 +260,11 @@ class Simplified:
         InputError
             If the names do not fit the state, or an unknown does not follow from it.
         """
-        found: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
-        for shift, given in ((1, du), (0, u)):
-            if given is None:
+        jet_values: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
+        for shift, rows in ((1, du), (0, u)):
+            if rows is None:
                 continue
-            state = np.asarray(given, dtype=np.float64)
+            state = np.asarray(rows, dtype=np.float64)
             if state.ndim == 0 or state.shape[-1] != len(names):
                 raise InputError(
                     f"a state of model {self.model.name} has {len(names)} names; got an array of shape "
@@ -272,18 +272,18 @@ class Simplified:
                 )
             for at, entry in enumerate(names):
                 name, order = self.model.unknown(entry)
-                found[name, order + shift] = state[..., at]
+                jet_values[name, order + shift] = state[..., at]
         shape = np.shape(u)[:-1]
         numbers = self._numbers(parameters)
         values: dict[str, npt.NDArray[np.float64]] = {}
         for name in self.original.names:
-            missing = sorted(self.needed(name) - found.keys())
+            missing = sorted(self.needed(name) - jet_values.keys())
             if missing:
                 what = str(self.map.get(name, name))
                 raise InputError(
                     f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
                 )
-            value = self._number(name, self._node(name), _reader(found), t, numbers)
+            value = self._number(name, self._node(name), _reader(jet_values), t, numbers)
             values[name] = np.broadcast_to(value, shape).copy()
         return values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, Final
@@ -194,8 +194,8 @@ def _operation(op: Op) -> Callable[..., int]:
 
 def _named(arity: int) -> dict[str, Callable[..., int]]:
     """The operations with a NumPy function, by the name of that function."""
-    own = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
-    return {op.numpy.__name__: _operation(op) for op in own}
+    ops = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
+    return {op.numpy.__name__: _operation(op) for op in ops}
 
 
 _UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
@@ -276,28 +276,22 @@ _OTHERS: Final[dict[str, Callable[..., int]]] = {
     "where": _operation(Op.SELECT),
 }
 
-_NUMERIC: Final[Mapping[str, Any]] = {"where": np.where, "clip": np.clip}
-
 
 def _elementwise(name: str, *values: Any) -> Any:
     """Value of a NumPy function, given by its name, of scalars; a number if all of them are."""
-    found = next((value for value in values if isinstance(value, Scalar)), None)
-    if found is None:
-        result = _numeric(name)(*values)
+    symbol = next((value for value in values if isinstance(value, Scalar)), None)
+    if symbol is None:
+        if name == "expit":  # no function of NumPy
+            return 0.5 + 0.5 * math.tanh(0.5 * values[0])
+        result = getattr(np, name)(*values)
         return result.item() if isinstance(result, np.generic | np.ndarray) else result
-    graph = found.graph
+    graph = symbol.graph
     function = _UNARY.get(name) or _OTHERS.get(name)
     if function is None:
         raise Untraceable(f"calls {name}, which has no expression")
     if name == "clip":  # a bound may be None
         values = tuple(value for value in values if value is not None)
     return Scalar(graph, function(graph, *(node_of(graph, value) for value in values)))
-
-
-def _numeric(name: str) -> Any:
-    if name == "expit":
-        return lambda x: 0.5 + 0.5 * math.tanh(0.5 * x)
-    return _NUMERIC.get(name) or getattr(np, name)
 
 
 def array_of(values: Any) -> SymbolArray:
@@ -397,34 +391,30 @@ def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     else:
         raise Untraceable(f"calls {name}.{method}")
     if out is not None:
-        _write(out[0], result)
+        if out[0].dtype != object and has_symbols(np.asarray(result, dtype=object)):
+            raise Untraceable("writes expressions of the unknowns into an array of numbers")
+        out[0][...] = result
         return out[0]
     return _wrapped(result, inputs)
-
-
-def _write(target: Any, values: Any) -> None:
-    if target.dtype != object and has_symbols(np.asarray(values, dtype=object)):
-        raise Untraceable("writes expressions of the unknowns into an array of numbers")
-    target[...] = values
 
 
 def _wrapped(result: Any, inputs: Any = ()) -> Any:
     if isinstance(result, np.ndarray) and result.dtype == object:
         if result.ndim == 0:
             return result[()]
-        made = result.view(SymbolArray)
+        array = result.view(SymbolArray)
         for value in inputs:
-            if isinstance(value, SymbolArray) and value.shape == made.shape and value.n_diff is not None:
-                made.n_diff = value.n_diff
-        return made
+            if isinstance(value, SymbolArray) and value.shape == array.shape and value.n_diff is not None:
+                array.n_diff = value.n_diff
+        return array
     return result
 
 
 def _function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Result of any other function of NumPy for expressions."""
-    own = _FUNCTIONS.get(func)
-    if own is not None:
-        return own(*args, **kwargs)
+    substitute = _FUNCTIONS.get(func)
+    if substitute is not None:
+        return substitute(*args, **kwargs)
     implementation = getattr(func, "_implementation", None)
     if implementation is None:
         raise Untraceable(f"calls {func.__name__}, which has no expression")

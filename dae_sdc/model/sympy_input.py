@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -19,7 +20,6 @@ from dae_sdc.expressions.operations import Op
 OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
 """The operation of each of SymPy's classes."""
 
-_COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000
@@ -40,25 +40,25 @@ def sympified(given: Any) -> Any:
 
 def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
     """The node of a SymPy expression."""
-    known: dict[int, int] = {}
+    nodes: dict[int, int] = {}
     stack: list[tuple[Any, Sequence[Any] | None]] = [(expression, None)]
     while stack:
         item, parts = stack.pop()
-        if id(item) in known:
+        if id(item) in nodes:
             continue
         if parts is not None:
-            known[id(item)] = _built(graph, item, [known[id(part)] for part in parts])
+            nodes[id(item)] = _built(graph, item, [nodes[id(part)] for part in parts])
             continue
         if item.is_Symbol or isinstance(item, AppliedUndef | sympy.Derivative):
             node = resolve(item)
             if node is None:
                 raise InputError(f"{item} is no unknown and no parameter")
-            known[id(item)] = node
+            nodes[id(item)] = node
             continue
         parts = _parts(item)
         stack.append((item, parts))
         stack.extend((part, None) for part in parts)
-    return known[id(expression)]
+    return nodes[id(expression)]
 
 
 def _parts(item: Any) -> Sequence[Any]:
@@ -101,25 +101,14 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
         return graph.power(parts[0], exponent)
     if not parts and item.is_number:  # is_number is evaluated last: SymPy computes it by recursion
         return _number(graph, item)
-    if isinstance(item, _COMPARED):
-        if isinstance(item, sympy.StrictGreaterThan | sympy.GreaterThan):
-            parts = parts[::-1]
-        strict = isinstance(item, sympy.StrictLessThan | sympy.StrictGreaterThan)
-        return graph.call(Op.LT if strict else Op.LE, *parts)
-    op = OPERATIONS.get(type(item))
-    if op is not None and op is not Op.SELECT:
-        if op in (Op.MIN, Op.MAX):
-            node = parts[0]
-            for part in parts[1:]:
-                node = graph.call(op, node, part)
-            return node
-        return graph.call(op, *parts)
-    build = _OTHERS.get(type(item))
-    if build is None:
-        if isinstance(item, BooleanTrue | BooleanFalse):
-            return graph.constant(int(isinstance(item, BooleanTrue)))
+    build, op = _OTHERS.get(type(item)), OPERATIONS.get(type(item))
+    if build is not None:
+        return build(graph, item, parts)
+    if op is None:
         raise InputError(f"{type(item).__name__} in {_short(item)} cannot be used in an equation")
-    return build(graph, item, parts)
+    if op in (Op.MIN, Op.MAX):
+        return functools.reduce(functools.partial(graph.call, op), parts)
+    return graph.call(op, *parts)
 
 
 def _number(graph: Graph, item: Any) -> int:
@@ -174,6 +163,10 @@ def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], i
 _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
     sympy.Piecewise: _piecewise,
     sympy.Heaviside: _heaviside,
+    BooleanTrue: lambda graph, item, parts: graph.one,
+    BooleanFalse: lambda graph, item, parts: graph.zero,
+    sympy.StrictGreaterThan: lambda graph, item, parts: graph.call(Op.LT, *parts[::-1]),
+    sympy.GreaterThan: lambda graph, item, parts: graph.call(Op.LE, *parts[::-1]),
     sympy.Equality: lambda graph, item, parts: _equal(graph, *parts),
     sympy.Unequality: lambda graph, item, parts: graph.sub(graph.one, _equal(graph, *parts)),
     sympy.And: lambda graph, item, parts: graph.mul(*parts),
@@ -198,19 +191,19 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
 
 def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) -> list[Any]:
     """Expressions of the graph as SymPy expressions, with exact numbers."""
-    found: dict[int, Any] = {}
+    expressions: dict[int, Any] = {}
     for node in graph.below(nodes):
         leaf, number = graph.leaves.get(node), graph.numbers.get(node)
         if leaf is not None:
-            found[node] = symbol(leaf)
+            expressions[node] = symbol(leaf)
         elif isinstance(number, str):
-            found[node] = getattr(sympy, number)
+            expressions[node] = getattr(sympy, number)
         elif number is not None:
-            found[node] = sympy.Rational(number.numerator, number.denominator)
+            expressions[node] = sympy.Rational(number.numerator, number.denominator)
         else:
-            parts = [found[arg] for arg in graph.operands(node)]
-            found[node] = _written(graph.op[node], parts, graph.args[node])
-    return [_as_number(found[node]) for node in nodes]
+            parts = [expressions[arg] for arg in graph.operands(node)]
+            expressions[node] = _written(graph.op[node], parts, graph.args[node])
+    return [_as_number(expressions[node]) for node in nodes]
 
 
 def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:

@@ -417,10 +417,6 @@ class SwitchingTracedEquations(SwitchingEquations, TracedEquations):
     untraced: type[ProblemDAE]
     n_diff: int
 
-    def equation_parameters(self) -> npt.ArrayLike:
-        """The values of the attributes that are parameters of the equations."""
-        return TracedEquations.kernel_parameters(self)
-
     def confirm_jumps(self, u: MeshDAE, du: Vector, t: float) -> None:
         """Compare the equations on the sides in force with the function that was read, away from borders."""
         own: Any = self

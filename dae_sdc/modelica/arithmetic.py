@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -13,6 +13,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import HIGHEST_POWER
 
 MOST_BITS: Final = 4096
@@ -29,13 +30,16 @@ LARGEST_BINARY_EXPONENT: Final = 1020
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
-_COMPARISONS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
-    "<": (sympy.StrictLessThan, operator.lt),
-    "<=": (sympy.LessThan, operator.le),
-    ">": (sympy.StrictGreaterThan, operator.gt),
-    ">=": (sympy.GreaterThan, operator.ge),
-    "==": (sympy.Equality, operator.eq),
-    "<>": (sympy.Unequality, operator.ne),
+TRUTHS: Final = (sympy.true, sympy.false)
+"""The constant conditions."""
+
+_COMPARISONS: Final[dict[str, Any]] = {
+    "<": sympy.StrictLessThan,
+    "<=": sympy.LessThan,
+    ">": sympy.StrictGreaterThan,
+    ">=": sympy.GreaterThan,
+    "==": sympy.Equality,
+    "<>": sympy.Unequality,
 }
 
 
@@ -70,13 +74,9 @@ def _checked(number: Any) -> Any:
 
 def minus(value: Any) -> Any:
     """The negative of an expression."""
-    if value.is_Rational:
-        return -value
     if value.is_Add:
-        return sympy.Add(*(minus(term) for term in value.args), evaluate=False)
-    if value.is_Mul and value.args[0].is_Rational:
-        return _product(-value.args[0], value.args[1:])
-    return _product(_MINUS_ONE, value.args if value.is_Mul else (value,))
+        return sympy.Add(*map(minus, value.args), evaluate=False)
+    return times([_MINUS_ONE, value])
 
 
 def plus(terms: Iterable[Any]) -> Any:
@@ -93,14 +93,6 @@ def plus(terms: Iterable[Any]) -> Any:
     return rest[0] if len(rest) == 1 else sympy.Add(*rest, evaluate=False)
 
 
-def _product(number: Any, factors: Sequence[Any]) -> Any:
-    if number == 0 or not factors:
-        return number
-    if number != 1:
-        factors = [_checked(number), *factors]
-    return factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
-
-
 def times(factors: Iterable[Any]) -> Any:
     """The product of expressions."""
     number, rest = _ONE, []
@@ -110,7 +102,11 @@ def times(factors: Iterable[Any]) -> Any:
                 number = _checked(number * part)
             else:
                 rest.append(part)
-    return _product(number, rest)
+    if number == 0 or not rest:
+        return number
+    if number != 1:
+        rest.insert(0, number)
+    return rest[0] if len(rest) == 1 else sympy.Mul(*rest, evaluate=False)
 
 
 def divided(value: Any, by: Any) -> Any:
@@ -164,9 +160,9 @@ def power(base: Any, exponent: Any) -> Any:
 
 def compared(sign: str, left: Any, right: Any) -> Any:
     """A comparison."""
-    kind, decided = _COMPARISONS[sign]
+    kind = _COMPARISONS[sign]
     if left.is_Rational and right.is_Rational:
-        return sympy.true if decided(left, right) else sympy.false
+        return kind(left, right)
     return sympy.Basic.__new__(kind, left, right)
 
 
@@ -175,7 +171,7 @@ def joined(every: bool, conditions: Sequence[Any]) -> Any:
     stops = sympy.false if every else sympy.true
     if stops in conditions:
         return stops
-    kept = [one for one in conditions if one not in (sympy.true, sympy.false)]
+    kept = [condition for condition in conditions if condition not in TRUTHS]
     if len(kept) < 2:
         return kept[0] if kept else conditions[0]
     return sympy.Basic.__new__(sympy.And if every else sympy.Or, *kept)
@@ -183,9 +179,7 @@ def joined(every: bool, conditions: Sequence[Any]) -> Any:
 
 def opposite(condition: Any) -> Any:
     """The negation of a condition."""
-    if condition in (sympy.true, sympy.false):
-        return sympy.false if condition == sympy.true else sympy.true
-    return sympy.Basic.__new__(sympy.Not, condition)
+    return sympy.Not(condition) if condition in TRUTHS else sympy.Basic.__new__(sympy.Not, condition)
 
 
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
@@ -221,26 +215,24 @@ def _div(a: Any, b: Any) -> Any:
     return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
 
 
-def _scaled(factor: Any) -> Callable[[Any], Any]:
-    return lambda a: times([a, factor])
-
-
-def _shifted(by: Any) -> Callable[[Any], Any]:
-    return lambda a: plus([a, by])
-
-
 _DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
 
-_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
-    "from_deg": _scaled(_DEGREE),
-    "to_deg": _scaled(_DEGREES),
-    "from_rpm": _scaled(divided(sympy.pi, sympy.Integer(30))),
-    "to_rpm": _scaled(divided(sympy.Integer(30), sympy.pi)),
-    "from_degC": _shifted(sympy.Rational(27315, 100)),
-    "to_degC": _shifted(sympy.Rational(-27315, 100)),
-    "from_bar": _scaled(sympy.Integer(10**5)),
-    "to_bar": _scaled(sympy.Rational(1, 10**5)),
+_CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
+    "from_deg": (_DEGREE, _ZERO),
+    "to_deg": (_DEGREES, _ZERO),
+    "from_rpm": (divided(sympy.pi, sympy.Integer(30)), _ZERO),
+    "to_rpm": (divided(sympy.Integer(30), sympy.pi), _ZERO),
+    "from_degC": (_ONE, sympy.Rational(27315, 100)),
+    "to_degC": (_ONE, sympy.Rational(-27315, 100)),
+    "from_bar": (sympy.Integer(10**5), _ZERO),
+    "to_bar": (sympy.Rational(1, 10**5), _ZERO),
 }
+"""Factors and offsets of changes of units."""
+
+
+def _conversion(factor: Any, offset: Any) -> Callable[[Any], Any]:
+    return lambda value: plus([times([value, factor]), offset])
+
 
 CONSTANTS: Final[dict[str, Any]] = {
     "pi": sympy.pi,
@@ -288,9 +280,9 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "div": (2, _div),
     "semiLinear": (3, lambda x, a, b: choice([(compared(">=", x, _ZERO), times([a, x]))], times([b, x]))),
     **{
-        f"Modelica.{package}.Conversions.{name}": (1, function)
+        f"Modelica.{package}.Conversions.{name}": (1, _conversion(*conversion))
         for package in ("Units", "SIunits")
-        for name, function in _CONVERSIONS.items()
+        for name, conversion in _CONVERSIONS.items()
     },
 }
 """Functions of numbers by name, each with the number of its arguments."""
@@ -307,38 +299,43 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
 
 def symbols_in(value: Any) -> list[Any]:
     """The symbols in an expression, each once."""
-    found: dict[Any, None] = {}
+    symbols: dict[Any, None] = {}
     stack, seen = [value], {id(value)}
     while stack:
         item = stack.pop()
         if item.is_Symbol:
-            found[item] = None
+            symbols[item] = None
         for part in item.args:
             if id(part) not in seen:
                 seen.add(id(part))
                 stack.append(part)
-    return list(found)
+    return list(symbols)
 
 
-def extent(value: Any, known: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
-    """Depth of an expression, and number of its operators and operands when it is written out."""
+def moving_in(value: Any) -> list[Any]:
+    """The unknowns in an expression, and time if it is in it."""
+    return [symbol for symbol in symbols_in(value) if isinstance(symbol, Unknown) or symbol == TIME]
+
+
+def extent(value: Any, extents: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
+    """Depth of an expression, and number of its operators and operands when it is written out; cached."""
     stack = [value]
     while stack:
         item = stack[-1]
-        if id(item) in known:
+        if id(item) in extents:
             stack.pop()
             continue
-        missing = [part for part in item.args if id(part) not in known]
+        missing = [part for part in item.args if id(part) not in extents]
         if missing:
             stack.extend(missing)
             continue
         stack.pop()
         depth, size = 0, 1
         for part in item.args:
-            deep, long, _ = known[id(part)]
+            deep, long, _ = extents[id(part)]
             depth, size = max(depth, deep), size + long
-        known[id(item)] = depth + 1, size, item
-    return known[id(value)][:2]
+        extents[id(item)] = depth + 1, size, item
+    return extents[id(value)][:2]
 
 
 MOST_ELEMENTS: Final = 50_000
@@ -370,22 +367,22 @@ def elements(value: Value) -> list[Value]:
     """All elements of an array, in the order of Modelica, the last subscript fastest."""
     if not isinstance(value, list):
         return [value]
-    return [one for part in value for one in elements(part)]
+    return [element for part in value for element in elements(part)]
 
 
 def sizes(value: Value) -> list[int]:
     """The sizes of an array by dimension; an empty list for a number."""
-    found = []
+    counts = []
     while isinstance(value, list):
-        found.append(len(value))
+        counts.append(len(value))
         value = value[0] if value else None
-    return found
+    return counts
 
 
 def each(function: Callable[[Any], Any], value: Value) -> Value:
     """A function applied to every element."""
     if isinstance(value, list):
-        return [each(function, one) for one in value]
+        return [each(function, element) for element in value]
     return function(scalar(value))
 
 
@@ -416,17 +413,14 @@ def multiply(factors: list[Value]) -> Value:
     """The product of numbers, vectors and matrices."""
     if not any(isinstance(factor, list) for factor in factors):
         return times([scalar(factor) for factor in factors])
-    found = factors[0]
-    for factor in factors[1:]:
-        found = _product_of_arrays(found, factor)
-    return found
+    return reduce(_product_of_arrays, factors)
 
 
 def _product_of_arrays(a: Value, b: Value) -> Value:
     if not isinstance(a, list):
-        return each(lambda one: times([scalar(a), one]), b)
+        return each(lambda element: times([scalar(a), element]), b)
     if not isinstance(b, list):
-        return each(lambda one: times([one, scalar(b)]), a)
+        return each(lambda element: times([element, scalar(b)]), a)
     if a and isinstance(a[0], list):
         return [_product_of_arrays(row, b) for row in a]
     if len(a) != len(b) or not a:

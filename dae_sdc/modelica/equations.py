@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import sympy
 
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, minus, plus, symbols_in
-from dae_sdc.modelica.evaluation import TRUTHS
+from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.modelica.arithmetic import (
+    MOST_ELEMENTS,
+    TRUTHS,
+    Value,
+    choice,
+    elements,
+    minus,
+    moving_in,
+    plus,
+)
 from dae_sdc.modelica.library import Bound, Change, Instance, Scope, Variable
 from dae_sdc.modelica.syntax import Connect, Equal, Equation, For, IfEquation, Name
 from dae_sdc.modelica.text import similar
@@ -33,8 +42,8 @@ def vanishing(
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
         left, right = values.value(equation.left, scope), values.value(equation.right, scope)
-        for one in _differences(values, left, right, equation):
-            yield Vanishing(equation.at, values.check(one, equation.at), where, equation.note)
+        for difference in _differences(values, left, right, equation):
+            yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
     elif isinstance(equation, For):
         for inner in _turns(values, equation, scope):
             for part in equation.body:
@@ -93,18 +102,18 @@ def _chosen(
     if other is None:
         values.fail(equation.at, "an if-equation without else; give equations for all cases")
     bodies = [*(body for _, body in branches), other]
-    for part in (one for body in bodies for one in body):
+    for part in chain.from_iterable(bodies):
         if isinstance(part, Connect):
             values.fail(part.at, "connect depends on an unknown here; move it out of if")
-    lists = [[one for part in body for one in vanishing(values, part, scope, connect)] for body in bodies]
-    *alternatives, rest = lists
-    if any(len(one) != len(rest) for one in alternatives):
-        counts = ", ".join(str(len(one)) for one in lists)
+    lists = [[item for part in body for item in vanishing(values, part, scope, connect)] for body in bodies]
+    if len({len(items) for items in lists}) > 1:
+        counts = ", ".join(str(len(items)) for items in lists)
         values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
-    for k, last in enumerate(rest):
-        pairs = [(test, one[k].expression) for (test, _), one in zip(branches, alternatives, strict=True)]
-        expression = values.check(choice(pairs, last.expression), equation.at)
-        yield Vanishing(lists[0][k].at, expression, where)
+    for items in zip(*lists, strict=True):
+        *alternatives, last = (item.expression for item in items)
+        pairs = zip((test for test, _ in branches), alternatives, strict=True)
+        expression = values.check(choice(list(pairs), last), equation.at)
+        yield Vanishing(items[0].at, expression, where)
 
 
 # Initial equations
@@ -112,18 +121,13 @@ def _chosen(
 
 def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
     """Start values given by an initial equation."""
-    for part, inner in _told(values, equation, scope):
-        yield from _started(values, values.value(part.left, inner), values.value(part.right, inner), part)
-
-
-def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Equal, Scope]]:
-    """The initial equations in loops and choices, with their scopes."""
     if isinstance(equation, Equal):
-        yield equation, scope
+        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
+        yield from _started(values, left, right, equation)
     elif isinstance(equation, For):
         for inner in _turns(values, equation, scope):
             for part in equation.body:
-                yield from _told(values, part, inner)
+                yield from starts(values, part, inner)
     elif isinstance(equation, IfEquation):
         body = equation.other or []
         for test, chosen in equation.branches:
@@ -136,7 +140,7 @@ def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Eq
                 body = chosen
                 break
         for part in body:
-            yield from _told(values, part, scope)
+            yield from starts(values, part, scope)
     else:
         values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
 
@@ -146,26 +150,19 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
         for a, b in zip(left, right, strict=True):
             yield from _started(values, a, b, equation)
         return
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Unknown) and not isinstance(other, list | str):
+    for unknown, other in ((left, right), (right, left)):
+        if isinstance(unknown, Unknown) and not isinstance(other, list | str):
             value = values.check(values.as_number(other, equation.at), equation.at)
-            if not _moving(value):
-                yield equation.at, one, value
+            if not moving_in(value):
+                yield equation.at, unknown, value
                 return
-    moving = [leaf for side in (left, right) for part in elements(side) for leaf in _moving(part)]
-    names = ", ".join(dict.fromkeys(str(leaf) for leaf in moving))
+    sides = [part for side in (left, right) for part in elements(side) if not isinstance(part, str)]
+    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in moving_in(part)))
     values.fail(
         equation.at,
         f"the initial equation of {names or 'no unknown'} is not understood; "
         "write x = VALUE or der(x) = VALUE",
     )
-
-
-def _moving(value: Value) -> list[Any]:
-    """Unknowns and time in an expression."""
-    if isinstance(value, str):
-        return []
-    return [leaf for leaf in symbols_in(value) if isinstance(leaf, Unknown) or leaf == TIME]
 
 
 _Side = tuple[Variable, bool]
@@ -182,22 +179,21 @@ class Connections:
 
     def connect(self, equation: Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
-        left, right = (self._end(name, scope) for name in (equation.left, equation.right))
+        ends: list[Any] = []
+        for name in (equation.left, equation.right):
+            ends.append(self.values.lookup(name, scope))
+            if ends[-1] is None:
+                raise self.values.unknown(name, scope)
         outside = _is_outside(equation.left, scope), _is_outside(equation.right, scope)
-        self._link(equation, left, right, outside)
+        self._link(equation, (ends[0], ends[1]), outside)
 
-    def _end(self, name: Name, scope: Scope) -> Any:
-        found = self.values.lookup(name, scope)
-        if found is None:
-            raise self.values.unknown(name, scope)
-        return found
-
-    def _link(self, equation: Connect, left: Any, right: Any, outside: tuple[bool, bool]) -> None:
+    def _link(self, equation: Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
         """Connect variables, connectors variable by variable, or arrays element by element."""
         self.values.spend(1, equation.at)
+        left, right = ends
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            for one, other in zip(left, right, strict=True):
-                self._link(equation, one, other, outside)
+            for pair in zip(left, right, strict=True):
+                self._link(equation, pair, outside)
             return
         if isinstance(left, Variable) and isinstance(right, Variable):
             if left.flow != right.flow:
@@ -213,8 +209,8 @@ class Connections:
                 equation.at,
                 f"{equation.left} and {equation.right} do not fit; connect two connectors of one class",
             )
-        for one, name in ((left, equation.left), (right, equation.right)):
-            if one.definition is not None and one.definition.kind in ("model", "block"):
+        for instance, name in ((left, equation.left), (right, equation.right)):
+            if instance.definition is not None and instance.definition.kind in ("model", "block"):
                 self.source.fail(equation.at, f"{name} is no connector; connect two connectors of one class")
         if left.members.keys() != right.members.keys():
             self.source.fail(
@@ -223,7 +219,7 @@ class Connections:
                 "connect two connectors of one class",
             )
         for word in left.members:
-            self._link(equation, left.members[word], right.members[word], outside)
+            self._link(equation, (left.members[word], right.members[word]), outside)
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
         """The equations of all connections."""
@@ -239,13 +235,13 @@ class Connections:
             return key
 
         for at, (left, left_out), (right, right_out) in self._links:
-            one, other = top((left, left_out and left.flow)), top((right, right_out and right.flow))
+            of_left, of_right = top((left, left_out and left.flow)), top((right, right_out and right.flow))
             if left.flow:
                 first.setdefault((left, left_out), (at, ""))
                 first.setdefault((right, right_out), (at, ""))
-            elif one != other:
+            elif of_left != of_right:
                 yield Vanishing(at, plus([symbol(left), minus(symbol(right))]), "")
-            up[other] = one
+            up[of_right] = of_left
         for variable in flows:
             first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
         sums: dict[_Side, list[_Side]] = {}
@@ -295,22 +291,22 @@ class Table:
 
 def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
     """The table of a component, still without variables."""
-    given: dict[str, Bound] = {}
+    settings: dict[str, Bound] = {}
     for word, part in change.parts.items():
         if word not in _PARAMETERS or part.bound is None:
             values.fail(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
-        given[word] = part.bound
-    if "tableOnFile" in given and values.bound(given["tableOnFile"]) != sympy.false:
+        settings[word] = part.bound
+    if "tableOnFile" in settings and values.bound(settings["tableOnFile"]) != sympy.false:
         values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
-    smoothness = _last_word(given.get("smoothness"), "LinearSegments")
-    extrapolation = _last_word(given.get("extrapolation"), "LastTwoPoints")
+    smoothness = _last_word(settings.get("smoothness"), "LinearSegments")
+    extrapolation = _last_word(settings.get("extrapolation"), "LastTwoPoints")
     if smoothness != "LinearSegments" or extrapolation not in ("LastTwoPoints", "HoldLastPoint"):
         values.fail(
             at, f"the table {shown} is {smoothness}, {extrapolation}; straight lines alone are understood"
         )
-    if "table" not in given:
+    if "table" not in settings:
         values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
-    rows = values.bound(given["table"])
+    rows = values.bound(settings["table"])
     widths = {len(row) if isinstance(row, list) else 0 for row in rows} if isinstance(rows, list) else {0}
     width = min(widths, default=0)
     if len(widths) > 1 or width < 2:
@@ -318,11 +314,10 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
             change.parts["table"].at, f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]"
         )
     columns = list(range(2, width + 1))
-    if "columns" in given:
-        listed = elements(values.bound(given["columns"]))
-        numbers = [values.as_number(one, at) for one in listed]
-        columns = [round(values.numeric(one, at, f"a column of {shown}")) for one in numbers]
-        if not columns or not all(2 <= one <= width for one in columns):
+    if "columns" in settings:
+        numbers = [values.as_number(value, at) for value in elements(values.bound(settings["columns"]))]
+        columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
+        if not columns or not all(2 <= column <= width for column in columns):
             values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
     return Table(at, shown, rows, columns, extrapolation == "HoldLastPoint", [], [])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, minus, plus
 from dae_sdc.modelica.equations import Connections, Table, Vanishing, read_table, starts, vanishing
@@ -34,62 +34,47 @@ class _Kind:
     sizes: list[Expression] = field(default_factory=list)
 
 
-@dataclass(slots=True)
 class Flat:
-    """A flat model, without components."""
+    """A flat model: what a class and, recursively, its components declare, without components."""
 
-    variables: list[Variable]  # Unknowns, parameters and constants.
-    equations: list[Vanishing]  # Expressions that are zero.
-    # Start values given by the initial equations: place in the text, unknown or derivative, value.
-    starts: list[tuple[int, Any, Any]]
-
-
-def flatten(definition: ClassDefinition, library: Library, values: Values) -> Flat:
-    """The flat model of a class."""
-    made = _Flattener(library, values)
-    name = Name(definition.at, [(definition.name, [])])
-    whole = Component(definition.at, definition.name, name, [], None)
-    kind, change = made.resolved(whole, Change(definition.at), definition.parent or library.root)
-    if isinstance(kind.base, Basic):
-        raise library.source.error(definition.at, f"{definition.name} is a number and no model")
-    root = Instance("", kind.base)
-    made.fill(root, kind.base, change, "", [])
-    for variable in made.variables:
-        if variable.variability:
-            values.symbol(variable)
-    equations = made.all_equations()
-    initial = [one for equation, scope in made.initial for one in starts(values, equation, scope)]
-    return Flat(made.variables, equations, initial)
-
-
-class _Flattener:
-    """Collects the variables and equations of a class and, recursively, of its components."""
-
-    def __init__(self, library: Library, values: Values) -> None:
+    def __init__(self, definition: ClassDefinition, library: Library, values: Values) -> None:
         self.library = library
         self.values = values
         self.source = library.source
-        self.variables: list[Variable] = []
-        self.equations: list[tuple[Equation, Scope]] = []
-        self.initial: list[tuple[Equation, Scope]] = []
+        self.variables: list[Variable] = []  # Unknowns, parameters and constants.
+        self._written: list[tuple[Equation, Scope]] = []
+        self._initial: list[tuple[Equation, Scope]] = []
         self._flows: list[Variable] = []
         self._tables: list[Table] = []
         self._count = 0
+        name = Name(definition.at, [(definition.name, [])])
+        whole = Component(definition.at, definition.name, name, [], None)
+        kind, change = self._resolved(whole, Change(definition.at), definition.parent or library.root)
+        if isinstance(kind.base, Basic):
+            self.source.fail(definition.at, f"{definition.name} is a number and no model")
+        self._fill(Instance("", kind.base), kind.base, change, "", [])
+        for variable in self.variables:
+            if variable.variability:
+                values.symbol(variable)
+        self.equations = self._vanishing()  # Expressions that are zero.
+        # Start values by the initial equations: place in the text, unknown or derivative, value.
+        self.starts = [start for item, scope in self._initial for start in starts(values, item, scope)]
 
     # Classes
 
-    def fill(
+    def _fill(
         self,
         instance: Instance,
         definition: ClassDefinition,
         change: Change,
         variability: str,
         around: list[ClassDefinition],
-        own: Change | None = None,
+        extended: Change | None = None,
     ) -> None:
-        """Enter the declarations of a class into a component."""
+        """Enter the declarations of a class into a component; ``extended`` changes it as a base alone."""
         if definition in around:
-            path = " in ".join(one.name for one in [*around[around.index(definition) :], definition][::-1])
+            circle = [definition, *around[around.index(definition) :][::-1]]
+            path = " in ".join(item.name for item in circle)
             self.source.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
             self.source.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
@@ -104,99 +89,91 @@ class _Flattener:
         around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
-            if isinstance(element, Component):
-                self._component(instance, element, change, variability, scope, around)
+            declared = Change.of(element.modification, element.at, scope)
+            if isinstance(element, Extends):
+                base = Component(element.at, str(element.base), element.base, [], None)
+                kind, more = self._resolved(base, declared, definition)
+                if isinstance(kind.base, Basic) or kind.sizes:
+                    message = f"{element.base} cannot be extended by a model; extend a model"
+                    self.source.fail(element.at, message)
+                self._fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
                 continue
-            base = Component(element.at, str(element.base), element.base, [], None)
-            kind, more = self.resolved(base, Change.of(element.modification, element.at, scope), definition)
-            if isinstance(kind.base, Basic) or kind.sizes:
-                message = f"{element.base} cannot be extended by a model; extend a model"
-                self.source.fail(element.at, message)
-            self.fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
-        self.equations += [(equation, scope) for equation in definition.equations]
-        self.initial += [(equation, scope) for equation in definition.initial]
-        for word, part in (own or change).parts.items():
+            word = element.name
+            if word in instance.members:
+                self.source.fail(
+                    element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
+                )
+            if element.flow and definition.kind not in ("connector", "record"):
+                self.source.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
+            declared.final = declared.final or (element.final and declared.bound is not None)
+            full = declared.replaced(change.parts.get(word), self.source)
+            kind, full = self._resolved(element, full, definition, variability)
+            shown = f"{instance.shown}.{word}" if instance.shown else word
+            sizes = self._sizes([*element.sizes, *kind.sizes], element, full, scope)
+            instance.members[word] = self._member(shown, kind, full, sizes, around)
+            instance.dotted = instance.dotted or "." in word or "[" in word
+        self._written += [(equation, scope) for equation in definition.equations]
+        self._initial += [(equation, scope) for equation in definition.initial]
+        for word, part in (extended or change).parts.items():
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
 
     # Components
 
-    def _component(
-        self,
-        instance: Instance,
-        element: Component,
-        change: Change,
-        variability: str,
-        scope: Scope,
-        around: list[ClassDefinition],
-    ) -> None:
-        word = element.name
-        if word in instance.members:
-            self.source.fail(
-                element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
-            )
-        if element.flow and scope.definition.kind not in ("connector", "record"):
-            self.source.fail(element.at, f"{word} is a flow, but {scope.definition.name} is no connector")
-        own = Change.of(element.modification, element.at, scope)
-        own.final = own.final or (element.final and own.bound is not None)
-        full = own.replaced(change.parts.get(word), self.source)
-        kind, full = self.resolved(element, full, scope.definition, variability)
-        shown = f"{instance.shown}.{word}" if instance.shown else word
-        sizes = self._sizes([*element.sizes, *kind.sizes], element, full, scope)
-        instance.members[word] = self._made(shown, kind, full, sizes, around)
-        instance.dotted = instance.dotted or "." in word or "[" in word
-
-    def resolved(
+    def _resolved(
         self, element: Component, change: Change, definition: ClassDefinition, variability: str = ""
     ) -> tuple[_Kind, Change]:
         """The class of a component after resolving ``type A = B``, and its modifications with those of A."""
         seen = set[ClassDefinition]()
-        found = self.library.require(element.type, definition)
-        kind = _Kind(element, found, element.variability or variability, element.causality, element.flow)
-        while not isinstance(found, Basic):
-            kind.connector = kind.connector or found.kind == "connector"
-            if found.kind in _NO_COMPONENTS:
-                self.source.fail(element.at, f"{found.kind} {found.name} cannot be a component")
-            if found.short is None:
-                if found.kind == "type":
-                    self.source.fail(element.at, f"type {found.name} has no right-hand side")
+        base = self.library.require(element.type, definition)
+        kind = _Kind(element, base, element.variability or variability, element.causality, element.flow)
+        while not isinstance(base, Basic):
+            kind.connector = kind.connector or base.kind == "connector"
+            if base.kind in _NO_COMPONENTS:
+                self.source.fail(element.at, f"{base.kind} {base.name} cannot be a component")
+            if base.short is None:
+                if base.kind == "type":
+                    self.source.fail(element.at, f"type {base.name} has no right-hand side")
                 return kind, change
-            if found in seen:
-                self.source.fail(found.at, f"the class {found.name} is defined by itself")
-            seen.add(found)
-            short, definition = found.short, found.parent or self.library.root
+            if base in seen:
+                self.source.fail(base.at, f"the class {base.name} is defined by itself")
+            seen.add(base)
+            short, definition = base.short, base.parent or self.library.root
             inner = Change.of(short.modification, short.at, Scope(None, definition), True)
             change = inner.replaced(change, self.source)
             kind.causality, kind.flow = kind.causality or short.causality, kind.flow or short.flow
             kind.sizes = [*kind.sizes, *short.sizes]
-            found = kind.base = self.library.require(short.base, definition)
-        kind.causality = kind.causality or found.causality
-        kind.connector = kind.connector or bool(found.causality)
+            base = kind.base = self.library.require(short.base, definition)
+        kind.causality = kind.causality or base.causality
+        kind.connector = kind.connector or bool(base.causality)
         return kind, change
 
-    def _sizes(self, given: list[Expression], element: Component, change: Change, scope: Scope) -> list[int]:
+    def _sizes(
+        self, declared: list[Expression], element: Component, change: Change, scope: Scope
+    ) -> list[int]:
         """The sizes of an array; the size for a colon is that of the value."""
-        found: list[int] = []
-        for at, size in enumerate(given):
+        sizes: list[int] = []
+        for dimension, size in enumerate(declared):
             if isinstance(size, Every):
                 if change.bound is None:
                     self.source.fail(size.at, f"the size of {element.name} is open; write a number")
                 part: Value = self.values.bound(change.bound)
-                for _ in range(at):
+                for _ in range(dimension):
                     part = part[0] if isinstance(part, list) and part else None
                 if not isinstance(part, list):
                     self.source.fail(size.at, f"the value of {element.name} has fewer sizes")
-                found.append(len(part))
+                count = len(part)
             else:
-                found.append(self.values.integer(size, scope, f"the size of {element.name}"))
-            if not 0 <= found[-1] <= MOST_ELEMENTS:
+                count = self.values.integer(size, scope, f"the size of {element.name}")
+            if not 0 <= count <= MOST_ELEMENTS:
                 self.source.fail(
-                    size.at, f"the size {found[-1]} of {element.name} is not from 0 to {MOST_ELEMENTS}"
+                    size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}"
                 )
-        return found
+            sizes.append(count)
+        return sizes
 
-    def _made(
+    def _member(
         self,
         shown: str,
         kind: _Kind,
@@ -210,7 +187,7 @@ class _Flattener:
         if sizes:
             size, *rest = sizes
             return [
-                self._made(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
+                self._member(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
                 for k in range(size)
             ]
         if index:
@@ -225,7 +202,7 @@ class _Flattener:
         if change.bound is not None:
             self.source.fail(change.at, f"{shown} is a component; give values to its variables")
         instance = Instance(shown, base, connector=kind.connector)
-        self.fill(instance, base, change, kind.variability, around)
+        self._fill(instance, base, change, kind.variability, around)
         return instance
 
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
@@ -252,15 +229,15 @@ class _Flattener:
             source.fail(
                 at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one"
             )
-        made = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
-        made.attributes, made.value, made.unit = attributes, change.bound, base.unit
+        variable = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
+        variable.attributes, variable.value, variable.unit = attributes, change.bound, base.unit
         # Enumerations, such as StateSelect, are solver settings that occur in no equation.
         if base.type != "enumeration":
-            self.variables.append(made)
+            self.variables.append(variable)
         if kind.flow and not kind.variability:
-            self._flows.append(made)
-        self.values.variables[name] = made
-        return made
+            self._flows.append(variable)
+        self.values.variables[name] = variable
+        return variable
 
     def _table(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Instance:
         """A table of the library with its variables."""
@@ -279,23 +256,23 @@ class _Flattener:
 
     # Equations
 
-    def all_equations(self) -> list[Vanishing]:
+    def _vanishing(self) -> list[Vanishing]:
         """The equations of all components: of declarations, sections, tables and connections."""
-        found: list[Vanishing] = []
+        equations: list[Vanishing] = []
         connections = Connections(self.values)
         for variable in self.variables:
             if variable.value is not None and not variable.variability:
                 at = variable.value.expression.at
                 value = self.values.as_number(self.values.bound(variable.value), at)
-                found.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
-        for equation, scope in self.equations:
-            for one in vanishing(self.values, equation, scope, connections.connect):
-                found.append(one)
-                if len(found) > MOST_ELEMENTS:
-                    self.source.fail(equation.at, f"there are more than {MOST_ELEMENTS} equations")
+                equations.append(Vanishing(at, plus([self.values.symbol(variable), minus(value)]), ""))
+        for item, scope in self._written:
+            for equation in vanishing(self.values, item, scope, connections.connect):
+                equations.append(equation)
+                if len(equations) > MOST_ELEMENTS:
+                    self.source.fail(item.at, f"there are more than {MOST_ELEMENTS} equations")
         for table in self._tables:
-            found += table.equations(self.values)
-        return [*found, *connections.equations(self._flows)]
+            equations += table.equations(self.values)
+        return [*equations, *connections.equations(self._flows)]
 
 
 def _rank(element: Component | Extends) -> int:

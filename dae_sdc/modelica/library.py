@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import CONSTANTS
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name
@@ -70,21 +70,15 @@ def member(
 ) -> tuple[Member, list[tuple[str, list[syntax.Expression]]]] | None:
     """The part of a component with which a name begins, and the rest of the name, or None."""
     parts = name.parts
-    if instance.dotted:
-        for count in range(len(parts), 0, -1):
-            subscripts = parts[count - 1][1]
-            if subscripts and all(isinstance(item, syntax.Number) for item in subscripts):
-                found = instance.members.get(syntax.spelled(parts[:count]))
-                if found is not None:
-                    return found, [("", []), *parts[count:]]
-            word = syntax.spelled([*parts[: count - 1], (parts[count - 1][0], [])])
-            found = instance.members.get(word)
-            if found is not None:
-                return found, [("", subscripts), *parts[count:]]
-    found = instance.members.get(parts[0][0])
-    if found is None:
-        return None
-    return found, [("", parts[0][1]), *parts[1:]]
+    for count in range(len(parts) if instance.dotted else 1, 0, -1):
+        *before, (word, subscripts) = parts[:count]
+        # In flat texts x[1] may be a name.
+        plain = all(isinstance(item, syntax.Number) for item in subscripts)
+        for inside in (subscripts, []) if plain else ([],):
+            part = instance.members.get(syntax.spelled([*before, (word, inside)]))
+            if part is not None:
+                return part, [("", [] if inside else subscripts), *parts[count:]]
+    return None
 
 
 @dataclass(slots=True)
@@ -99,14 +93,14 @@ class Change:
     each: bool = False  # Whether every element of an array gets the whole value.
 
     @staticmethod
-    def of(given: Modification | None, at: int, scope: Scope, each: bool = False) -> Change:
-        """The modification that a text gives; with ``each`` every element gets the whole value."""
-        if given is None:
+    def of(written: Modification | None, at: int, scope: Scope, each: bool = False) -> Change:
+        """The modification of a text; with ``each`` every element gets the whole value."""
+        if written is None:
             return Change(at)
-        each = each or given.each
-        bound = None if given.value is None else Bound(given.value, scope)
-        parts = {word: Change.of(part, part.at, scope, each) for word, part in given.parts.items()}
-        return Change(given.at, bound, parts, given.final, each)
+        each = each or written.each
+        bound = None if written.value is None else Bound(written.value, scope)
+        parts = {word: Change.of(part, part.at, scope, each) for word, part in written.parts.items()}
+        return Change(written.at, bound, parts, written.final, each)
 
     def element(self, k: int, size: int) -> Change:
         """The modification of element k, from 0, of an array dimension."""
@@ -125,8 +119,8 @@ class Change:
         parts = dict(self.parts)
         for word, part in strong.parts.items():
             parts[word] = self.parts[word].replaced(part, source) if word in self.parts else part
-        own = strong if strong.bound is not None else self
-        return Change(strong.at, own.bound, parts, strong.final or self.final, own.each)
+        valued = strong if strong.bound is not None else self
+        return Change(strong.at, valued.bound, parts, strong.final or self.final, valued.each)
 
 
 _NAMES_BY_UNIT: Final = {
@@ -246,36 +240,30 @@ class Library:
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root = root
         self.source = source
-        self._found: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
+        self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
     def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
         """The class that a name in another class refers to; None if there is none."""
         key = str(name), definition
-        if key not in self._found:
-            self._found[key] = self._sought([word for word, _ in name.parts], definition)
-        return self._found[key]
-
-    def _sought(self, words: list[str], definition: ClassDefinition) -> ClassDefinition | Basic | None:
-        for around in definition.outward():
-            found = self._inside(around, words)
-            if found is not None:
-                return found
-        for path in self.paths(words, definition):
-            known = self._inside(self.root, path) or basic(".".join(path))
-            if known is not None:
-                return known
-        return None
+        if key not in self._classes:
+            words = [word for word, _ in name.parts]
+            around = (self._inside(place, words) for place in definition.outward())
+            imported = (
+                self._inside(self.root, path) or basic(".".join(path))
+                for path in self.paths(words, definition)
+            )
+            self._classes[key] = next((item for item in chain(around, imported) if item is not None), None)
+        return self._classes[key]
 
     def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
         """A class by its path in another one; names of classes in flat texts may contain dots."""
         for count in range(len(words), 0, -1):
             path = ".".join(words[:count])
-            found = next(
-                (one.classes[path] for one in self.with_bases(definition) if path in one.classes), None
-            )
-            if found is not None:
-                return self._inside(found, words[count:]) if count < len(words) else found
+            for base in self.with_bases(definition):
+                if path in base.classes:
+                    inner = base.classes[path]
+                    return self._inside(inner, words[count:]) if count < len(words) else inner
         return None
 
     def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:
@@ -287,26 +275,23 @@ class Library:
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
         """A class and all classes that it extends."""
-        known = self._bases.get(definition)
-        if known is None:
-            known = self._bases[definition] = self._extended(definition)
-        return known
-
-    def _extended(self, definition: ClassDefinition) -> list[ClassDefinition]:
+        if definition in self._bases:
+            return self._bases[definition]
         stack, seen, order = [definition], {definition}, list[ClassDefinition]()
         while stack:
-            one = stack.pop()
-            order.append(one)
+            item = stack.pop()
+            order.append(item)
             if len(seen) > MOST_BASES:
                 self.source.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
-            bases = [item.base for item in one.elements if isinstance(item, Extends)]
-            if one.short is not None:
-                bases.append(one.short.base)
-            for base in bases:
-                found = self._base(base, one)
-                if found is not None and found not in seen:
-                    seen.add(found)
-                    stack.append(found)
+            names = [element.base for element in item.elements if isinstance(element, Extends)]
+            if item.short is not None:
+                names.append(item.short.base)
+            for name in names:
+                base = self._base(name, item)
+                if base is not None and base not in seen:
+                    seen.add(base)
+                    stack.append(base)
+        self._bases[definition] = order
         return order
 
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
@@ -314,51 +299,45 @@ class Library:
         words = [word for word, _ in name.parts]
         places = [(around, words) for around in definition.outward()]
         for start, path in (*places, *((self.root, path) for path in self.paths(words, definition))):
-            found: ClassDefinition | None = start
+            base: ClassDefinition | None = start
             for word in path:
-                found = found.classes.get(word) if found is not None else None
-            if found is not None and found is not definition:
-                return found
+                base = base.classes.get(word) if base is not None else None
+            if base is not None and base is not definition:
+                return base
         return None
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
         """The class that a name in another class refers to; raises InputError if there is none."""
-        found = self.find(name, definition)
-        if found is None:
-            raise self._unknown(name, definition)
-        return found
-
-    def _unknown(self, name: Name, definition: ClassDefinition) -> InputError:
-        """The error for a class that does not exist."""
+        required = self.find(name, definition)
+        if required is not None:
+            return required
         text = str(name)
         package, _, last = text.rpartition(".")
         if package in UNIT_PACKAGES:
             hint = similar(last, UNITS) or '; write Real with unit="..."'
-            return self.source.error(name.at, f"the unit type {text} is not known{hint}")
+            self.source.fail(name.at, f"the unit type {text} is not known{hint}")
         if text.startswith("Modelica."):
             hint = similar(text, TABLES) or "; write the class into this file"
-            return self.source.error(name.at, f"the class {text} of the Modelica library is not known{hint}")
-        known: set[str] = set(BASIC)
-        known.update(word for around in definition.outward() for word in around.classes)
-        hint = similar(text, known) or "; declare it in this file"
-        return self.source.error(name.at, f"there is no class {text}{hint}")
+            self.source.fail(name.at, f"the class {text} of the Modelica library is not known{hint}")
+        names = {*BASIC, *(word for around in definition.outward() for word in around.classes)}
+        hint = similar(text, names) or "; declare it in this file"
+        self.source.fail(name.at, f"there is no class {text}{hint}")
 
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
         """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
-        if len(words) == 1:
-            for around in definition.outward():
-                found = _declared_in(self.with_bases(around), words[0])
-                if found is not None:
-                    return found
-        for path in self.paths(words, definition):
-            if len(path) > 1:
-                package = self.find(Name(0, [(word, []) for word in path[:-1]]), definition)
-                if isinstance(package, ClassDefinition):
-                    found = _declared_in(self.with_bases(package), path[-1])
-                    if found is not None:
-                        return found
+        around = ((place, words[0]) for place in definition.outward() if len(words) == 1)
+        packages = (
+            (self.find(Name(0, [(word, []) for word in path[:-1]]), definition), path[-1])
+            for path in self.paths(words, definition)
+            if len(path) > 1
+        )
+        for place, word in chain(around, packages):
+            for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
+                for item in base.elements:
+                    if isinstance(item, Component) and item.name == word and item.variability == "constant":
+                        return item, base
         return None
 
     def standard(self, words: list[str], definition: ClassDefinition) -> str | None:
@@ -367,12 +346,3 @@ class Library:
             if path[:-1] == ["Modelica", "Constants"] and path[-1] in CONSTANTS:
                 return path[-1]
         return None
-
-
-def _declared_in(definitions: list[ClassDefinition], word: str) -> tuple[Component, ClassDefinition] | None:
-    """A constant by name in a list of classes, and its class; None if there is none."""
-    for one in definitions:
-        for item in one.elements:
-            if isinstance(item, Component) and item.name == word and item.variability == "constant":
-                return item, one
-    return None

@@ -15,16 +15,16 @@ class EquationParser(ExpressionParser):
 
     def equations(self, ends: tuple[str, ...]) -> list[syntax.Equation]:
         """Equations up to one of the words ``ends``, which is not taken."""
-        found: list[syntax.Equation] = []
+        equations: list[syntax.Equation] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
             if self.now.text == "assert" and self.behind.text == "(":
                 # An assertion is a check of the solution and does not change it.
                 self.call(self.name())
             else:
-                found.append(self._equation())
+                equations.append(self._equation())
             self.skip_annotation()
             self.need(";", "behind an equation")
-        return found
+        return equations
 
     def _ends(self, ends: tuple[str, ...]) -> bool:
         text = self.now.text
@@ -119,11 +119,13 @@ class _ClassParser(EquationParser):
             self.need(";", "behind the end of a class")
         return root
 
-    def _enter(self, parent: syntax.ClassDefinition, made: syntax.ClassDefinition) -> None:
-        if made.name in parent.classes:
-            self.fail(f"there are two classes named {made.name} here; rename or remove one", made.at)
-        made.parent = parent
-        parent.classes[made.name] = made
+    def _enter(self, parent: syntax.ClassDefinition, definition: syntax.ClassDefinition) -> None:
+        if definition.name in parent.classes:
+            self.fail(
+                f"there are two classes named {definition.name} here; rename or remove one", definition.at
+            )
+        definition.parent = parent
+        parent.classes[definition.name] = definition
 
     def _class(self) -> syntax.ClassDefinition:
         self.deeper()
@@ -138,13 +140,13 @@ class _ClassParser(EquationParser):
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
         at, name = self.now.at, self._dotted(f"the name of a {token.text}")
-        made = syntax.ClassDefinition(at, token.text, ".".join(name), partial=partial)
+        definition = syntax.ClassDefinition(at, token.text, ".".join(name), partial=partial)
         if self.takes("="):
-            self._short(made)
+            self._short(definition)
         else:
-            self._long(made)
+            self._long(definition)
         self.depth -= 1
-        return made
+        return definition
 
     def _dotted(self, what: str) -> list[str]:
         """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
@@ -153,7 +155,7 @@ class _ClassParser(EquationParser):
             words.append(self.word("a name"))
         return words
 
-    def _short(self, made: syntax.ClassDefinition) -> None:
+    def _short(self, definition: syntax.ClassDefinition) -> None:
         """Parse the right-hand side of ``type A = B``."""
         at, causality, flow = self.now.at, "", False
         while self.now.text in ("input", "output", "flow"):
@@ -161,89 +163,92 @@ class _ClassParser(EquationParser):
             flow, causality = flow or word == "flow", causality if word == "flow" else word
         self.refuse()
         base, sizes = self._type()
-        made.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
-        made.description = self.note()
-        self._annotation(made)
+        definition.short = syntax.Extends(at, base, self._modifications(), causality, flow, sizes)
+        definition.description = self.note()
+        self._annotation(definition)
 
-    def _long(self, made: syntax.ClassDefinition) -> None:
+    def _long(self, definition: syntax.ClassDefinition) -> None:
         """Parse declarations and sections up to ``end`` and the name of the class."""
-        made.description = self.note()
-        self._elements(made)
+        definition.description = self.note()
+        self._elements(definition)
         while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
-            self._section(made)
-        token = self.now
-        if token.text != "end":
+            self._section(definition)
+        name, kind = definition.name, definition.kind
+        if self.now.text != "end":
             self.refuse()
-            self.fail(f"an equation or end {made.name} is missing before {shown(token)}")
+            self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
         self.take()
-        end = self.now
-        name = ".".join(self._dotted(f"the name {made.name} behind end"))
-        if name != made.name:
-            line = self.source.line(made.at)
-            self.fail(
-                f"end {name} ends {made.kind} {made.name} of line {line}; write end {made.name}", end.at
-            )
-        _separate_elements(made)
+        at, other = self.now.at, ".".join(self._dotted(f"the name {name} behind end"))
+        if other != name:
+            line = self.source.line(definition.at)
+            self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
+        counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
+        for item in definition.elements:
+            # Flat texts declare the elements of an array one by one, with subscripts in the names.
+            if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
+                if all(isinstance(size, syntax.Number) for size in item.sizes):
+                    item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
 
-    def _section(self, made: syntax.ClassDefinition) -> None:
+    def _section(self, definition: syntax.ClassDefinition) -> None:
         if self.now.text == "annotation":
-            self._annotation(made)
+            self._annotation(definition)
             self.need(";", "behind an annotation")
-            self._elements(made)
+            self._elements(definition)
             return
         token = self.take()
         if token.text == "initial":
             if self.takes("algorithm"):
                 self.fail("initial algorithm is not understood; write initial equation", token.at)
             self.need("equation", "behind initial")
-            made.initial += self.equations(_SECTIONS)
+            definition.initial += self.equations(_SECTIONS)
         elif token.text == "equation":
-            made.equations += self.equations(_SECTIONS)
+            definition.equations += self.equations(_SECTIONS)
         elif token.text in ("public", "protected"):
-            self._elements(made)
+            self._elements(definition)
         elif token.text == "algorithm":
-            self._algorithm(made, token)
+            self._algorithm(definition, token)
         else:  # flat texts declare the functions of the language by external "builtin"
-            if made.kind != "function" or self.now.text != '"builtin"':
+            if definition.kind != "function" or self.now.text != '"builtin"':
                 self.p -= 1
                 self.refuse()
-            made.built_in = True
+            definition.built_in = True
             while self.now.text != ";" and self.now.kind != "end":
                 self.take()
             self.need(";", "behind an external function")
 
-    def _algorithm(self, made: syntax.ClassDefinition, token: Token) -> None:
-        if made.kind != "function":
+    def _algorithm(self, definition: syntax.ClassDefinition, token: Token) -> None:
+        if definition.kind != "function":
             self.fail(
-                f"an algorithm section in {made.kind} {made.name} is not understood; write equations",
+                f"an algorithm section in {definition.kind} {definition.name} is not understood; "
+                "write equations",
                 token.at,
             )
-        made.algorithm = token.at
+        definition.algorithm = token.at
         while self.now.text not in _SECTIONS and self.now.kind != "end":
             self.refuse()
             if self.now.text in ("if", "for") or self.now.text in REFUSED_CALLS:
                 self.fail(
-                    f"{self.now.text} in the algorithm of {made.name} is not understood; "
+                    f"{self.now.text} in the algorithm of {definition.name} is not understood; "
                     "write NAME := EXPRESSION"
                 )
             at, name = self.now.at, self.name()
             self.need(":=", "in an algorithm")
-            made.statements.append(syntax.Assignment(at, name, self.expression()))
+            definition.statements.append(syntax.Assignment(at, name, self.expression()))
             self.note()
             self.need(";", "behind an assignment")
 
     # Declarations
 
-    def _elements(self, made: syntax.ClassDefinition) -> None:
+    def _elements(self, definition: syntax.ClassDefinition) -> None:
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
             if self.takes("import"):
-                made.imports.append(self._import())
+                definition.imports.append(self._import())
             elif self.takes("extends"):
-                made.elements.append(syntax.Extends(at, self.name(), self._modifications()))
+                definition.elements.append(syntax.Extends(at, self.name(), self._modifications()))
                 self.skip_annotation()
             else:
-                self._element(made)
+                self._element(definition)
             self.need(";", "behind a declaration")
 
     def _import(self) -> syntax.Import:
@@ -260,12 +265,12 @@ class _ClassParser(EquationParser):
         self.note()
         return syntax.Import(at, name, alias)
 
-    def _element(self, made: syntax.ClassDefinition) -> None:
+    def _element(self, definition: syntax.ClassDefinition) -> None:
         """Parse a class in a class, or components of one type."""
         final = self.takes("final")
         self.refuse()
         if self.now.kind == "word" and self.now.text in (*_KINDS, *_CLASS_PREFIXES):
-            self._enter(made, self._class())
+            self._enter(definition, self._class())
             return
         flow, variability, causality = False, "", ""
         while self.now.kind == "word":
@@ -287,17 +292,21 @@ class _ClassParser(EquationParser):
             self.fail("an equation among declarations; write the word equation before it")
 
         def component() -> syntax.Component:
-            at, name = self.now.at, self._declared()
-            sizes = [*self.subscripts(), *common]
-            found = syntax.Component(at, name, kind, sizes, None, variability, causality, flow, final)
-            found.modification = self._modification()
+            at, parts = self.now.at, self.parts()  # in flat texts the name may contain dots
+            word, sizes = parts[-1]
+            if not all(isinstance(item, syntax.Number) for _, inner in parts[:-1] for item in inner):
+                self.fail("the subscripts in a declared name must be numbers", at)
+            name = syntax.spelled([*parts[:-1], (word, [])])
+            modification = self._modification()
             if self.now.text == "if":
                 self.fail(f"{name} is declared with a condition; write the class with or without it")
             self.note()
             self.skip_annotation()
-            return found
+            return syntax.Component(
+                at, name, kind, [*sizes, *common], modification, variability, causality, flow, final
+            )
 
-        made.elements += self.listed(component)
+        definition.elements += self.listed(component)
 
     def _type(self) -> tuple[syntax.Name, list[syntax.Expression]]:
         """The name of a class, and the array sizes after it."""
@@ -312,47 +321,24 @@ class _ClassParser(EquationParser):
         name.parts[-1] = word, []
         return name, sizes
 
-    def _declared(self) -> str:
-        """The name of a component; in flat texts it may contain dots."""
-        begin = self.now.at
-        words: list[tuple[str, list[syntax.Expression]]] = [(self.word("a name"), [])]
-        while True:
-            if self.now.text == "." and self.behind.kind in ("name", "quoted"):
-                self.take()
-                words.append((self.take().text, []))
-            elif self.now.text == "[" and self._dot_behind_bracket():
-                words[-1] = words[-1][0], self.subscripts()
-                if not all(isinstance(item, syntax.Number) for item in words[-1][1]):
-                    self.fail("the subscripts in a declared name must be numbers", begin)
-            else:
-                return syntax.spelled(words)
-
-    def _dot_behind_bracket(self) -> bool:
-        at = self.p
-        while self.tokens[at].text != "]":
-            if self.tokens[at].kind == "end" or self.tokens[at].text == ";":
-                return False
-            at += 1
-        return self.tokens[at + 1].text == "."
-
     # Modifications and annotations
 
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""
-        at, found = self.now.at, self._modifications()
+        at, modification = self.now.at, self._modifications()
         if self.now.text == ":=":
             self.fail(":= in a declaration; write =")
         if self.takes("="):
-            found = found or syntax.Modification(at)
-            found.value = self.expression()
-        return found
+            modification = modification or syntax.Modification(at)
+            modification.value = self.expression()
+        return modification
 
     def _modifications(self) -> syntax.Modification | None:
         """The modifications in the brackets that are next; None if there are no brackets."""
         if self.now.text != "(":
             return None
         self.deeper()
-        found = syntax.Modification(self.take().at)
+        modification = syntax.Modification(self.take().at)
         while self.now.text != ")":
             each = self.takes("each")
             final = self.takes("final")
@@ -364,7 +350,7 @@ class _ClassParser(EquationParser):
             if inner is None:
                 self.fail(f"{'.'.join(path)} gets no value; write {'.'.join(path)}=...", at)
             inner.each, inner.final = each, final
-            target = found
+            target = modification
             for word in path[:-1]:
                 target = target.parts.setdefault(word, syntax.Modification(at))
             if path[-1] in target.parts:
@@ -374,9 +360,9 @@ class _ClassParser(EquationParser):
                 break
         self.need(")", "at the end of a modification")
         self.depth -= 1
-        return found
+        return modification
 
-    def _annotation(self, made: syntax.ClassDefinition) -> None:
+    def _annotation(self, definition: syntax.ClassDefinition) -> None:
         """Parse an annotation if there is one; only experiment and documentation are kept."""
         words, depth = self.skip_annotation(), 0
         end = self.p
@@ -385,15 +371,5 @@ class _ClassParser(EquationParser):
             depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
             if depth == 1 and text in _READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
                 self.p = at + 1
-                made.annotations[text] = self._modifications() or syntax.Modification(at)
+                definition.annotations[text] = self._modifications() or syntax.Modification(at)
         self.p = end
-
-
-def _separate_elements(made: syntax.ClassDefinition) -> None:
-    """Rename the elements of an array that a flat text declares one by one, with subscripts in the names."""
-    counts = Counter(item.name for item in made.elements if isinstance(item, syntax.Component))
-    for item in made.elements:
-        if not isinstance(item, syntax.Component) or counts[item.name] < 2 or not item.sizes:
-            continue
-        if all(isinstance(size, syntax.Number) for size in item.sizes):
-            item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []

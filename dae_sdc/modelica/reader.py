@@ -14,10 +14,11 @@ from dae_sdc.arguments import checked
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.flat import Flat, flatten
+from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import parse
-from dae_sdc.modelica.syntax import ClassDefinition, Modification
+from dae_sdc.modelica.rules import RULES
+from dae_sdc.modelica.syntax import ClassDefinition
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
 
@@ -121,12 +122,12 @@ def read_modelica_text(
     ('h',)
     """
     source = Source(text, file)
-    given = {
+    numbers = {
         word: value if isinstance(value, bool) else require_number(f"parameter {word}", value)
         for word, value in (parameters or {}).items()
     }
     try:
-        return _Builder(source, given).model(name)
+        return _Builder(source, numbers).model(name)
     except RecursionError:
         raise source.error(
             0, "something in this text is nested too deeply; write parts of it as variables"
@@ -134,29 +135,29 @@ def read_modelica_text(
 
 
 class _Builder:
-    def __init__(self, source: Source, given: Mapping[str, float]) -> None:
+    def __init__(self, source: Source, numbers: Mapping[str, float]) -> None:
         self.source = source
         self.root = parse(source)
         self.library = Library(self.root, source)
-        self.given = given
-        self.values = Values(self.library, given, set())
+        self.numbers = numbers
+        self.values = Values(self.library, RULES, numbers, set())
 
     def flat(self, definition: ClassDefinition) -> Flat:
         """The flat model of a class; flattened again each time that structural parameters are discovered."""
         structural: set[str] = set()
         while True:
-            known = set(structural)
-            self.values = Values(self.library, self.given, structural)
-            found = flatten(definition, self.library, self.values)
-            if structural == known:
-                return found
+            before = set(structural)
+            self.values = Values(self.library, RULES, self.numbers, structural)
+            flat = Flat(definition, self.library, self.values)
+            if structural == before:
+                return flat
 
     def model(self, name: str | None) -> Model:
         definition = self.chosen(name)
         flat = self.flat(definition)
-        self.check_given(flat)
+        self.check_replaced(flat)
         interval, dt = self.experiment(definition)
-        made = Model(
+        model = Model(
             definition.name.strip("'"),
             title=definition.description,
             interval=interval,
@@ -164,40 +165,45 @@ class _Builder:
             reference=self.documentation(definition),
         )
         for variable in flat.variables:
-            self.enter(made, variable)
+            self.enter(model, variable)
         for at, unknown, value in flat.starts:
             number = self.values.numeric(value, at, f"the start of {unknown}")
-            entered = made.variables_by_name[unknown.base]
+            entered = model.variables_by_name[unknown.base]
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
                 self.source.fail(at, f"the start of {unknown} is fixed already, at another value; remove one")
-            made.start(unknown, number, fixed=True)
+            model.start(unknown, number, fixed=True)
         counts: dict[str, int] = {}
-        for one in flat.equations:
-            label = (f"{one.where}: " if one.where else "") + (one.note or f"line {self.source.line(one.at)}")
+        for item in flat.equations:
+            label = item.note or f"line {self.source.line(item.at)}"
+            label = unique = f"{item.where}: {label}" if item.where else label
+            while unique in counts:
+                counts[label] += 1
+                unique = f"{label} ({counts[label]})"
+            counts[unique] = 1
             try:
-                made.equation(one.expression, name=_new_label(label, counts))
+                model.equation(item.expression, name=unique)
             except InputError as error:
-                raise self.source.error(one.at, str(error)) from None
+                raise self.source.error(item.at, str(error)) from None
         self.check_inputs(flat)
-        return made
+        return model
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
         models: dict[str, ClassDefinition] = {}
         stack = [self.root]
         while stack:
-            one = stack.pop()
-            if one.kind in _MODELS:
-                models[one.path()] = one
-            stack += [inner for inner in one.classes.values() if one.kind == "package"][::-1]
+            item = stack.pop()
+            if item.kind in _MODELS:
+                models[item.path()] = item
+            stack += [inner for inner in item.classes.values() if item.kind == "package"][::-1]
         if name is not None:
-            fitting = [one for path, one in models.items() if name in (path, one.name)]
+            fitting = [item for path, item in models.items() if name in (path, item.name)]
             if len(fitting) != 1:
-                hint = similar(name, [*models, *(one.name for one in models.values())]) or _listed(models)
+                hint = similar(name, [*models, *(item.name for item in models.values())]) or _listed(models)
                 number = "several models" if fitting else "no model"
                 raise InputError(f"{self.source.file} has {number} {name}{hint}")
             return fitting[0]
-        whole = [one for one in models.values() if not one.partial]
+        whole = [item for item in models.values() if not item.partial]
         if not whole:
             self.source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
         return whole[-1]
@@ -225,8 +231,8 @@ class _Builder:
                 fixed.expression.at,
                 f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
             )
-        own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
-        if own and variable.variability == "parameter":
+        is_free = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
+        if is_free and variable.variability == "parameter":
             model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:
@@ -272,35 +278,34 @@ class _Builder:
         bound = variable.attributes.get("unit")
         if bound is None:
             return variable.unit
-        found = self.values.bound(bound)
-        if not isinstance(found, str):
+        unit = self.values.bound(bound)
+        if not isinstance(unit, str):
             self.source.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
-        return found
+        return unit
 
-    def check_given(self, flat: Flat) -> None:
-        names = [one.name for one in flat.variables if one.variability == "parameter"]
-        for word in self.values.given:
+    def check_replaced(self, flat: Flat) -> None:
+        names = [variable.name for variable in flat.variables if variable.variability == "parameter"]
+        for word in self.numbers:
             if word not in names:
                 hint = similar(word, names) or _listed(names)
                 raise InputError(f"{self.source.file} has no parameter {word}{hint}")
 
     def check_inputs(self, flat: Flat) -> None:
-        unknowns = [one for one in flat.variables if not one.variability]
+        unknowns = [variable for variable in flat.variables if not variable.variability]
         missing = len(unknowns) - len(flat.equations)
-        inputs = [one for one in unknowns if one.causality == "input" and "." not in one.shown]
-        inputs = [one for one in inputs if one.value is None]
+        open_inputs = (item for item in unknowns if item.causality == "input" and item.value is None)
+        inputs = [variable for variable in open_inputs if "." not in variable.shown]
         if missing > 0 and inputs:
-            names = " or ".join(one.shown for one in inputs)
+            names = " or ".join(variable.shown for variable in inputs)
             what = "an equation is" if missing == 1 else f"{missing} equations are"
             self.source.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
 
     # Annotations
 
     def experiment(self, definition: ClassDefinition) -> tuple[tuple[float, float], float | None]:
-        given = definition.annotations.get("experiment")
-        parts: Mapping[str, Modification] = given.parts if given is not None else {}
-        found: dict[str, float] = {}
-        for word, part in parts.items():
+        annotation = definition.annotations.get("experiment")
+        settings: dict[str, float] = {}
+        for word, part in annotation.parts.items() if annotation is not None else ():
             if word not in _EXPERIMENT:
                 if word.startswith("__"):
                     continue
@@ -309,37 +314,27 @@ class _Builder:
             if part.value is None:
                 self.source.fail(part.at, f"{word} of the experiment needs a number")
             value = self.values.number(part.value, Scope(None, definition))
-            found[word] = self.values.numeric(value, part.at, f"{word} of the experiment")
-        start = found.get("StartTime", 0.0)
-        stop = found.get("StopTime", start + 1.0)
-        dt = found.get("Interval")
-        if dt is None and "NumberOfIntervals" in found and found["NumberOfIntervals"] >= 1:
-            dt = (stop - start) / found["NumberOfIntervals"]
-        if given is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
+            settings[word] = self.values.numeric(value, part.at, f"{word} of the experiment")
+        start = settings.get("StartTime", 0.0)
+        stop = settings.get("StopTime", start + 1.0)
+        dt = settings.get("Interval")
+        if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
+            dt = (stop - start) / settings["NumberOfIntervals"]
+        if annotation is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
             self.source.fail(
-                given.at, "an experiment needs StartTime < StopTime and 0 < Interval within them"
+                annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them"
             )
         return (start, stop), dt
 
     def documentation(self, definition: ClassDefinition) -> str:
-        given = definition.annotations.get("Documentation")
-        info = given.parts.get("info") if given is not None else None
+        annotation = definition.annotations.get("Documentation")
+        info = annotation.parts.get("info") if annotation is not None else None
         if info is None or info.value is None:
             return ""
         text = self.values.bound(Bound(info.value, Scope(None, definition)))
         if not isinstance(text, str):
             self.source.fail(info.at, "info of the documentation must be a string")
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
-
-
-def _new_label(label: str, counts: dict[str, int]) -> str:
-    """A unique name of an equation; ``counts`` holds how often each label was used."""
-    name = label
-    while name in counts:
-        counts[label] += 1
-        name = f"{label} ({counts[label]})"
-    counts[name] = 1
-    return name
 
 
 def _listed(names: Iterable[str]) -> str:

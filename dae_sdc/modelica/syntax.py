@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import TypeAlias, dataclass_transform
 
 
@@ -64,44 +65,24 @@ class Call(Expression):
     named: dict[str, Expression]
 
 
-class Sum(Expression):
-    """A sum: terms, each with its sign 1 or -1."""
+class Precedence(IntEnum):
+    """Precedence of an operator; higher binds more strongly."""
 
-    terms: list[tuple[int, Expression]]
-
-
-class Product(Expression):
-    """A product: factors, each with the operator ``*``, ``.*`` or ``/`` before it."""
-
-    factors: list[tuple[str, Expression]]
-
-
-class Power(Expression):
-    """A base and an exponent."""
-
-    base: Expression
-    exponent: Expression
+    NONE = 0
+    OR = 1
+    AND = 2
+    NOT = 3
+    COMPARISON = 4
+    SUM = 5
+    PRODUCT = 6
+    POWER = 7
 
 
-class Comparison(Expression):
-    """A comparison: two sides and the operator between them."""
+class Operation(Expression):
+    """Operands of operators of one precedence, each with the operator before it; the first may have none."""
 
-    sign: str
-    left: Expression
-    right: Expression
-
-
-class Logic(Expression):
-    """Conditions joined by ``and`` or by ``or``."""
-
-    word: str
-    parts: list[Expression]
-
-
-class Negation(Expression):
-    """``not`` and a condition."""
-
-    part: Expression
+    precedence: Precedence
+    parts: list[tuple[str, Expression]]
 
 
 class If(Expression):
@@ -112,11 +93,9 @@ class If(Expression):
 
 
 class Range(Expression):
-    """``first : step : last``."""
+    """``first : last``, or ``first : step : last``."""
 
-    first: Expression
-    step: Expression | None
-    last: Expression
+    bounds: list[Expression]
 
 
 class Array(Expression):
@@ -238,7 +217,7 @@ class ClassDefinition(Part):
 
     def path(self) -> str:
         """The name of the class with those of the classes around it, separated by dots."""
-        return ".".join([one.name for one in self.outward() if one.name][::-1])
+        return ".".join([around.name for around in self.outward() if around.name][::-1])
 
 
 def spelled(words: Sequence[tuple[str, list[Expression]]]) -> str:

@@ -36,6 +36,9 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
+_UNENDING: Final = (("/*", "comment", "*/"), ('"', "string", '"'), ("'", "quoted name", "'"))
+"""How parts of a text begin and end between which everything is allowed."""
+
 
 class Token(NamedTuple):
     """A word of a text: its kind, its characters, and the index of the first one."""
@@ -59,10 +62,8 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        words = [
-            word if len(word) <= LONGEST_SHOWN_WORD else f"{word[:LONGEST_SHOWN_WORD]}..."
-            for word in message.split()
-        ]
+        longest = LONGEST_SHOWN_WORD
+        words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
         return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
 
     def fail(self, at: int, message: str) -> NoReturn:
@@ -70,39 +71,31 @@ class Source:
         raise self.error(at, message)
 
 
-def similar(name: str, known: Iterable[str]) -> str:
+def similar(name: str, names: Iterable[str]) -> str:
     """A suggestion of the most similar known name, as the end of a message; empty without one."""
-    close = difflib.get_close_matches(name, list(known)[:MOST_COMPARED_NAMES], n=1)
+    close = difflib.get_close_matches(name, list(names)[:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def tokens(source: Source) -> list[Token]:
     """The words of a text, followed by a word of kind "end"."""
-    text, found, at = source.text, [], 0
+    text, words, at = source.text, list[Token](), 0
     match_at = _TOKEN.match
     while at < len(text):
         match = match_at(text, at)
         if match is None:
-            raise _no_token(source, at)
+            for beginning, what, end in _UNENDING:
+                if text.startswith(beginning, at):
+                    source.fail(at, f"a {what} that begins here never ends; close it with {end}")
+            character = text[at] if text[at].isprintable() else ascii(text[at])
+            source.fail(
+                at, f"the character {character} means nothing in Modelica; remove it or quote the name"
+            )
         kind = match.lastgroup or ""
         if kind != "blank":
-            word = match[0]
-            found.append(Token("word" if word in KEYWORDS else kind, word, at))
+            words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))
         at = match.end()
-    found.append(Token("end", "the end of the text", len(text)))
-    return found
-
-
-def _no_token(source: Source, at: int) -> InputError:
-    text = source.text
-    if text.startswith("/*", at):
-        return source.error(at, "a comment that begins here never ends; close it with */")
-    if text[at] == '"':
-        return source.error(at, 'a string that begins here never ends; close it with "')
-    if text[at] == "'":
-        return source.error(at, "a quoted name that begins here never ends; close it with '")
-    shown = text[at] if text[at].isprintable() else ascii(text[at])
-    return source.error(at, f"the character {shown} means nothing in Modelica; remove it or quote the name")
+    return [*words, Token("end", "the end of the text", len(text))]
 
 
 _Part = TypeVar("_Part")
@@ -195,10 +188,10 @@ class Words:
 
     def listed(self, part: Callable[[], _Part]) -> list[_Part]:
         """Parts with commas between them, each read by a function."""
-        found = [part()]
+        parts = [part()]
         while self.takes(","):
-            found.append(part())
-        return found
+            parts.append(part())
+        return parts
 
     def note(self) -> str:
         """Take the description string if there is one; otherwise empty."""

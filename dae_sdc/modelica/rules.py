@@ -1,0 +1,417 @@
+"""What each form of an expression in a text means: operators, choices, arrays and calls of functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import sympy
+
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.symbols import TIME, Unknown
+from dae_sdc.model.sympy_input import from_sympy, to_sympy
+from dae_sdc.modelica import syntax
+from dae_sdc.modelica.arithmetic import (
+    FUNCTIONS,
+    MOST_ELEMENTS,
+    Value,
+    add,
+    choice,
+    compared,
+    cross,
+    divided,
+    each,
+    elements,
+    extreme,
+    filled,
+    identity,
+    is_condition,
+    joined,
+    minus,
+    multiply,
+    multiply_elements,
+    opposite,
+    plus,
+    power,
+    sizes,
+    times,
+    transpose,
+    work_of,
+)
+from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.syntax import Call, Operation, Precedence
+from dae_sdc.modelica.text import similar
+from dae_sdc.modelica.values import Rule, Values
+
+HIGHEST_DIFF_ORDER: Final = 10
+"""Largest order k of a derivative that is written ``diff(x, t$k)``."""
+
+_NO_FUNCTIONS: Final = (
+    "pre edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
+    "String actualStream inStream getInstanceName subSample superSample assert terminate"
+).split()
+
+
+# Operators
+
+
+def _sum(values: Values, item: Operation, scope: Scope) -> Value:
+    terms = []
+    for sign, part in item.parts:
+        value = values.value(part, scope)
+        if isinstance(value, str):  # strings are joined by +
+            texts = [values.value(part, scope) for sign, part in item.parts if sign != "-"]
+            if len(texts) < len(item.parts) or not all(isinstance(text, str) for text in texts):
+                values.fail(item.at, "a string where a number is expected")
+            return "".join(texts)
+        terms.append(values.wrapped(part.at, each, minus, value) if sign == "-" else value)
+    return values.wrapped(item.at, add, terms)
+
+
+def _product(values: Values, item: Operation, scope: Scope) -> Value:
+    over: list[Value] = []
+    for sign, part in item.parts:
+        value = values.value(part, scope)
+        if sign == "/":
+            by = values.as_number(value, part.at)
+            before = values.wrapped(item.at, multiply, over)
+            over = [values.wrapped(part.at, each, partial(divided, by=by), before)]
+        elif sign == ".*" and isinstance(value, list):
+            before = values.wrapped(item.at, multiply, over)
+            over = [values.wrapped(item.at, multiply_elements, before, value)]
+        else:
+            over.append(value)
+    values.spend(work_of(over), item.at)
+    return values.wrapped(item.at, multiply, over)
+
+
+def _power(values: Values, item: Operation, scope: Scope) -> Value:
+    (_, base), (_, exponent) = item.parts
+    value, by = values.value(base, scope), values.number(exponent, scope)
+    return values.wrapped(item.at, power, values.as_number(value, item.at), by)
+
+
+def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
+    (_, first), (sign, second) = item.parts
+    left, right = values.value(first, scope), values.value(second, scope)
+    if sign in ("==", "<>") and is_condition(left) and is_condition(right):
+        same = [[left, right], [opposite(left), opposite(right)]]
+        equal = joined(False, [joined(True, pair) for pair in same])
+        return equal if sign == "==" else opposite(equal)
+    return compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
+
+
+def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
+    conditions = [values.condition(part, scope) for _, part in item.parts]
+    return joined(item.precedence is Precedence.AND, conditions)
+
+
+_OPERATIONS: Final[dict[Precedence, Rule]] = {
+    **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
+    Precedence.NOT: lambda values, item, scope: opposite(values.condition(item.parts[0][1], scope)),
+    Precedence.COMPARISON: _comparison,
+    Precedence.SUM: _sum,
+    Precedence.PRODUCT: _product,
+    Precedence.POWER: _power,
+}
+
+
+# Choices and arrays
+
+
+def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
+    branches = []
+    for test, part in item.branches:
+        condition = values.condition(test, scope)
+        if condition == sympy.false:
+            continue
+        branches.append((condition, values.value(part, scope), part.at))
+        if condition == sympy.true:
+            break
+    else:
+        branches.append((sympy.true, values.value(item.other, scope), item.other.at))
+    return _chosen(values, branches, item.at)
+
+
+def _chosen(values: Values, branches: list[tuple[Any, Value, int]], at: int) -> Value:
+    """The value of the first branch whose condition holds, element by element."""
+    first, *others = (value for _, value, _ in branches)
+    if not others:
+        return first
+    if isinstance(first, list):
+        if not all(isinstance(value, list) and len(value) == len(first) for value in others):
+            values.fail(at, "the choices are arrays of different sizes")
+        return [
+            _chosen(values, [(test, value[k], where) for test, value, where in branches], at)
+            for k in range(len(first))
+        ]
+    if is_condition(first) and all(map(is_condition, others)):
+        holds = others[-1]
+        for test, value, _ in reversed(branches[:-1]):
+            holds = joined(False, [joined(True, [test, value]), joined(True, [opposite(test), holds])])
+        return holds
+    pairs = [(test, values.as_number(value, where)) for test, value, where in branches]
+    return choice(pairs[:-1], pairs[-1][1])
+
+
+def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
+    if not item.indices:
+        return [values.value(part, scope) for part in item.items]
+    too_many = f"an array of more than {MOST_ELEMENTS} elements"
+    scopes = values.scopes(item.indices, scope, item.at, too_many)
+    return [values.value(item.items[0], inner) for inner in scopes]
+
+
+def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
+    rows = [[values.number(part, scope) for part in row] for row in item.rows]
+    if len({len(row) for row in rows}) > 1:
+        values.fail(item.at, "the rows of a matrix have different lengths")
+    return rows
+
+
+# Calls
+
+
+def _call(values: Values, item: Call, scope: Scope) -> Value:
+    text = str(item.function)
+    if text == "der":
+        (value,) = _arguments(values, item, scope, 1)
+        return _derivative(values, value, 1, item.at)
+    function = values.library.find(item.function, scope.definition)
+    if isinstance(function, syntax.ClassDefinition) and not function.built_in:
+        if function.kind != "function":
+            values.fail(item.at, f"{function.kind} {text} is called like a function")
+        return _called(values, function, item, scope)
+    # x(t) is the unknown x.
+    argument = item.arguments[0] if len(item.arguments) == 1 and not item.named else None
+    of_time = isinstance(argument, syntax.Name) and str(argument) in ("t", "time")
+    variable = values.lookup(item.function, scope) if of_time and text not in FUNCTIONS else None
+    return _built_in(values, item, scope) if variable is None else values.of_member(variable, item.function)
+
+
+def _built_in(values: Values, item: Call, scope: Scope) -> Value:
+    words = [word for word, _ in item.function.parts]
+    for path in values.library.paths(words, scope.definition):
+        name = ".".join(path)
+        if name in _CALLS:
+            return _CALLS[name](values, item, scope)
+        short = name.removeprefix("Modelica.Math.")
+        if short in FUNCTIONS:
+            count, function = FUNCTIONS[short]
+            if short == "arctan" and len(item.arguments) == 2:
+                count, function = FUNCTIONS["atan2"]
+            numbers = [values.as_number(value, item.at) for value in _arguments(values, item, scope, count)]
+            return values.wrapped(item.at, function, *numbers)
+    text = str(item.function)
+    if text in _NO_FUNCTIONS:
+        values.fail(item.at, f"{text}(...) is not understood; a model has no events and no memory")
+    if values.lookup(item.function, scope) is not None:
+        values.fail(item.at, f"{text} is a variable and no function; write * for a product")
+    plain = text.removeprefix("Modelica.Math.")
+    hint = similar(plain, [*FUNCTIONS, *_CALLS]) or "; write the function into this file"
+    values.fail(item.at, f"there is no function {text}{hint}")
+
+
+def _arguments(values: Values, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
+    """Values of positional arguments; an error for named ones, or if there are not ``count`` of them."""
+    if item.named:
+        values.fail(item.at, f"{item.function} takes no argument {next(iter(item.named))}=")
+    if count is not None and len(item.arguments) != count:
+        wanted = "1 argument" if count == 1 else f"{count} arguments"
+        values.fail(item.at, f"{item.function} takes {wanted}; got {len(item.arguments)}")
+    return [values.value(part, scope) for part in item.arguments]
+
+
+def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
+    """The derivative of a value with respect to time."""
+    if isinstance(value, list):
+        return [_derivative(values, element, order, at) for element in value]
+    value = values.as_number(value, at)
+    if isinstance(value, Unknown):
+        return Unknown(value.base, value.order + order)
+    graph, places = Graph(), dict[str, int]()
+
+    def resolve(item: Any) -> int:
+        if item == TIME:
+            return graph.time()
+        name = item.base if isinstance(item, Unknown) else item.name
+        k = places.setdefault(name, len(places))
+        return graph.variable(k, item.order) if isinstance(item, Unknown) else graph.parameter(k)
+
+    def symbol(leaf: Leaf) -> Any:
+        if leaf.kind == "t":
+            return TIME
+        name = names[leaf.index]
+        return Unknown(name, leaf.order) if leaf.kind == "u" else sympy.Symbol(name, real=True)
+
+    node = graph.total_derivative(values.wrapped(at, from_sympy, graph, value, resolve), order)
+    names = list(places)
+    return values.check(to_sympy(graph, [node], symbol)[0], at)
+
+
+def _called(values: Values, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
+    """The value of a call of a function of the text, by carrying out its assignments in order."""
+    name = function.name
+    parts = [part for base in values.library.with_bases(function) for part in base.elements]
+    components = [part for part in parts if isinstance(part, syntax.Component)]
+    by_name = {component.name: component for component in components}
+    inputs, outputs = (
+        [component.name for component in components if component.causality == causality]
+        for causality in ("input", "output")
+    )
+    if len(outputs) != 1:
+        values.fail(item.at, f"function {name} has {len(outputs)} outputs; one is understood")
+    if len(item.arguments) > len(inputs):
+        values.fail(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
+    arguments = dict(zip(inputs, item.arguments, strict=False))
+    for word, argument in item.named.items():
+        if word in arguments or word not in inputs:
+            hint = similar(word, inputs)
+            values.fail(item.at, f"{name} takes no argument {word}, or has it already{hint}")
+        arguments[word] = argument
+    inside: dict[str, Value] = {}
+    inner = Scope(None, function, inside)
+    inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
+    for component in components:
+        if component.name in inside:
+            continue
+        if component.modification is not None and component.modification.value is not None:
+            inside[component.name] = values.value(component.modification.value, inner)
+        elif component.causality == "input":
+            values.fail(item.at, f"{name} needs a value of {component.name}")
+    for statement in function.statements:
+        target, subscripts = statement.name.parts[0]
+        if len(statement.name.parts) > 1 or subscripts or target not in by_name:
+            values.fail(statement.at, f"{statement.name} is no variable of function {name}")
+        if by_name[target].causality == "input":
+            values.fail(statement.at, f"{target} is an input of function {name}; it cannot be assigned")
+        inside[target] = values.value(statement.value, inner)
+        values.check(inside[target], statement.at)
+    if outputs[0] not in inside:
+        values.fail(function.at, f"function {name} gives {outputs[0]} no value; add an algorithm")
+    return inside[outputs[0]]
+
+
+# Functions with special rules
+
+
+def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
+    actual = item.arguments[0] if item.arguments else item.named.get("actual")
+    if actual is None:
+        values.fail(item.at, "homotopy needs actual=")
+    return values.value(actual, scope)
+
+
+def _diff(values: Values, item: Call, scope: Scope) -> Value:
+    order = 0
+    for part in item.arguments[1:]:
+        repeats = 1
+        if isinstance(part, Call) and str(part.function) == "$":
+            repeats = values.integer(part.arguments[1], scope, "the order of a derivative")
+            part = part.arguments[0]
+        of_time = isinstance(part, syntax.Name) and values.value(part, scope) == TIME
+        if not of_time or not 1 <= repeats <= HIGHEST_DIFF_ORDER:
+            values.fail(
+                item.at,
+                f"diff(...) is understood with respect to time only, up to order {HIGHEST_DIFF_ORDER}",
+            )
+        order += repeats
+    if item.named or not order:
+        values.fail(item.at, "diff needs an expression and t, such as diff(x(t), t)")
+    return _derivative(values, values.value(item.arguments[0], scope), order, item.at)
+
+
+def _piecewise(values: Values, item: Call, scope: Scope) -> Value:
+    arguments = item.arguments
+    if item.named or len(arguments) < 2:
+        values.fail(item.at, "piecewise needs conditions and values, piecewise(c1, v1, ..., other)")
+    pairs = list(zip(arguments[::2], arguments[1::2], strict=False))
+    other = arguments[-1] if len(arguments) % 2 else syntax.Number(item.at, "0")
+    return values.value(syntax.If(item.at, pairs, other), scope)
+
+
+def _extreme(values: Values, item: Call, scope: Scope) -> Value:
+    arguments = _arguments(values, item, scope)
+    numbers = [values.as_number(value, item.at) for value in elements(arguments)]
+    if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
+        values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
+    return extreme(item.function.parts[-1][0] == "max", numbers)
+
+
+def _total(values: Values, item: Call, scope: Scope) -> Value:
+    numbers = [values.as_number(value, item.at) for value in elements(_arguments(values, item, scope, 1))]
+    return values.wrapped(item.at, plus if item.function.parts[-1][0] == "sum" else times, numbers)
+
+
+def _size(values: Values, item: Call, scope: Scope) -> Value:
+    arguments = _arguments(values, item, scope)
+    counts = [sympy.Integer(count) for count in sizes(arguments[0])] if arguments else []
+    if len(arguments) == 1:
+        return counts
+    is_pair = len(arguments) == 2
+    k = values.integer(item.arguments[1], scope, "the second argument of size") if is_pair else 0
+    if not 1 <= k <= len(counts):
+        values.fail(item.at, f"size needs an array and one of its {len(counts)} dimensions")
+    return counts[k - 1]
+
+
+def _filled(values: Values, item: Call, scope: Scope) -> Value:
+    name = item.function.parts[-1][0]
+    if item.named or len(item.arguments) < 1 + (name == "fill"):
+        values.fail(item.at, f"{name} needs sizes")
+    counted = item.arguments[1:] if name == "fill" else item.arguments
+    counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
+    if name == "identity":
+        return values.wrapped(item.at, identity, counts[0])
+    value = values.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
+    values.spend(math.prod(counts), item.at)
+    return values.wrapped(item.at, filled, value, counts)
+
+
+def _of_arrays(function: Callable[..., Value], count: int) -> Rule:
+    return lambda values, item, scope: values.wrapped(
+        item.at, function, *_arguments(values, item, scope, count)
+    )
+
+
+def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
+    places, heights, x = _arguments(values, item, scope, 3)
+    if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
+        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
+    points = list(zip(places, heights, strict=True))
+    return values.interpolated(points, values.as_number(x, item.at), item.at)
+
+
+_CALLS: Final[dict[str, Rule]] = {
+    "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
+    "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
+    "homotopy": _homotopy,
+    "diff": _diff,
+    "piecewise": _piecewise,
+    "Modelica.Math.Vectors.interpolate": _interpolate,
+    **dict.fromkeys(("min", "max"), _extreme),
+    **dict.fromkeys(("sum", "product"), _total),
+    "size": _size,
+    **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
+    "transpose": _of_arrays(transpose, 1),
+    "cross": _of_arrays(cross, 2),
+}
+"""Functions with special rules, by name."""
+
+RULES: Final[Mapping[type, Rule]] = {
+    syntax.Number: lambda values, item, scope: values.literal(item),
+    syntax.Text: lambda values, item, scope: item.value,
+    syntax.Truth: lambda values, item, scope: sympy.true if item.value else sympy.false,
+    syntax.Every: lambda values, item, scope: values.fail(item.at, "a colon where a value is expected"),
+    syntax.Name: lambda values, item, scope: values.of_name(item, scope),
+    Call: _call,
+    Operation: lambda values, item, scope: _OPERATIONS[item.precedence](values, item, scope),
+    syntax.If: _if,
+    syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
+    syntax.Array: _array,
+    syntax.Matrix: _matrix,
+}
+"""The rule of every form."""
