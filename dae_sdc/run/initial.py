@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
@@ -41,7 +39,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
 from dae_sdc.run.models import ModelLike
-from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values
 from dae_sdc.run.target import Target, is_file, make_model, resolve
@@ -168,13 +166,13 @@ def start_result(start: Initial) -> Result:
     """
     widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
     columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
-    rows = list(zip(start.names, start.u, start.du, start.units, strict=True))
+    rows = zip(start.names, start.u, start.du, start.units, strict=True)
     parameters = {
         **{"title": start.title, "t": start.t, "values": dict(start.values)},
         **{"fixed": start.fixed, "free": start.free, "guessed": start.guessed, "remarks": start.remarks},
         "changed": {one.name: [one.before, one.after] for one in start.changed},
     }
-    return Result("start", np.array(rows, dtype=columns), {}, parameters, command_line())
+    return tabulated("start", columns, rows, parameters)
 
 
 def _found(options: InitialOptions) -> Initial:
