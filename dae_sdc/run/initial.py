@@ -153,10 +153,10 @@ def initial(options: InitialOptions) -> Initial:
         check_target(options.out)
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        found = _found(options)
+        start = _consistent(options)
     if options.out is not None:
-        start_result(found).save(options.out)
-    return found
+        start_result(start).save(options.out)
+    return start
 
 
 def start_result(start: Initial) -> Result:
@@ -175,15 +175,15 @@ def start_result(start: Initial) -> Result:
     return tabulated("start", columns, rows, parameters)
 
 
-def _found(options: InitialOptions) -> Initial:
-    settings: dict[str, Any] = {
-        "fixed": options.fixed,
-        "guesses": options.guesses,
-        "t0": options.t0,
-        "seed": options.seed,
-        "restarts": options.restarts,
-    }
-    target = _target(options)
+def _consistent(options: InitialOptions) -> Initial:
+    equations: Any = options.equations
+    if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
+        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
+    target = resolve(equations, as_model=True)
+    if target.function is not None:  # its unknowns have the names of the guesses
+        problem = problem_of(target.function, options.u0, options.fixed, options.guesses)
+        target = Target(problem, is_new=True)
+    settings = {name: getattr(options, name) for name in ("fixed", "guesses", "t0", "seed", "restarts")}
     if target.problem is not None and not options.all_solutions:
         written = Equations(target.make_problem(options.params or {}))
         written = with_model(written) if written.problem.kernels is None else written
@@ -229,19 +229,8 @@ def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     >>> [part.degree for part in found[0].decomposition.components]
     [2, 2]
     """
-    own = {name: getattr(options, name) for name in ("fixed", "t0", "seed", "workers")}
-    return sets_of_model(make_model(options.model, options.params), **own)
-
-
-def _target(options: InitialOptions) -> Target:
-    """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
-    equations: Any = options.equations
-    if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
-        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
-    target = resolve(equations, as_model=True)
-    if target.function is None:
-        return target
-    return Target(problem_of(target.function, options.u0, options.fixed, options.guesses), is_new=True)
+    settings = {name: getattr(options, name) for name in ("fixed", "t0", "seed", "workers")}
+    return sets_of_model(make_model(options.model, options.params), **settings)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -326,7 +326,7 @@ class Solution(Tabulated):
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
         u, du, said = self._corrected(reached, at_ends=True)
-        return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(said)
+        return replace(self, t=reached, u=u, du=du, per_step=per_step).with_remark(said)
 
     def reached(self, count: int, sizes: Vector) -> Solution:
         """A copy with the first ``count`` rows, corrected by the equations where they lie within steps."""
@@ -336,11 +336,11 @@ class Solution(Tabulated):
             rows, sizes = np.arange(count), np.zeros(count)
         said = self._correct(t, u, du, rows, sizes[rows])
         per_step = {name: values[:count] for name, values in self.per_step.items()}
-        return replace(self, t=t, u=u, du=du, per_step=per_step)._told(said)
+        return replace(self, t=t, u=u, du=du, per_step=per_step).with_remark(said)
 
-    def _told(self, said: str) -> Solution:
+    def with_remark(self, remark: str) -> Solution:
         """A copy with another remark in its message, if there is one."""
-        return replace(self, message="; ".join(filter(None, (self.message, said))))
+        return replace(self, message="; ".join(filter(None, (self.message, remark))))
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
@@ -593,18 +593,20 @@ def _long_steps(solution: Solution, times: Vector) -> str:
     )
 
 
-def parameters_of(problem: ProblemDAE) -> dict[str, Any]:
-    """Parameters of a problem, those of its model too, in a form for a result file."""
-    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
-    values = {**problem.params, **of_model}
-    return {name: str(value) if isinstance(value, complex) else value for name, value in values.items()}
-
-
-def kinds_of(problem: ProblemDAE) -> dict[str, Any]:
-    """The number of differential unknowns of a problem, and the names of the others, for a result file."""
+def about_problem(problem: ProblemDAE) -> dict[str, Any]:
+    """What the file of a solution says of its problem: unknowns, units, and parameters, also of its model."""
     # Unknowns of a plain function stand in any order; those whose derivatives do not occur are algebraic.
     algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
-    return {"n_diff": problem.n - len(algebraic), "algebraic": algebraic}
+    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
+    params = {**problem.params, **of_model}
+    return {
+        "n_diff": problem.n - len(algebraic),
+        "algebraic": algebraic,
+        "names": list(problem.names),
+        "units": list(problem.units),
+        "time_unit": problem.time_unit,
+        "params": {name: str(x) if isinstance(x, complex) else x for name, x in params.items()},
+    }
 
 
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
