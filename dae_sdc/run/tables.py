@@ -141,19 +141,10 @@ class Tabulated:
         return figure
 
     def to_dataframe(self) -> Any:
-        """The columns as a table of pandas, with the time of a solution for its index.
+        """The columns as a table of pandas, a pandas.DataFrame with units and parameters in ``attrs``.
 
-        A solution has its unknowns at the times ``t``, and a sweep a row for each run and time.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Units and parameters are in ``attrs``.
-
-        Raises
-        ------
-        InputError
-            If pandas is not installed.
+        The time of a solution is its index, and a sweep has a row for each run and time. Raises InputError if
+        pandas is not installed.
         """
         pandas, table = needed("pandas", "to_dataframe"), self._table()
         columns = dict(table.columns)
@@ -163,17 +154,10 @@ class Tabulated:
         return frame
 
     def to_xarray(self) -> Any:
-        """The columns as a data set of xarray, a solution over its time and a study over its rows.
+        """The columns as a data set of xarray, an xarray.Dataset that has the parameters as attributes.
 
-        Returns
-        -------
-        xarray.Dataset
-            Variables have their unit as attribute ``units``, and the data set has the parameters.
-
-        Raises
-        ------
-        InputError
-            If xarray is not installed.
+        A solution is over its time and a study over its rows; variables have their unit as attribute
+        ``units``. Raises InputError if xarray is not installed.
         """
         xarray, table = needed("xarray", "to_xarray"), self._table()
         along, columns = table.index or "row", dict(table.columns)
