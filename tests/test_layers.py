@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_470,
+    "run": 11_210,
     "sweepers": 9_920,
     "problems": 7_910,
     "dae": 7_570,

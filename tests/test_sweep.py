@@ -21,7 +21,7 @@ from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import end_values, sweep as draw
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.sweep import swept_values
-from dae_sdc.run.sweep_table import Outcome, Table
+from dae_sdc.run.sweep_table import Outcome, RunningSweep
 
 SETTINGS: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": 0.05, "t_end": 0.2, "points": 5}
 
@@ -330,12 +330,12 @@ def test_pictures_have_a_legend_for_few_runs_and_a_scale_of_colours_for_many(cou
 def made_up(values: Any, function: Any, names: tuple[str, ...] = ("x", "y")) -> Any:
     """The table of a sweep over R and C whose solutions are given."""
     t = np.linspace(0.0, 1.0, 11)
-    table = Table(("R", "C"), values, {"problem": "made up"}, {"R": "Ohm"}, None)
-    about = {"n_diff": 1, "time_unit": "s"}
+    table = RunningSweep(("R", "C"), values, {"problem": "made up"}, {"R": "Ohm"}, None)
+    about = {"n_diff": 1, "time_unit": "s", "names": list(names), "units": ["V", ""]}
+    about |= {"others": [], "other_units": []}
     for run, (r, c) in enumerate(values):
-        u = function(t, r, c)
-        found = Outcome("", True, names, ("V", ""), about=about, t=t, u=u, more=np.zeros((11, 0)))
-        table.put(run, found)
+        unknowns = dict(zip(names, zip(("V", ""), function(t, r, c).T, strict=True), strict=True))
+        table.put(run, Outcome("", True, t, unknowns, about))
     return table.finish().result
 
 

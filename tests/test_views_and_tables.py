@@ -186,6 +186,18 @@ def test_views_have_tables_and_small_pictures(solution: Any, study: Result, runs
     assert "<td>lambda</td><td>N/m</td>" in solution._repr_html_()
 
 
+def test_a_view_of_the_table_of_a_sweep_has_a_row_for_each_run_and_time(runs: ds.Sweep) -> None:
+    html = runs.result._repr_html_()
+    assert html.count("<tr>") == 1 + len(runs) * len(runs.t)
+
+
+def test_a_message_about_an_unknown_name_tells_each_name_once(study: Result) -> None:
+    with pytest.raises(InputError) as error:
+        study["eror"]
+    told = str(error.value).partition("Available: ")[2].split(", ")
+    assert sorted(told) == sorted(study.data.dtype.names or ())
+
+
 def test_what_cannot_be_drawn_has_a_view_without_a_picture() -> None:
     data = np.zeros(30, dtype=[("n", "i8"), ("share", "f8")])
     html = Result("count", data, {}, {}, info={})._repr_html_()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dae_sdc
 from dae_sdc.registry import Registry
+from dae_sdc.run.tables import Tabulated
 
 FIRST = ("run", "model", "dae", "structure", "reduction", "initial", "modelica", "plotting")
 """Rooms whose chapters come first, as most users meet them; the others follow by the alphabet."""
@@ -45,7 +46,8 @@ def page(name: str) -> str:
         lines += [f"   ``@{name}.register(key)`` adds what it decorates.", "", "   Names:", ""]
         lines += ["   " + ", ".join(f"``{key}``" for key in sorted(entry)), ""]
     elif inspect.isclass(entry):
-        lines += [f".. autoclass:: {name}", "   :members:", "   :show-inheritance:", ""]
+        lines += [f".. autoclass:: {name}", "   :members:", "   :show-inheritance:"]
+        lines += [*(["   :inherited-members:"] if issubclass(entry, Tabulated) else []), ""]
     else:
         lines += [f".. autofunction:: {name}", ""]
     return "\n".join(lines)

@@ -224,8 +224,7 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
     """Results and solutions by their labels; files are read."""
     # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
     from dae_sdc.run.results import load
-    from dae_sdc.run.solution import Solution
-    from dae_sdc.run.solution_files import file_between
+    from dae_sdc.run.solution import Solution, file_between
     from dae_sdc.run.sweep_table import Sweep
 
     found: dict[str, Any] = {}

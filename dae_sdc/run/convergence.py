@@ -33,7 +33,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.description import Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.reference import Reference, reference_of, sentences
+from dae_sdc.run.reference import Reference, References, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
@@ -122,23 +122,23 @@ def convergence(options: ConvergenceOptions) -> Result:
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
     with study.running(total, "run", options.progress) as bar:
-        references = References(options, study.parameters)
-        for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
+        references = References(study.parameters, options.reference, options.t_end, options.params)
+        for (problem, sweeper, how), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             reference = references.of(problem)
             solutions: list[Solution] = []
-            found: list[dict[str, float]] = []
-            known = study.parameters.get("at_round_off", [])
+            by_group: list[dict[str, float]] = []
+            at_round_off = study.parameters.get("at_round_off", [])
             nothing = dict.fromkeys(setup.problem.groups, float("nan"))
             for dt in sizes:
-                solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own)
+                solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **how)
                 study.note(f"{setup.label['problem']} with dt={dt:g}", solution)
                 solutions.append(solution)
-                found.append(errors(setup.problem, solution, reference) if solution.success else nothing)
+                by_group.append(errors(setup.problem, solution, reference) if solution.success else nothing)
                 references.tell()
                 bar.update(1)
                 done = len(solutions)
-                rows, left_out = _rows(setup, sizes[:done], solutions, found, reference)
-                study.parameters["at_round_off"] = known + left_out
+                rows, left_out = _rows(setup, sizes[:done], solutions, by_group, reference)
+                study.parameters["at_round_off"] = at_round_off + left_out
                 study.add(rows, last=done == len(sizes))
     return study.result()
 
@@ -161,16 +161,13 @@ def combinations(
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     parallel = options.parallel
-    return runs, [describe(problem, sweeper=cls, parallel=parallel, **own) for problem, cls, own in runs]
+    return runs, [describe(problem, sweeper=cls, parallel=parallel, **how) for problem, cls, how in runs]
 
 
-def several(given: Any) -> list[Any]:
+def several(values: Any) -> list[Any]:
     """A value or a sequence of values as a list; a text counts as one value."""
-    if isinstance(given, str | type | np.generic) or not isinstance(given, Iterable):
-        return [given]
-    if isinstance(given, np.ndarray) and given.ndim == 0:
-        return [given]
-    return list(given)
+    alone = isinstance(values, str | type) or getattr(values, "ndim", 1) == 0
+    return list(values) if isinstance(values, Iterable) and not alone else [values]
 
 
 def is_direct(sweeper: SweeperLike) -> bool:
@@ -188,26 +185,6 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
     length = (problem.interval[1] if t_end is None else t_end) - problem.interval[0]
     count = max(1, round(length / problem.dt))
     return [length / (count * 2**k) for k in range(HALVINGS)]
-
-
-class References:
-    """The computed references of a study, one for each problem."""
-
-    def __init__(self, options: StudyOptions, parameters: dict[str, Any]) -> None:
-        self._given, self._parameters = options, parameters
-        self._known: dict[Any, Reference | None] = {}
-
-    def of(self, problem: ProblemLike) -> Reference | None:
-        """The reference of a problem; None where errors are those against its exact solution."""
-        key, given = problem if isinstance(problem, str) else id(problem), self._given
-        if key not in self._known:
-            self._known[key] = reference_of(problem, given.reference, given.t_end, given.params)
-        return self._known[key]
-
-    def tell(self) -> None:
-        """Say in the result what the references are, and how accurate they are where they were used."""
-        if self._given.reference is not None:
-            self._parameters["reference"] = [one.told() for one in self._known.values() if one is not None]
 
 
 def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None = None) -> dict[str, float]:
@@ -271,7 +248,7 @@ def _rows(
     setup: Setup,
     sizes: list[float],
     solutions: list[Solution],
-    found: list[dict[str, float]],
+    by_group: list[dict[str, float]],
     reference: Reference | None,
 ) -> tuple[list[tuple[Any, ...]], list[str]]:
     """Rows of one combination, and the step sizes left out of its fits."""
@@ -279,11 +256,9 @@ def _rows(
     rows: list[tuple[Any, ...]] = []
     left_out: list[str] = []
     for group in setup.problem.groups:
-        of_group = np.array([error[group] for error in found])
+        of_group = np.array([largest[group] for largest in by_group])
         size = max(float(np.abs(solution.u[:, setup.problem.groups[group]]).max()) for solution in solutions)
-        floor = ROUND_OFF * size
-        if reference is not None:
-            floor = max(floor, reference.floor(group))
+        floor = max(ROUND_OFF * size, 0.0 if reference is None else reference.floor(group))
         slope, fit = fit_order(np.array(sizes), of_group, floor)
         used = fitted_points(np.array(sizes), of_group, floor).tolist()
         unused = [f"{dt:g}" for k, dt in enumerate(sizes) if k not in used and np.isfinite(of_group[k])]
@@ -309,8 +284,8 @@ def summary(result: Result) -> str:
     notes = (
         f"at {least}, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
     )
-    told = sentences(result.parameters.get("reference"))
-    return "\n".join([aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0)), *notes, *told])
+    table = aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0))
+    return "\n".join([table, *notes, *sentences(result.parameters.get("reference"))])
 
 
 add_arguments, main = verb(convergence, summary)

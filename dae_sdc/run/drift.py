@@ -6,6 +6,7 @@ Example: dae-sdc drift rigid-pendulum --case projected-dop853,radau-iia-9/ggl --
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -79,9 +80,9 @@ class Case:
         """Name in tables and pictures."""
         return f"{self.sweeper}/{self.formulation}" if self.formulation else self.sweeper
 
-    def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of the problem, from those given by the user."""
-        return {**given, "formulation": self.formulation} if self.formulation else dict(given)
+    def params(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the problem, from those of the user."""
+        return {**params, "formulation": self.formulation} if self.formulation else dict(params)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,21 +138,19 @@ def drift(options: DriftOptions) -> Result:
     if "formulation" in params:
         raise InputError("the cases say in which formulation the problem is solved; leave it out")
     problem, cases, points = options.problem, options.case, options.points
-    own = _quasilinear(problem, params)
-    name = problem_name(problem)
-    start = float(own.interval[0])
-    usual = LONG.get(name, float(own.interval[1]))
-    end = usual if options.t_end is None else require_number("t_end", options.t_end)
+    quasilinear, name = _quasilinear(problem, params), problem_name(problem)
+    (start, usual), unit = map(float, quasilinear.interval), quasilinear.time_unit
+    end = LONG.get(name, usual) if options.t_end is None else require_number("t_end", options.t_end)
     check_interval(start, end)
     chosen, left_out = _cases(options, params, start, end)
-    rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, options.out)
+    rows = Study("drift", COLUMNS, {"t": unit, "dt": unit}, options.out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": options.rtol, "points": points}
-    rows.parameters |= {"params": params, "left_out": left_out, "runs": [], "time_unit": own.time_unit}
+    rows.parameters |= {"params": params, "left_out": left_out, "runs": [], "time_unit": unit}
     edges = np.linspace(start, end, points + 1)
     with rows.running(len(chosen), "run", options.progress) as bar:
         for case in chosen:
-            mine = case.params(params)
-            settings = {**case.settings, "t_end": end, "dense": False, "params": mine}
+            of_case = case.params(params)
+            settings = {**case.settings, "t_end": end, "dense": False, "params": of_case}
             if case.sweeper in SOLVERS:
                 settings["global_error"] = False  # drift is that of the method at its tolerance
             tic = perf_counter()
@@ -167,33 +166,31 @@ def drift(options: DriftOptions) -> Result:
             rows.note(case.label, solution)
             run = {"case": case.label, "time": took, "success": solution.success, **solution.stats}
             rows.parameters["runs"].append(run)
-            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges))
+            rows.add(_rows(case, solution, _quasilinear(problem, of_case), edges))
             bar.update(1)
     return rows.result()
 
 
 def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> QuasilinearProblem:
-    own = make_problem(problem, params)
-    if not isinstance(own, QuasilinearProblem):
+    quasilinear = make_problem(problem, params)
+    if not isinstance(quasilinear, QuasilinearProblem):
         raise InputError(
-            f"{type(own).__name__} does not say what its constraints are; drift needs a QuasilinearProblem"
+            f"{type(quasilinear).__name__} does not say what its constraints are; drift needs a "
+            f"QuasilinearProblem"
         )
-    return own
+    return quasilinear
 
 
 def _cases(
     options: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
     """The cases to run, and a line for each one left out; invalid options are refused here."""
-    problem, rtol, dt = (
-        options.problem,
-        require_number("rtol", options.rtol),
-        require_number("dt", options.dt),
-    )
+    problem, rtol = options.problem, require_number("rtol", options.rtol)
+    dt = require_number("dt", options.dt)
     names = None if options.case is None else several(options.case)
     if names == []:
         raise InputError("nothing to run: name at least one case")
-    found: list[Case] = []
+    cases: list[Case] = []
     left_out: list[str] = []
     for name in CASES if names is None else names:
         sweeper, _, formulation = name.partition("/")
@@ -201,37 +198,29 @@ def _cases(
             raise InputError(unknown("sweeper", sweeper, [*SWEEPERS, *SOLVERS]))
         if sweeper in SOLVERS and not installed():
             raise InputError(f"'{sweeper}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-        adapts = _adapts(sweeper)
-        case = Case(sweeper, formulation, {"rtol": rtol} if adapts else {"dt": dt})
+        settings = {"rtol": rtol}
+        if sweeper in SWEEPERS and issubclass(SWEEPERS[sweeper], DirectMethod):
+            try:
+                SWEEPERS[sweeper].check_adaptive()
+            except InputError:  # it takes steps of a fixed size
+                settings = {"dt": dt}
+        case = Case(sweeper, formulation, settings)
         try:
-            own = case.params(params)
             if sweeper in SOLVERS:
-                make_problem(problem, own)
+                make_problem(problem, case.params(params))
             else:
-                describe(problem, sweeper=sweeper, params=own)
+                describe(problem, sweeper=sweeper, params=case.params(params))
         except InputError as error:
             if names is not None:
                 raise
             left_out.append(f"{name}: {error}")
             continue
-        if not adapts:
+        if "dt" in settings:
             number_of_steps(start, end, dt)
-        found.append(case)
-    if not found:
+        cases.append(case)
+    if not cases:
         raise InputError(f"no case takes the problem: {'; '.join(left_out)}")
-    return found, left_out
-
-
-def _adapts(sweeper: str) -> bool:
-    """Whether a method can choose its step sizes."""
-    cls: Any = None if sweeper in SOLVERS else SWEEPERS[sweeper]
-    if cls is None or not issubclass(cls, DirectMethod):
-        return True
-    try:
-        cls.check_adaptive()
-    except InputError:
-        return False
-    return True
+    return cases, left_out
 
 
 def _rows(
@@ -239,11 +228,12 @@ def _rows(
 ) -> list[tuple[Any, ...]]:
     """The largest errors in every part of the interval in which a step ends."""
     values = np.full((len(solution.t), len(NUMBERS)), np.nan)
-    exact = _exact(problem, solution)
-    for row, t, u, true in zip(values, solution.t.tolist(), solution.u, exact, strict=True):
-        found = problem.drift(t, u)
-        row[:3] = [found.get(name, np.nan) for name in NUMBERS[:3]]
-        row[3] = np.abs(problem.state_parts(u)[0] - true).max()
+    for row, t, u in zip(values, solution.t.tolist(), solution.u, strict=True):
+        errors = problem.drift(t, u)
+        row[:3] = [errors.get(name, np.nan) for name in NUMBERS[:3]]
+        with suppress(InputError):  # its solution is not known
+            exact = problem.state_parts(np.array(problem.u_exact(t), dtype=float))[0]
+            row[3] = np.abs(problem.state_parts(u)[0] - exact).max()
     values[:, 2] = np.abs(values[:, 2] - values[0, 2])
     values, times = values[1:], solution.t[1:]
     part = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, len(edges) - 2)
@@ -253,18 +243,6 @@ def _rows(
     label = (case.label, case.sweeper, case.formulation)
     sizes = (case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
     return [(*label, *sizes, edges[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
-
-
-def _exact(problem: QuasilinearProblem, solution: Solution) -> NDArray[np.float64]:
-    """Positions of the solution at the ends of the steps, NaN where it is not known."""
-    n = len(problem.state_parts(solution.u[0])[0])
-    found = np.full((len(solution.t), n), np.nan)
-    for row, t in zip(found, solution.t.tolist(), strict=True):
-        try:
-            row[:] = problem.state_parts(np.array(problem.u_exact(t), dtype=float))[0]
-        except InputError:
-            continue
-    return found
 
 
 def summary(result: Result) -> str:

@@ -55,7 +55,7 @@ from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import Solution, kinds_of, parameters_of
+from dae_sdc.run.solution import Solution, about_problem
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before
@@ -165,9 +165,7 @@ class Execution:
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
-        changed = self._index_near_end(solution)
-        if changed:
-            solution = replace(solution, message="; ".join(filter(None, (solution.message, changed))))
+        solution = solution.with_remark(self._index_near_end(solution))
         if self.out is not None:
             put_down(solution, self.out, solution.success)
         return solution
@@ -408,13 +406,9 @@ class Execution:
                 "dt": self.plan.dt,
                 "t0": t0,
                 "t_end": self.plan.t_end,
-                **kinds_of(problem),
-                "names": list(problem.names),
-                "units": list(problem.units),
-                "time_unit": problem.time_unit,
+                **about_problem(problem),
                 "restol": setup.description["level_params"]["restol"],
                 "maxiter": setup.most_sweeps,
-                "params": parameters_of(problem),
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
                 **({} if self.plan.saving is None else self.plan.saving.parameters),

@@ -156,6 +156,15 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         raise ResultFileError(f"{str(path)!r} cannot be the name of a file; give another") from None
 
 
+def is_texts(value: Any, count: int | None = None) -> bool:
+    """Whether a value from a file is a list of texts, of as many as there should be."""
+    return (
+        isinstance(value, list)
+        and all(isinstance(text, str) for text in value)
+        and count in (None, len(value))
+    )
+
+
 def read_array(file: Any, size: int) -> NDArray[Any]:
     """An array in the format of NumPy, from a file of ``size`` bytes."""
     shape, fortran, dtype = _header(file)

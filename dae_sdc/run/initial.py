@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
@@ -41,7 +39,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
 from dae_sdc.run.models import ModelLike
-from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values
 from dae_sdc.run.target import Target, is_file, make_model, resolve
@@ -155,10 +153,10 @@ def initial(options: InitialOptions) -> Initial:
         check_target(options.out)
     several = options.comm is not None and options.comm.Get_size() > 1  # which share paths, and end together
     with unchecked(several), metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        found = _found(options)
+        start = _consistent(options)
     if options.out is not None:
-        start_result(found).save(options.out)
-    return found
+        start_result(start).save(options.out)
+    return start
 
 
 def start_result(start: Initial) -> Result:
@@ -168,24 +166,24 @@ def start_result(start: Initial) -> Result:
     """
     widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
     columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
-    rows = list(zip(start.names, start.u, start.du, start.units, strict=True))
+    rows = zip(start.names, start.u, start.du, start.units, strict=True)
     parameters = {
         **{"title": start.title, "t": start.t, "values": dict(start.values)},
         **{"fixed": start.fixed, "free": start.free, "guessed": start.guessed, "remarks": start.remarks},
         "changed": {one.name: [one.before, one.after] for one in start.changed},
     }
-    return Result("start", np.array(rows, dtype=columns), {}, parameters, command_line())
+    return tabulated("start", columns, rows, parameters)
 
 
-def _found(options: InitialOptions) -> Initial:
-    settings: dict[str, Any] = {
-        "fixed": options.fixed,
-        "guesses": options.guesses,
-        "t0": options.t0,
-        "seed": options.seed,
-        "restarts": options.restarts,
-    }
-    target = _target(options)
+def _consistent(options: InitialOptions) -> Initial:
+    equations: Any = options.equations
+    if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
+        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
+    target = resolve(equations, as_model=True)
+    if target.function is not None:  # its unknowns have the names of the guesses
+        problem = problem_of(target.function, options.u0, options.fixed, options.guesses)
+        target = Target(problem, is_new=True)
+    settings = {name: getattr(options, name) for name in ("fixed", "guesses", "t0", "seed", "restarts")}
     if target.problem is not None and not options.all_solutions:
         written = Equations(target.make_problem(options.params or {}))
         written = with_model(written) if written.problem.kernels is None else written
@@ -231,19 +229,8 @@ def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     >>> [part.degree for part in found[0].decomposition.components]
     [2, 2]
     """
-    own = {name: getattr(options, name) for name in ("fixed", "t0", "seed", "workers")}
-    return sets_of_model(make_model(options.model, options.params), **own)
-
-
-def _target(options: InitialOptions) -> Target:
-    """What was given; for a function F(t, u, du) its problem, with the names of the guesses."""
-    equations: Any = options.equations
-    if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
-        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
-    target = resolve(equations, as_model=True)
-    if target.function is None:
-        return target
-    return Target(problem_of(target.function, options.u0, options.fixed, options.guesses), is_new=True)
+    settings = {name: getattr(options, name) for name in ("fixed", "t0", "seed", "workers")}
+    return sets_of_model(make_model(options.model, options.params), **settings)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

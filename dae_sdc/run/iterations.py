@@ -13,7 +13,6 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Parallel, Parameters, Solves, Sweeping, option, redeclared, takes
 from dae_sdc.run.convergence import (
     NEWTON_TOL,
-    References,
     StudyOptions,
     combinations,
     errors,
@@ -21,7 +20,7 @@ from dae_sdc.run.convergence import (
     several,
 )
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.reference import sentences
+from dae_sdc.run.reference import References, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
@@ -83,13 +82,13 @@ def iterations(options: IterationsOptions) -> Result:
     study.parameters.update(maxiter=maxiter, initial_guess=options.initial_guess)
     total = maxiter * len(runs)
     with study.running(total, "run", options.progress) as bar:
-        references = References(options, study.parameters)
-        for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
+        references = References(study.parameters, options.reference, options.t_end, options.params)
+        for (problem, sweeper, how), setup in zip(runs, setups, strict=True):
             reference = references.of(problem)
             size = setup.problem.dt if options.dt is None else options.dt
             for sweep in range(1, maxiter + 1):
                 solution = solve(
-                    problem, sweeper=sweeper, dt=size, t_end=options.t_end, **own, **team, maxiter=sweep
+                    problem, sweeper=sweeper, dt=size, t_end=options.t_end, **how, **team, maxiter=sweep
                 )
                 what = f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps"
                 study.note(what, solution)

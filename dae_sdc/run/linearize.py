@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, St
 from dae_sdc.linear.system import LinearSystem
 from dae_sdc.options import Parameters, ResultFile, about, add_options, count, given_options, option, takes
 from dae_sdc.run.equations import Equations, equations_near, with_model
-from dae_sdc.run.results import Result, check_target, command_line, put_down
+from dae_sdc.run.results import Result, check_target, put_down, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.steady import SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
@@ -166,12 +167,11 @@ def linearize(options: LinearizeOptions) -> LinearSystem:
     guess = options.at if isinstance(options.at, Mapping) else by_number
     equations = with_model(equations_near(options.problem, options.params, guess))
     linearizer = _linearizer(equations, options.inputs)
-    found = linearizer.linearize(
-        _state(equations, linearizer, options), options.outputs, tuple(options.coordinates)
-    )
+    state = _state(equations, linearizer, options)
+    system = linearizer.linearize(state, options.outputs, tuple(options.coordinates))
     if options.out is not None:
-        put_down(_table(found, options), options.out, True)
-    return found
+        put_down(_table(system, options), options.out, True)
+    return system
 
 
 @takes(EigenvaluesOptions)
@@ -221,31 +221,34 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
             preferred = form.coordinates
             changes.append(t)
         poles = form.poles()
-        values.append(_tracked(values[-1], poles) if values else poles)
+        if values and len(poles) == len(values[-1]):  # in the order of the nearest ones before
+            poles = poles[linear_sum_assignment(np.abs(values[-1][:, None] - poles[None]))[1]]
+        values.append(poles)
     wide = max(map(len, values))
     table = np.full((len(values), wide), np.nan + 0j)
-    for at, one in enumerate(values):
-        table[at, : len(one)] = one
-    found = Eigenvalues(rows.t.copy(), table, tuple(options.coordinates), tuple(changes))
+    for at, poles in enumerate(values):
+        table[at, : len(poles)] = poles
     if options.out is not None:
-        put_down(_table_along(found, linearizer.title, options), options.out, True)
-    return found
-
-
-def _tracked(
-    before: npt.NDArray[np.complex128], now: npt.NDArray[np.complex128]
-) -> npt.NDArray[np.complex128]:
-    """Poles in the order of the nearest ones before."""
-    if len(now) != len(before):
-        return now
-    return np.asarray(now[linear_sum_assignment(np.abs(before[:, None] - now[None]))[1]])
+        columns = [("t", "f8"), ("number", "i8"), ("re", "f8"), ("im", "f8")]
+        cells = [
+            (t, number, pole.real, pole.imag)
+            for t, poles in zip(rows.t.tolist(), table, strict=True)
+            for number, pole in enumerate(poles)
+        ]
+        about = {
+            "problem": linearizer.title,
+            "coordinates": list(options.coordinates),
+            "changes": changes,
+            "points": options.points,
+        }
+        put_down(tabulated("eigenvalues", columns, cells, about, {"t": "s"}), options.out, True)
+    return Eigenvalues(rows.t.copy(), table, tuple(options.coordinates), tuple(changes))
 
 
 def _linearizer(equations: Equations, inputs: Any) -> Linearizer:
-    own = inputs_of(inputs)
     if equations.model is not None:
-        return LinearModel(equations.model, own, equations.labels)
-    return LinearProblem(equations.problem, own)
+        return LinearModel(equations.model, inputs_of(inputs), equations.labels)
+    return LinearProblem(equations.problem, inputs_of(inputs))
 
 
 def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptions) -> State:
@@ -259,8 +262,8 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
     if at is None:
         at = rest_of(equations, SteadyOptions(problem=options.problem, t0=t))
     if isinstance(at, Steady | Initial):
-        found = _by_names(linearizer, at.t if t is None else require_number("t", t), at.names, at.u, at.du)
-        return found if isinstance(at, Steady) else linearizer.near(found)
+        state = _by_names(linearizer, at.t if t is None else require_number("t", t), at.names, at.u, at.du)
+        return state if isinstance(at, Steady) else linearizer.near(state)
     problem = equations.problem
     time = float(problem.interval[0]) if t is None else require_number("t0", t)
     if isinstance(at, Mapping):
@@ -271,7 +274,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
     names = problem.names
     du = np.zeros(len(names))
     for name, value in rates.items():
-        places = [j for j, one in enumerate(names) if str(name) == f"der({one})"]
+        places = [j for j, unknown in enumerate(names) if str(name) == f"der({unknown})"]
         if not places:
             raise InputError(f"there is no unknown {name} at which to linearise; it has {', '.join(names)}")
         du[places[0]] = require_number(str(name), value)
@@ -302,12 +305,12 @@ def _frequencies(system: LinearSystem, omega: Any) -> Vector:
         return system.frequencies()
     ends = omega.split(":") if isinstance(omega, str) else omega
     try:
-        found = np.array([float(one) for one in ends])
+        values = np.array([float(end) for end in ends])
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if len(found) < 2 or not (found > 0.0).all() or not (np.diff(found) > 0.0).all():
+        values = np.zeros(0)
+    if len(values) < 2 or not (values > 0.0).all() or not (np.diff(values) > 0.0).all():
         raise InputError(f"omega takes increasing positive frequencies, for instance 0.1:100; got {omega!r}")
-    return np.geomspace(float(found[0]), float(found[1]), FREQUENCIES) if len(found) == 2 else found
+    return np.geomspace(float(values[0]), float(values[1]), FREQUENCIES) if len(values) == 2 else values
 
 
 COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("re", "f8"), ("im", "f8"))
@@ -316,7 +319,7 @@ COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("
 
 def _table(system: LinearSystem, options: LinearizeOptions) -> Result:
     """The linear system as a result of kind "linear-system"."""
-    rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, one.real, one.imag) for one in system.poles]
+    rows: list[tuple[Any, ...]] = [("pole", "", "", 0.0, pole.real, pole.imag) for pole in system.poles]
     omega = _frequencies(system, options.omega)
     values = system.frequency_response(omega)
     end = _step_end(system) if options.t_step is None else require_number("t_step", options.t_step)
@@ -324,13 +327,15 @@ def _table(system: LinearSystem, options: LinearizeOptions) -> Result:
     steps = system.step(times)
     for i, output in enumerate(system.outputs):
         for j, source in enumerate(system.inputs):
+            with suppress(InputError):  # the output does not depend on the input
+                zeros = system.zeros(source, output)
+                rows += [("zero", source, output, 0.0, zero.real, zero.imag) for zero in zeros]
+            responses = zip(omega, values[:, i, j], strict=True)
+            rows += [("frequency", source, output, at, value.real, value.imag) for at, value in responses]
             rows += [
-                ("zero", source, output, 0.0, one.real, one.imag) for one in _zeros(system, source, output)
+                ("step", source, output, t, value, 0.0)
+                for t, value in zip(times, steps[:, i, j], strict=True)
             ]
-            pairs = zip(omega, values[:, i, j], strict=True)
-            rows += [("frequency", source, output, at, one.real, one.imag) for at, one in pairs]
-            pairs = zip(times, steps[:, i, j], strict=True)
-            rows += [("step", source, output, at, one, 0.0) for at, one in pairs]
     about = {
         "problem": system.title,
         "t": system.t,
@@ -341,14 +346,7 @@ def _table(system: LinearSystem, options: LinearizeOptions) -> Result:
         "input_units": dict(zip(system.inputs, system.input_units, strict=True)),
         "output_units": dict(zip(system.outputs, system.output_units, strict=True)),
     }
-    return Result("linear-system", np.array(rows, dtype=list(COLUMNS)), {}, about, command_line())
-
-
-def _zeros(system: LinearSystem, source: str, output: str) -> npt.NDArray[np.complex128]:
-    try:
-        return system.zeros(source, output)
-    except InputError:  # the output does not depend on the input
-        return np.zeros(0, dtype=complex)
+    return tabulated("linear-system", COLUMNS, rows, about)
 
 
 def _step_end(system: LinearSystem) -> float:
@@ -361,23 +359,6 @@ def _step_end(system: LinearSystem) -> float:
     return float(min(by_decay, 20.0 * np.pi / np.abs(poles).min()))
 
 
-def _table_along(found: Eigenvalues, title: str, options: EigenvaluesOptions) -> Result:
-    """Eigenvalues as a result of kind "eigenvalues"."""
-    rows = [
-        (t, number, value.real, value.imag)
-        for t, values in zip(found.t.tolist(), found.values, strict=True)
-        for number, value in enumerate(values)
-    ]
-    kinds = [("t", "f8"), ("number", "i8"), ("re", "f8"), ("im", "f8")]
-    about = {
-        "problem": title,
-        "coordinates": list(found.coordinates),
-        "changes": list(found.changes),
-        "points": options.points,
-    }
-    return Result("eigenvalues", np.array(rows, dtype=kinds), {"t": "s"}, about, command_line())
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc linearize``."""
     add_options(parser, LinearizeOptions)
@@ -387,15 +368,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc linearize``."""
     if args.along:
-        own = given_options(args, EigenvaluesOptions)
-        beside = set(given_options(args, LinearizeOptions)) - set(own)
-        if beside:
-            raise InputError(f"{', '.join(sorted(beside))} have no effect along a solution; leave them out")
-        found = eigenvalues(**own)
-        largest = found.values[np.isfinite(found.values)].real.max(initial=-np.inf)
-        print(f"{found.values.shape[1]} poles at {len(found.t)} times, largest real part {largest:.6g}")
-        print(f"coordinates: {', '.join(found.coordinates) or 'along the constraints'}")
-        for t in found.changes:
+        options = given_options(args, EigenvaluesOptions)
+        useless = set(given_options(args, LinearizeOptions)) - set(options)
+        if useless:
+            raise InputError(f"{', '.join(sorted(useless))} have no effect along a solution; leave them out")
+        poles = eigenvalues(**options)
+        largest = poles.values[np.isfinite(poles.values)].real.max(initial=-np.inf)
+        print(f"{poles.values.shape[1]} poles at {len(poles.t)} times, largest real part {largest:.6g}")
+        print(f"coordinates: {', '.join(poles.coordinates) or 'along the constraints'}")
+        for t in poles.changes:
             print(f"other coordinates from t={t:.6g} on")
     else:
         print(linearize(**given_options(args, LinearizeOptions)))

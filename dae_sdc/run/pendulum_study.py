@@ -76,15 +76,14 @@ class Method:
         if self.sweeper == REFERENCE:
             return {**ACCURATE, "t_eval": times, "dense": False}
         if self.sweeper in SOLVERS:
-            own = {"rtol": self.rtol, "atol": self.rtol, "max_order": self.max_order, "global_error": False}
-            return {"sweeper": self.sweeper, **own, "t_eval": times, "dense": False}
-        taken = getattr(SWEEPERS[self.sweeper], "options", ())
-        found = {"sweeper": self.sweeper, "dt": dt, "dense": False}
-        if "starting_procedure" in taken:
-            found["starting_procedure"] = start
+            size = {"rtol": self.rtol, "atol": self.rtol, "max_order": self.max_order, "global_error": False}
+            return {"sweeper": self.sweeper, **size, "t_eval": times, "dense": False}
+        settings = {"sweeper": self.sweeper, "dt": dt, "dense": False}
+        if "starting_procedure" in getattr(SWEEPERS[self.sweeper], "options", ()):
+            settings["starting_procedure"] = start
         if self.corrector:
-            found["corrector"] = self.corrector
-        return found
+            settings["corrector"] = self.corrector
+        return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +188,7 @@ def _methods(options: PendulumOptions) -> tuple[list[Method], list[str]]:
         left_out = ["cvode: scikit-sundae is not installed"]
     if not names:
         raise InputError("nothing to run: name at least one sweeper")
-    found: list[Method] = []
+    methods: list[Method] = []
     for name in names:
         sweeper, _, corrector = name.partition("/")
         if sweeper not in (*SOLVERS, REFERENCE) and sweeper not in SWEEPERS:
@@ -197,15 +196,13 @@ def _methods(options: PendulumOptions) -> tuple[list[Method], list[str]]:
         if corrector and sweeper in (*SOLVERS, REFERENCE):
             raise InputError(f"'{sweeper}' has no choice of correctors; leave '/{corrector}' away")
         if sweeper in SOLVERS:
-            found += [
-                Method(sweeper, "", rtol, order)
-                for rtol, order in product(several(options.rtol), several(options.max_order))
-            ]
+            sizes = product(several(options.rtol), several(options.max_order))
+            methods += [Method(sweeper, "", rtol, order) for rtol, order in sizes]
         else:
-            found.append(Method(sweeper, corrector))
-    if not found:
+            methods.append(Method(sweeper, corrector))
+    if not methods:
         raise InputError("nothing to run: give rtol and max_order for the solvers of SUNDIALS")
-    return found, left_out
+    return methods, left_out
 
 
 def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -220,7 +217,7 @@ def _row(
     method: Method,
     k: float,
     solution: Solution,
-    given: dict[str, Any],
+    settings: dict[str, Any],
     times: NDArray[np.float64],
     took: float,
 ) -> tuple[Any, ...]:
@@ -235,15 +232,16 @@ def _row(
     except ReferenceRangeError:
         error = math.nan
     theory = math.nan
-    if "dt" in given:
-        growth = getattr(getattr(SWEEPERS[given["sweeper"]], "method", None), "growth", None)
+    if "dt" in settings:
+        growth = getattr(getattr(SWEEPERS[settings["sweeper"]], "method", None), "growth", None)
         if growth is not None:
             with np.errstate(over="ignore"):
-                theory = float(np.abs(growth(1j * given["dt"] * math.sqrt(k))) ** np.float64(len(times) - 1))
+                factor = np.abs(growth(1j * settings["dt"] * math.sqrt(k)))
+                theory = float(factor ** np.float64(len(times) - 1))
     work = [solution.stats[name] for name in ("steps", "rejected", "rhs", "newton", "jacobian")]
     return (
-        *(method.label, method.sweeper, method.corrector, given.get("starting_procedure", "")),
-        *(k, given.get("dt", math.nan), method.rtol, method.max_order),
+        *(method.label, method.sweeper, method.corrector, settings.get("starting_procedure", "")),
+        *(k, settings.get("dt", math.nan), method.rtol, method.max_order),
         *(*amplitudes, theory, energies[1] - energies[0], error, took),
         *(*work, u[:, 0], u[:, 1]),
     )

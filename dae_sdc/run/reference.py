@@ -39,45 +39,64 @@ class Reference:
                 f"the reference has the unknowns {', '.join(self.solution.names)}, and not "
                 f"{', '.join(names)}; leave reference out"
             )
-        found = self.solution(times)
-        apart = np.abs(found - self.looser(times))
+        states = self.solution(times)
+        apart = np.abs(states - self.looser(times))
         for group, part in groups.items():
             self.differences[group] = max(self.differences.get(group, 0.0), float(apart[:, part].max()))
-        return found
+        return states
 
     def floor(self, group: str) -> float:
         """Error of a component group up to which it may be that of the reference."""
         return UNCERTAINTY * self.differences.get(group, 0.0)
 
-    def told(self) -> dict[str, Any]:
-        """What the result of a study says of its reference."""
-        about = self.solution.parameters
-        kept = {name: about[name] for name in ("problem", "sweeper", "rtol")}
-        return {**kept, "steps": self.solution.stats["steps"], "differences": dict(self.differences)}
 
+@dataclass
+class References:
+    """The computed references of a study, one for each problem."""
 
-def reference_of(problem: Any, rtol: float | None, t_end: float | None, params: Any) -> Reference | None:
-    """A reference solution to a relative tolerance; None where no tolerance is given."""
-    if rtol is None:
-        return None
+    parameters: dict[str, Any]  # Those of the result.
+    rtol: float | None  # Tolerance; None for errors against exact solutions.
+    t_end: float | None
+    params: Mapping[str, Any] | None
+    by_problem: dict[Any, Reference] = field(default_factory=dict)
 
-    def solved(tolerance: float) -> Solution:
-        found = solve(problem, rtol=tolerance, t_end=t_end, params=params, dense=True)
-        if not found.success:
-            raise SolveError(f"no reference with rtol={tolerance:g}: {found.message}")
-        return found
+    def of(self, problem: Any) -> Reference | None:
+        """The reference of a problem; None where errors are those against its exact solution."""
+        if self.rtol is None:
+            return None
+        key = problem if isinstance(problem, str) else id(problem)
+        if key not in self.by_problem:
+            pair = self._solved(problem, self.rtol), self._solved(problem, LOOSER * self.rtol)
+            self.by_problem[key] = Reference(*pair)
+        return self.by_problem[key]
 
-    return Reference(solved(rtol), solved(LOOSER * rtol))
+    def _solved(self, problem: Any, rtol: float) -> Solution:
+        solution = solve(problem, rtol=rtol, t_end=self.t_end, params=self.params, dense=True)
+        if not solution.success:
+            raise SolveError(f"no reference with rtol={rtol:g}: {solution.message}")
+        return solution
+
+    def tell(self) -> None:
+        """Say in the result what the references are, and how accurate they are where they were used."""
+        if self.rtol is not None:
+            self.parameters["reference"] = [
+                {
+                    **{name: reference.solution.parameters[name] for name in ("problem", "sweeper", "rtol")},
+                    "steps": reference.solution.stats["steps"],
+                    "differences": dict(reference.differences),
+                }
+                for reference in self.by_problem.values()
+            ]
 
 
 def sentences(references: Any) -> list[str]:
     """A line for each computed reference in the parameters of a result."""
     lines = []
-    for one in references or ():
-        apart = ", ".join(f"{group} {value:.1e}" for group, value in one["differences"].items())
+    for about in references or ():
+        apart = ", ".join(f"{group} {value:.1e}" for group, value in about["differences"].items())
         lines.append(
-            f"errors of {one['problem']} are those against a computed reference ({one['sweeper']}, "
-            f"rtol={one['rtol']:g}, {one['steps']} steps), which differs from one of {LOOSER:g} rtol by: "
+            f"errors of {about['problem']} are those against a computed reference ({about['sweeper']}, "
+            f"rtol={about['rtol']:g}, {about['steps']} steps), which differs from one of {LOOSER:g} rtol by: "
             f"{apart}"
         )
     return lines

@@ -9,45 +9,32 @@ import platform
 import shlex
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked, shown
-from dae_sdc.deferred import function_at
+from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import check_place, opened, partial_name, read_array, replacing
-from dae_sdc.run.tables import MOST_TEXT_ROWS, cell, cells_of, csv_of, flat, needed, plain_attributes, varying
-from dae_sdc.text import aligned, html_picture, html_table, html_view
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dae_sdc.run.files import check_place, is_texts, opened, partial_name, read_array, replacing
+from dae_sdc.run.tables import MOST_TEXT_ROWS, Table, Tabulated, View, flat
 
 _FORMAT = "dae_sdc result"
 _VERSION = 1
-_COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
 _ROWS = ("u", "du")
 _SIDECAR: Mapping[str, type] = {
     **{"kind": str, "rows": int, "columns": list, "units": dict},
     **{"parameters": dict, "command": str, "info": dict},
 }
-
-_OF_UNKNOWNS = ("solution", "sweep")
-"""Kinds whose columns are unknowns over time."""
-
-_FAILURES: Mapping[str, str] = {"failed": "failures", "left out": "left_out"}
-"""What is said of cases that gave no row, and the parameter that lists them."""
-
-DRAWING = "dae_sdc.plotting.plot:plot"
-"""The function that draws results, of a higher room."""
+_FIELDS = ("kind", "units", "parameters", "command", "info")
 
 BESIDE = ".dense.npz"
 """Suffix of the file with the data for values between the steps of a solution."""
@@ -61,7 +48,7 @@ CONFIGURATION: Columns = (
 )
 """Columns that identify a run and the component group."""
 
-_WORK: Columns = tuple((name, "i8") for name in _COUNTERS)
+_WORK: Columns = tuple((name, "i8") for name in COUNTERS)
 _ERRORS: Columns = tuple((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps"))
 
 COLUMNS: Mapping[str, Columns] = {
@@ -104,7 +91,7 @@ def command_line() -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(Tabulated):
     """The table that a study computed, with all information needed to understand and repeat it.
 
     Parameters
@@ -161,13 +148,10 @@ class Result:
         InputError
             If there is no such column.
         """
-        found = self.columns()
-        if name in found:
-            return found[name]
-        if name in (self.data.dtype.names or ()):
-            column: NDArray[Any] = self.data[name]
-            return column
-        raise InputError(unknown("name", name, [*found, *(self.data.dtype.names or ())]))
+        columns = {name: self.data[name] for name in self.data.dtype.names or ()} | self.columns()
+        if name not in columns:
+            raise InputError(unknown("name", name, columns))
+        return columns[name]
 
     @property
     def t(self) -> NDArray[np.float64]:
@@ -179,127 +163,39 @@ class Result:
 
         Those of a sweep have a row for each run and time, with the swept values before the time.
         """
-        if self.kind not in _OF_UNKNOWNS or "names" not in self.parameters:
+        unknowns = unknowns_over_time(self)
+        if not unknowns:
             return flat(self.data)
-        found: dict[str, NDArray[Any]] = {}
+        columns: dict[str, NDArray[Any]] = {}
         if self.kind == "sweep":
-            over = ((name, f"params:{name}") for name in self.parameters["over"])
-            known = [other if other in (self.data.dtype.names or ()) else name for name, other in over]
-            found |= {name: np.repeat(self.data[name], self.data["t"].shape[1]) for name in known}
-        found["t"] = self.data["t"].ravel()
-        for key, column in (("names", "u"), ("others", "others")):
-            names = self.parameters.get(key)
-            if names:
-                values = self.data[column].reshape(-1, len(names)).T
-                found |= dict(zip(names, values, strict=True))
-        return found
+            for name in self.parameters["over"]:
+                column = f"params:{name}"
+                column = column if column in (self.data.dtype.names or ()) else name
+                columns[column] = np.repeat(self.data[column], self.data["t"].shape[1])
+        columns["t"] = self.data["t"].ravel()
+        return columns | {name: values.ravel() for name, (_, values) in unknowns.items()}
 
     def column_units(self) -> dict[str, str]:
         """Units of the :meth:`columns` that have one."""
-        found = dict(self.units)
-        if self.kind in _OF_UNKNOWNS:
-            for names, units in (("names", "units"), ("others", "other_units")):
-                both = self.parameters.get(names, ()), self.parameters.get(units, ())
-                found |= {name: unit for name, unit in zip(*both, strict=True) if unit}
-        return found
-
-    def to_dataframe(self) -> Any:
-        """The columns as a table of pandas, with the time of a solution for its index.
-
-        That of a sweep has a row for each run and time.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Units and parameters are in ``attrs``.
-
-        Raises
-        ------
-        InputError
-            If pandas is not installed.
-        """
-        pandas, columns = needed("pandas", "to_dataframe"), self.columns()
-        index = pandas.Index(columns.pop("t"), name="t") if self.kind == "solution" else None
-        table = pandas.DataFrame(columns, index=index)
-        table.attrs = {"units": self.column_units(), **plain_attributes(self.parameters)}
-        return table
-
-    def to_xarray(self) -> Any:
-        """The columns as a data set of xarray, a solution over its time and a study over its rows.
-
-        Returns
-        -------
-        xarray.Dataset
-            Variables have their unit as attribute ``units``, and the data set has the parameters.
-
-        Raises
-        ------
-        InputError
-            If xarray is not installed.
-        """
-        xarray, columns, units = needed("xarray", "to_xarray"), self.columns(), self.column_units()
-        along = "t" if self.kind == "solution" else "row"
-        places = columns.pop("t") if along == "t" else np.arange(max(map(len, columns.values()), default=0))
-
-        def with_unit(name: str, values: NDArray[Any]) -> tuple[str, NDArray[Any], dict[str, str]]:
-            return along, values, {"units": units[name]} if name in units else {}
-
-        variables = {name: with_unit(name, values) for name, values in columns.items()}
-        coordinates = {along: with_unit(along, places)}
-        return xarray.Dataset(variables, coords=coordinates, attrs=plain_attributes(self.parameters))
+        unknowns = unknowns_over_time(self)
+        return {**self.units, **{name: unit for name, (unit, _) in unknowns.items() if unit}}
 
     def __repr__(self) -> str:
         return f"<Result of kind {self.kind}: {len(self.data)} rows>"
 
-    def __str__(self) -> str:
-        same, different = self._told_once()
-        rows = max(map(len, different.values()), default=len(self.data))
-        lines = [f"{self.kind}, {rows} rows", *([same] if same else []), ""]
-        lines.append(aligned(cells_of(different, self.column_units(), MOST_TEXT_ROWS), gap="  "))
-        if rows > MOST_TEXT_ROWS:
-            lines.append(f"and {rows - MOST_TEXT_ROWS} more rows")
-        return "\n".join([*lines, *self._failures()])
+    def _table(self) -> Table:
+        index = "t" if self.kind == "solution" else ""
+        return Table(self.columns(), self.column_units(), self.parameters, index)
 
-    def _repr_html_(self) -> str:
-        same, different = self._told_once()
-        heads, *rows = cells_of(different, self.column_units(), len(self.data))
-        note = "; ".join(self._failures())
-        parts = html_table(heads, rows), html_picture(DRAWING, self)
-        return html_view(f"{self.kind}: {same}", *parts, note=note)
-
-    def _told_once(self) -> tuple[str, dict[str, NDArray[Any]]]:
-        """What is the same in all rows as a text, and the other columns."""
-        same, different = varying(self.columns())
-        return ", ".join(f"{name} {cell(value)}" for name, value in same.items() if value != ""), different
-
-    def _failures(self) -> list[str]:
-        """A line for each run that failed, and for each case that was left out."""
-        found = ((what, self.parameters.get(key)) for what, key in _FAILURES.items())
-        return [f"{what}: {text}" for what, texts in found for text in texts or ()]
-
-    def plot(self, kind: str | None = None, **options: Any) -> Figure:
-        """Draw the result, see :func:`dae_sdc.plotting.plot.plot`.
-
-        Parameters
-        ----------
-        kind : str, optional
-            A kind of picture of this kind of result; the first one if not given.
-        **options
-            Those of the kind of picture; ``out``, the file to write.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The picture. It opens no window; Jupyter shows it.
-
-        Raises
-        ------
-        InputError
-            If the kind or an option does not fit, or the picture cannot be written.
-        """
-        what = (self,) if kind is None else (kind, self)
-        figure: Figure = function_at(DRAWING)(*what, **options)
-        return figure
+    def _view(self, printed: bool) -> View:
+        same, table = self._table().without_constants()
+        rows = max(map(len, table.columns.values()), default=len(self.data))
+        most = MOST_TEXT_ROWS if printed else rows
+        above = [f"{self.kind}, {rows} rows", *([same] if same else []), ""]
+        below = [f"and {rows - most} more rows"] if rows > most else []
+        for what, key in (("failed", "failures"), ("left out", "left_out")):
+            below += [f"{what}: {text}" for text in self.parameters.get(key) or ()]
+        return View(f"{self.kind}: {same}", above, table.cells(most), below)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write ``<path>.npy`` and its ``.json`` sidecar, both whole or not at all.
@@ -321,17 +217,22 @@ class Result:
         InputError
             If the directory does not exist or cannot be written, or a parameter does not fit into JSON.
         """
-        return self.save_with(path, None)
+        return self.save_with(path)
 
-    def save_with(self, path: str | os.PathLike[str], beside: Callable[[BinaryIO], object] | None) -> Path:
-        """Save as :meth:`save` does, and a third file that ``beside`` writes; None removes an old one."""
+    def save_with(
+        self,
+        path: str | os.PathLike[str],
+        beside: Callable[[BinaryIO], object] | None = None,
+        unfinished: bool = False,
+    ) -> Path:
+        """Save with a third file that ``beside`` writes; rows that are ``unfinished`` change in the file."""
         target = check_target(path)
         if target.suffix == ".csv":
             with replacing(target) as (file,):
-                file.write(csv_of(self.columns()))
+                file.write(self._table().csv())
             return target
         sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
-        about = {
+        about: dict[str, Any] = {
             "format": _FORMAT,
             "version": _VERSION,
             "kind": self.kind,
@@ -342,19 +243,51 @@ class Result:
             "parameters": _plain(self.parameters, "parameters"),
             "command": self.command,
             "info": _plain(self.info, "info"),
+            "previous": [],
         }
-        about["previous"] = _previous(sidecar)
+        if unfinished:
+            del about["checksum"], about["previous"]
+        else:
+            with suppress(ResultFileError):
+                latest = _load_sidecar(target, sidecar)
+                about["previous"] = [latest, *_earlier(latest)][:2]
+                latest.pop("previous", None)
         text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         # The sidecar is replaced first, and keeps its earlier content: if the process is killed between the
         # two, the sidecar still describes the old table. The third file must never belong to another table.
+        # A sidecar without a checksum fits any table, so that the old one goes before it comes.
         places = (sidecar, target) if beside is None else (sidecar, target, more)
-        with replacing(*places, without=(more,)) as (json_file, array_file, *others):
+        gone = (more, target) if unfinished else (more,)
+        with replacing(*places, without=gone) as (json_file, array_file, *others):
             if beside is not None:
                 beside(others[0])
             # file names with bytes that are no text contain lone surrogates
             json_file.write(text.encode(errors="backslashreplace"))
             np.save(array_file, self.data, allow_pickle=False)
         return target
+
+
+def unknowns_over_time(result: Result) -> dict[str, tuple[str, NDArray[Any]]]:
+    """Units and values of the unknowns of a solution or a sweep by name; empty for another kind."""
+    unknowns: dict[str, tuple[str, NDArray[Any]]] = {}
+    if result.kind in ("solution", "sweep") and "names" in result.parameters:
+        for column, *keys in (("u", "names", "units"), ("others", "others", "other_units")):
+            names, units = (result.parameters.get(key) or [] for key in keys)
+            if names:
+                pairs = zip(units or [""] * len(names), np.moveaxis(result.data[column], -1, 0), strict=True)
+                unknowns |= dict(zip(names, pairs, strict=True))
+    return unknowns
+
+
+def tabulated(
+    kind: str,
+    columns: Iterable[Any],
+    rows: Iterable[Any],
+    parameters: Mapping[str, Any],
+    units: Mapping[str, str] | None = None,
+) -> Result:
+    """Rows as a result of the command that runs."""
+    return Result(kind, np.array(list(rows), dtype=list(columns)), units or {}, parameters, command_line())
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -407,24 +340,17 @@ def load(path: str | os.PathLike[str]) -> Result:
     data = _load_array(source)
     sidecar = source.with_suffix(".json")
     latest = _load_sidecar(source, sidecar)
-    found = checksum(data)
+    checked_sum = checksum(data)
     for about in (latest, *_earlier(latest)):
         same = about["rows"] == len(data) and about["columns"] == list(data.dtype.names or ())
-        if same and about.get("checksum", found) == found:
+        if same and about.get("checksum", checked_sum) == checked_sum:
             break
     else:
         raise ResultFileError(
             f"{sidecar} describes other data than {source} holds; restore the pair or run the study again"
         )
     _check_columns(source, about["kind"], data)
-    return Result(
-        kind=about["kind"],
-        data=data,
-        units=about["units"],
-        parameters=about["parameters"],
-        command=about["command"],
-        info=about["info"],
-    )
+    return Result(data=data, **{name: about[name] for name in _FIELDS})
 
 
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
@@ -528,32 +454,21 @@ def _lacking(about: Mapping[str, Any]) -> list[str]:
     """Names of the entries that a sidecar lacks, or has with another type."""
     wrong = [key for key, kind in _SIDECAR.items() if not isinstance(about.get(key), kind)]
     if not wrong:
-        texts = {"columns": about["columns"], "units": about["units"].values()}
-        wrong = [key for key, values in texts.items() if not all(isinstance(text, str) for text in values)]
+        texts = {"columns": about["columns"], "units": list(about["units"].values())}
+        wrong = [key for key, values in texts.items() if not is_texts(values)]
     return wrong
 
 
 def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The valid earlier contents that a sidecar holds."""
-    found = about.get("previous")
-    found = found if isinstance(found, list) else []
-    return [earlier for earlier in found if isinstance(earlier, dict) and not _lacking(earlier)]
+    contents = about.get("previous")
+    contents = contents if isinstance(contents, list) else []
+    return [earlier for earlier in contents if isinstance(earlier, dict) and not _lacking(earlier)]
 
 
 def checksum(data: NDArray[np.void]) -> int:
     """A checksum that distinguishes the successive tables of a running study."""
     return zlib.crc32(np.ascontiguousarray(data).tobytes())
-
-
-def _previous(sidecar: Path) -> list[dict[str, Any]]:
-    """The last two contents of a sidecar, to be kept in the new one."""
-    try:
-        about = _load_sidecar(sidecar.with_suffix(".npy"), sidecar)
-    except ResultFileError:
-        return []
-    earlier = _earlier(about)
-    about.pop("previous", None)
-    return [about, *earlier][:2]
 
 
 def _plain(value: Any, where: str) -> Any:
@@ -567,18 +482,17 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, Mapping):
-        return {_key(key, where): _plain(entry, f"{where}['{key}']") for key, entry in value.items()}
+        for key in value:
+            if not isinstance(key, str):
+                raise InputError(
+                    f"cannot save {where} in a result: its key {key!r} is not text; use str({key!r})"
+                )
+        return {key: _plain(entry, f"{where}['{key}']") for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry, f"{where}[{index}]") for index, entry in enumerate(value)]
     raise InputError(
         f"cannot save {where}, a {type(value).__name__}, in a result; use numbers, text, lists and mappings"
     )
-
-
-def _key(key: Any, where: str) -> str:
-    if isinstance(key, str):
-        return key
-    raise InputError(f"cannot save {where} in a result: its key {key!r} is not text; use str({key!r})")
 
 
 def _version(distribution: str) -> str | None:

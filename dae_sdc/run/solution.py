@@ -1,14 +1,14 @@
-"""The solution of one run: values at the ends of the steps and between, work, and whether it succeeded."""
+"""The solution of one run: values at the ends of the steps and between, work, success, and its files."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,21 +16,20 @@ from numpy.typing import NDArray
 from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
-from dae_sdc.dae.pointwise import Pointwise
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.deferred import function_at
-from dae_sdc.errors import DAEWarning, InputError
+from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.results import DRAWING, Result, checksum, command_line
-from dae_sdc.run.solution_files import SAMPLES, fields_of_file
-from dae_sdc.run.tables import summarised
+from dae_sdc.run.files import is_texts, opened, read_archive
+from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
+from dae_sdc.run.tables import Table, Tabulated, View
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
-from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
+from dae_sdc.text import brief
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+SAMPLES = ("sample_times", "samples")
+"""Arrays of the values of eliminated unknowns between the steps, in the file beside a solution."""
 
 DENSE_LIMIT = 10_000
 """Largest number of unknowns for which the data for values between steps is kept by default."""
@@ -61,7 +60,7 @@ CORRECTED_IN_PICTURES = 200
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Tabulated):
     """The solution of a run, returned by :func:`dae_sdc.run.solve`; called with times, it gives u there.
 
     Parameters
@@ -200,8 +199,16 @@ class Solution:
         if not failed.size:
             return ""
         looked_at = zip(rows[failed].tolist(), sizes[failed], range(MOST_ESTIMATED), strict=False)
-        errors = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
-        return _interpolated(times[rows[failed]], self.names, np.max(errors, axis=0))
+        each = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
+        errors, count = np.max(each, axis=0), "1 time" if len(failed) == 1 else f"{len(failed)} times"
+        order = np.argsort(-errors, kind="stable").tolist()
+        off = brief([self.names[j] for j in order if errors[j] > LEAST_NAMED], MOST_NAMED)
+        sizes_off = f", {off} with errors up to {errors.max():.1g} of their sizes" if off else ""
+        return (
+            f"at {count} between the steps, the first t={times[rows[failed[0]]]:.10g}, the equations have no "
+            f"solution near the interpolated values, which are given instead{sizes_off}; take shorter steps "
+            f"there (dt_max)"
+        )
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -233,37 +240,22 @@ class Solution:
         problem = self.parameters.get("problem", "")
         return f"<Solution of {problem}: {self.u.shape[1]} unknowns, t = {self.t[0]:g} to {self.t[-1]:g}>"
 
-    def __str__(self) -> str:
-        table = self.result()
-        rows = summarised(table.columns(), table.column_units(), MOST_PRINTED)
-        more = len(self.all_names) + 1 - MOST_PRINTED
-        lines = [self._headline(), "", aligned(rows, gap="  ")]
-        lines += [f"and {more} more unknowns"] if more > 0 else []
-        return "\n".join([*lines, *([self.message] if self.message else [])])
+    def _table(self) -> Table:
+        return self.result()._table()
 
-    def _repr_html_(self) -> str:
-        table = self.result()
-        heads, *rows = summarised(table.columns(), table.column_units(), len(self.all_names) + 1)
-        picture = html_picture(DRAWING, self)
-        return html_view(self._headline(), html_table(heads, rows), picture, note=self.message)
-
-    def _headline(self) -> str:
-        """Problem, method, time and work in a line."""
+    def _view(self, printed: bool) -> View:
         about, unit = self.parameters, self.parameters.get("time_unit", "s")
         kind = [str(about[key]) for key in ("problem", "sweeper") if about.get(key)]
         end = "" if self.success else ", not finished"
-        return (
+        headline = (
             f"{', '.join(kind)}: t = {self.t[0]:g} to {self.t[-1]:g} {unit}{end}, "
             f"{self.stats.get('steps', 0)} steps, {self.stats.get('rhs', 0)} residual evaluations"
         )
-
-    def to_dataframe(self) -> Any:
-        """All unknowns at the times :attr:`t` as a table of pandas, see :meth:`Result.to_dataframe`."""
-        return self.result().to_dataframe()
-
-    def to_xarray(self) -> Any:
-        """All unknowns at the times :attr:`t` as a data set of xarray, see :meth:`Result.to_xarray`."""
-        return self.result().to_xarray()
+        rows = len(self.all_names) + 1
+        most = MOST_PRINTED if printed else rows
+        below = [f"and {rows - most} more unknowns"] if rows > most else []
+        below += [self.message] if self.message else []
+        return View(headline, [headline, ""], self._table().summary(most), below)
 
     def __getitem__(self, name: Any) -> NDArray[np.float64]:
         """``solution["x"]``: values of an unknown, see :meth:`values`, or of the time, "t"."""
@@ -334,7 +326,7 @@ class Solution:
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
         u, du, said = self._corrected(reached, at_ends=True)
-        return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(said)
+        return replace(self, t=reached, u=u, du=du, per_step=per_step).with_remark(said)
 
     def reached(self, count: int, sizes: Vector) -> Solution:
         """A copy with the first ``count`` rows, corrected by the equations where they lie within steps."""
@@ -344,36 +336,11 @@ class Solution:
             rows, sizes = np.arange(count), np.zeros(count)
         said = self._correct(t, u, du, rows, sizes[rows])
         per_step = {name: values[:count] for name, values in self.per_step.items()}
-        return replace(self, t=t, u=u, du=du, per_step=per_step)._told(said)
+        return replace(self, t=t, u=u, du=du, per_step=per_step).with_remark(said)
 
-    def _told(self, said: str) -> Solution:
+    def with_remark(self, remark: str) -> Solution:
         """A copy with another remark in its message, if there is one."""
-        return replace(self, message="; ".join(filter(None, (self.message, said))))
-
-    def plot(self, kind: str | None = None, **options: Any) -> Figure:
-        """Draw the solution, see :func:`dae_sdc.plotting.plot.plot`.
-
-        Parameters
-        ----------
-        kind : str, optional
-            "linear" over time, "phase" or "mechanism"; chosen by the options if not given.
-        **options
-            ``show``, ``steps`` and ``log``; ``x`` and ``y`` of a phase plot; ``points`` and ``bars`` of a
-            mechanism; ``out``, the file to write.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The picture. It opens no window; Jupyter shows it.
-
-        Raises
-        ------
-        InputError
-            If the kind or an option does not fit, or the picture cannot be written.
-        """
-        what = (self,) if kind is None else (kind, self)
-        figure: Figure = function_at(DRAWING)(*what, **options)
-        return figure
+        return replace(self, message="; ".join(filter(None, (self.message, remark))))
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
@@ -385,17 +352,13 @@ class Solution:
             ("residual", "f8"),
         ]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
-        others = () if self.unknowns is None else self.unknowns.removed
-        if others:
-            columns.append(("others", "f8", (len(others),)))
+        units_of_others = () if self.unknowns is None else self.unknowns.units_of_removed
+        if units_of_others:
+            columns.append(("others", "f8", (len(units_of_others),)))
         data = np.zeros(len(self.t), dtype=columns)
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
         for name, values in self.per_step.items():
             data[name] = values
-        for at, name in enumerate(others):
-            data["others"][:, at] = np.nan
-            with suppress(InputError):  # it is not determined; the others are saved
-                data["others"][:, at] = self.values(name)
         time_unit = self.parameters.get("time_unit", "s")
         parameters = {
             **self.parameters,
@@ -405,8 +368,10 @@ class Solution:
             "events": [record.plain() for record in self.events],
             "switches": [record.plain() for record in self.switches],
         }
-        if self.unknowns is not None and others:
-            parameters |= {"others": list(others), "other_units": list(self.unknowns.units_of_removed)}
+        if units_of_others:
+            data["others"] = eliminated_values(self)
+            others = list(self.all_names[n:])
+            parameters |= {"others": others, "other_units": list(units_of_others)}
         return Result("solution", data, {"t": time_unit}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
@@ -460,7 +425,17 @@ class Solution:
         ResultFileError
             If a file is missing, damaged, or holds no solution.
         """
-        return cls(**fields_of_file(path))
+        return cls(**_fields_of_file(path))
+
+
+def eliminated_values(solution: Solution) -> NDArray[np.float64]:
+    """Values of the unknowns that were eliminated, shape (K, m); NaN where they are not determined."""
+    names = solution.all_names[len(solution.names) :]
+    table = np.full((len(solution.t), len(names)), np.nan)
+    for column, name in zip(table.T, names, strict=True):
+        with suppress(InputError):
+            column[:] = solution.values(name)
+    return table
 
 
 def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
@@ -476,15 +451,111 @@ def for_picture(solution: Solution, logarithmic: bool = False) -> Solution:
 def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
     """Values of the eliminated unknowns between the steps, which a file without equations cannot tell."""
     if isinstance(solution.unknowns, SavedUnknowns):
-        return solution.unknowns.samples
+        return dict(solution.unknowns.samples)
     if solution.unknowns is None or not solution.unknowns.removed:
         return {}
     fine = for_picture(solution)
-    table = np.full((len(fine.t), len(solution.unknowns.removed)), np.nan)
-    for at, name in enumerate(solution.unknowns.removed):
-        with suppress(InputError):  # it is not determined; the others are saved
-            table[:, at] = fine.values(name)
-    return dict(zip(SAMPLES, (fine.t, table), strict=True))
+    return dict(zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True))
+
+
+def file_between(path: str | os.PathLike[str]) -> Path:
+    """The file for values between the steps that belongs to a ``.npy`` file, whose suffix may be left out."""
+    source = Path(path)
+    source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
+    return source.with_suffix(BESIDE)
+
+
+def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The fields of a :class:`Solution` from its files."""
+    result = load(path)
+    if result.kind != "solution":
+        raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
+    data, parameters = result.data, dict(result.parameters)
+    wrong = _wrong_parameters(parameters, data["u"].shape[1])
+    if wrong:
+        raise ResultFileError(
+            f"{path} lacks what a solution tells of its run ({', '.join(wrong)}); solve again"
+        )
+    beside = file_between(path)
+    dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
+    others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
+    shape = data.dtype["others"].shape if "others" in (data.dtype.names or ()) else (0,)
+    if not len(others) == len(units) == sum(shape):
+        raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
+    unknowns = None
+    if others:
+        columns = data["t"].copy(), data["others"].copy()
+        unknowns = SavedUnknowns(tuple(others), tuple(units), *columns, samples)
+    return {
+        **{name: data[name].copy() for name in ("t", "u", "du")},
+        **{name: tuple(parameters[name]) for name in ("names", "units")},
+        **{name: parameters.pop(name) for name in ("success", "message", "stats")},
+        "per_step": {name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
+        **{
+            kind: tuple(EventRecord.of(record, data["u"].shape[1]) for record in parameters.pop(kind, ()))
+            for kind in ("events", "switches")
+        },
+        "parameters": parameters,
+        "dense": dense,
+        "equations": None if dense is None else _equations(parameters, dense),
+        "saves_dense": dense is not None,
+        "unknowns": unknowns,
+    }
+
+
+def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:
+    """The correction by the equations of a problem of the library, from the parameters in a file."""
+    name = parameters.get("problem")
+    if isinstance(name, str) and name in PROBLEMS:
+        with suppress(InputError, TypeError, ValueError, ArithmeticError):  # parameters of another version
+            problem = PROBLEMS[name](**parameters.get("params", {}))
+            if problem.n == len(dense.u0):
+                return PointwiseEquations(problem, dense.largest())
+    return None
+
+
+def _wrong_parameters(parameters: Mapping[str, Any], n: int) -> list[str]:
+    """Names of parameters that a saved solution of n unknowns lacks, or has with another type."""
+    entries = {"params": {}, "others": [], "other_units": [], **parameters}
+    kinds = {"success": bool, "message": str, "stats": dict, "params": dict}
+    counts = {"names": n, "units": n, "others": None, "other_units": None}
+    wrong = [name for name, kind in kinds.items() if not isinstance(entries.get(name), kind)]
+    wrong += [name for name, count in counts.items() if not is_texts(entries.get(name), count)]
+    for name in ("events", "switches"):
+        try:
+            for record in entries.get(name, ()):
+                EventRecord.of(record, n)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            wrong.append(name)
+    return wrong
+
+
+def _load_dense(path: Path, result: Result) -> tuple[DenseOutput, dict[str, Vector]]:
+    """The polynomials in a file, and samples of eliminated unknowns."""
+    try:
+        with opened(path) as file:
+            arrays = read_archive(file)
+        belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
+        if dense.values.shape[1:] != result.data["u"].shape[1:]:
+            raise ValueError("has another number of unknowns")
+        samples = {name: table for name, table in arrays.items() if name in SAMPLES}
+        if samples and samples["samples"].shape != (
+            len(samples["sample_times"]),
+            *result.data["others"].shape[1:],
+        ):
+            raise ValueError("has another number of eliminated unknowns")
+    except ResultFileError:  # is a ValueError too
+        raise
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
+        raise ResultFileError(
+            f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
+        ) from None
+    if belongs != checksum(result.data):
+        raise ResultFileError(
+            f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
+            f"steps alone"
+        )
+    return dense, samples
 
 
 def output_times(t_eval: Any, points: int | None, start: float, end: float) -> Vector | None:
@@ -522,37 +593,20 @@ def _long_steps(solution: Solution, times: Vector) -> str:
     )
 
 
-def _interpolated(times: Vector, names: Sequence[str], errors: Vector) -> str:
-    """A message about times at which values between the steps do not satisfy the equations."""
-    # Shapes: times (K,), errors (n,).
-    count = "1 time" if len(times) == 1 else f"{len(times)} times"
-    off = [names[j] for j in np.argsort(-errors, kind="stable").tolist() if errors[j] > LEAST_NAMED]
-    said = f", {brief(off, MOST_NAMED)} with errors up to {errors.max():.1g} of their sizes" if off else ""
-    return (
-        f"at {count} between the steps, the first t={times[0]:.10g}, the equations have no solution near the "
-        f"interpolated values, which are given instead{said}; take shorter steps there (dt_max)"
-    )
-
-
-def parameters_of(problem: ProblemDAE) -> dict[str, Any]:
-    """Parameters of a problem, those of its model too, in a form for a result file."""
-    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
-    return {name: plain(value) for name, value in {**problem.params, **of_model}.items()}
-
-
-def kinds_of(problem: ProblemDAE) -> dict[str, Any]:
-    """The number of differential unknowns of a problem, and the names of the others, for a result file.
-
-    Unknowns of a plain function stand in any order; where it was read as equations, those whose derivatives
-    do not occur are algebraic.
-    """
+def about_problem(problem: ProblemDAE) -> dict[str, Any]:
+    """What the file of a solution says of its problem: unknowns, units, and parameters, also of its model."""
+    # Unknowns of a plain function stand in any order; those whose derivatives do not occur are algebraic.
     algebraic = [name for name, of_kind in zip(problem.names, problem.is_algebraic, strict=True) if of_kind]
-    return {"n_diff": problem.n - len(algebraic), "algebraic": algebraic}
-
-
-def plain(value: Any) -> Any:
-    """A parameter in a form for a result file: complex numbers as text."""
-    return str(value) if isinstance(value, complex) else value
+    of_model = getattr(problem, "values", {}) if hasattr(problem, "model_name") else {}
+    params = {**problem.params, **of_model}
+    return {
+        "n_diff": problem.n - len(algebraic),
+        "algebraic": algebraic,
+        "names": list(problem.names),
+        "units": list(problem.units),
+        "time_unit": problem.time_unit,
+        "params": {name: str(x) if isinstance(x, complex) else x for name, x in params.items()},
+    }
 
 
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
@@ -566,5 +620,5 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
         return np.full(problem.n, np.nan)
     if not np.allclose(problem.state(exact), u0, rtol=1e-9, atol=1e-12):
         return np.full(problem.n, np.nan)
-    found: Vector = problem.state(slope).view(np.ndarray)
-    return found
+    rate: Vector = problem.state(slope).view(np.ndarray)
+    return rate

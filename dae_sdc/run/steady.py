@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, equations_near, with_model
-from dae_sdc.run.results import Result, check_target, command_line, put_down
+from dae_sdc.run.results import Result, check_target, put_down, tabulated
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 
@@ -134,12 +135,17 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
     problem = equations.problem
     t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
     u0, du = guess_of(problem, options.guess, t), np.zeros(problem.n)
-    values, rates = _split_fixed(problem, options.fixed)
     fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
-    for j, value in values.items():
-        u0[j], fixed[j] = value, True
-    for j, value in rates.items():
-        du[j] = value
+    for name, value in (options.fixed or {}).items():
+        base, order = name_and_order(str(name))
+        lower = name_of(base, order - 1) if order else ""
+        if lower in problem.names:
+            du[problem.names.index(lower)] = require_number(str(name), value)
+        if str(name) in problem.names:
+            j = problem.names.index(str(name))
+            u0[j], fixed[j] = require_number(str(name), value), True
+        elif lower not in problem.names:
+            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), problem.names))
     for name in [options.turning] if isinstance(options.turning, str) else options.turning or ():
         if name not in problem.names:
             raise InputError(unknown(f"unknown of {_title_of(problem)}", name, problem.names))
@@ -150,10 +156,10 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
     return find_steady(problem, u0, t=t, du=du, fixed=fixed, turning=turning, hidden=hidden)
 
 
-def guess_of(problem: ProblemDAE, given: Any, t: float) -> Vector:
+def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
     """A state from given values, by name or all of them; the others are those of the start, or 0."""
-    if given is not None and not isinstance(given, Mapping):
-        return np.array(problem.state(given), dtype=np.float64)
+    if values is not None and not isinstance(values, Mapping):
+        return np.array(problem.state(values), dtype=np.float64)
     starts = getattr(problem, "start_values", None)
     if starts is None:
         try:
@@ -161,7 +167,7 @@ def guess_of(problem: ProblemDAE, given: Any, t: float) -> Vector:
         except DAEError:
             starts = np.zeros(problem.n)
     guess: Vector = np.nan_to_num(np.array(starts, dtype=np.float64))
-    for name, value in (given or {}).items():
+    for name, value in (values or {}).items():
         if str(name) not in problem.names:
             raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), problem.names))
         guess[problem.names.index(str(name))] = require_number(str(name), value)
@@ -170,23 +176,6 @@ def guess_of(problem: ProblemDAE, given: Any, t: float) -> Vector:
 
 def _title_of(problem: ProblemDAE) -> str:
     return str(getattr(problem, "model_name", type(problem).__name__))
-
-
-def _split_fixed(
-    problem: ProblemDAE, fixed: Mapping[str, float] | None
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Fixed values, and fixed derivatives, by the numbers of the unknowns."""
-    names, values, rates = problem.names, {}, {}
-    for name, value in (fixed or {}).items():
-        base, order = name_and_order(str(name))
-        lower = name_of(base, order - 1) if order else ""
-        if lower in names:
-            rates[names.index(lower)] = require_number(str(name), value)
-        if str(name) in names:
-            values[names.index(str(name))] = require_number(str(name), value)
-        elif lower not in names:
-            raise InputError(unknown(f"unknown of {_title_of(problem)}", str(name), names))
-    return values, rates
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
@@ -244,19 +233,19 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.out is not None:
         check_target(options.out)
     name, first, last = _range(options.vary)
-    if options.turning or any(str(one).startswith("der(") for one in options.fixed or ()):
+    if options.turning or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
     equations = equations_near(options.problem, options.params, options.guess)
     handle = ParameterOfProblem(equations.problem, name)
     handle.value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
-        own = None if equations.model is None else equations.model.parameters_by_name.get(name)
-        unit = equations.problem.parameter_units.get(name, "") if own is None else own.unit
+        declared = None if equations.model is None else equations.model.parameters_by_name.get(name)
+        unit = equations.problem.parameter_units.get(name, "") if declared is None else declared.unit
         rest = rest_of(equations, options)
-        found = branch_of(equations.problem, rest, name, (first, last), unit)
+        branch = branch_of(equations.problem, rest, name, (first, last), unit)
     if options.out is not None:
-        put_down(_table(found, options), options.out, True)
-    return found
+        put_down(_table(branch, options), options.out, True)
+    return branch
 
 
 def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
@@ -267,7 +256,7 @@ def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
     ((name, ends),) = vary.items()
     pair = ends.split(":") if isinstance(ends, str) else ends
     try:
-        first, last = (float(one) if isinstance(one, str) else require_number(name, one) for one in pair)
+        first, last = (float(end) if isinstance(end, str) else require_number(name, end) for end in pair)
     except (TypeError, ValueError):
         raise InputError(f"{name} needs its first and last value, for instance 0:10; got {ends!r}") from None
     return str(name), first, last
@@ -276,27 +265,22 @@ def _range(vary: Mapping[str, Any] | None) -> tuple[str, float, float]:
 def _table(branch: Branch, options: BranchOptions) -> Result:
     """The branch as a result of kind "branch"."""
     n = branch.u.shape[1]
-    kinds = [("value", "f8"), ("u", "f8", (n,)), ("unstable", "i8"), ("special", "U8"), ("frequency", "f8")]
-    rows = [
-        (value, u, count, "", 0.0)
-        for value, u, count in zip(branch.values, branch.u, branch.unstable, strict=True)
-    ]
-    rows += [(one.value, one.u, -1, one.kind, one.frequency) for one in branch.special]
+    columns = [("value", "f8"), ("u", "f8", (n,)), ("unstable", "i8"), ("special", "U8"), ("frequency", "f8")]
+    states = zip(branch.values, branch.u, branch.unstable, strict=True)
+    rows = [(value, u, count, "", 0.0) for value, u, count in states]
+    rows += [(point.value, point.u, -1, point.kind, point.frequency) for point in branch.special]
     about = {
         "problem": branch.title,
         "parameter": branch.parameter,
         "names": list(branch.names),
         "unknown_units": list(branch.units),
         "complete": branch.complete,
-        **{key: value for key, value in options.told().items() if key not in ("problem",)},
+        **{key: value for key, value in options.told().items() if key != "problem"},
     }
-    units = {"value": branch.parameter_unit}
-    return Result("branch", np.array(rows, dtype=kinds), units, about, command_line())
+    return tabulated("branch", columns, rows, about, {"value": branch.parameter_unit})
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc steady``."""
-    add_options(parser, BranchOptions)
+add_arguments = partial(add_options, record=BranchOptions)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from dae_sdc.errors import DAEWarning
 from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
-from dae_sdc.run.results import Result, check_target, command_line, put_down
+from dae_sdc.run.results import Result, check_target, put_down, tabulated
 from dae_sdc.run.solution import Solution
 from dae_sdc.sharing import bar_of
 
@@ -68,8 +68,7 @@ class Study:
 
     def result(self) -> Result:
         """The result with the rows so far."""
-        data = np.array([*self.rows, *self.begun], dtype=list(self.columns))
-        return Result(self.kind, data, self.units, self.parameters, command_line())
+        return tabulated(self.kind, self.columns, [*self.rows, *self.begun], self.parameters, self.units)
 
     @contextmanager
     def running(self, total: int, unit: str, progress: bool | None) -> Iterator[Any]:

@@ -44,7 +44,7 @@ from dae_sdc.run.description import EquationOptions, interval_of
 from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, kinds_of, output_times, parameters_of
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, about_problem, output_times
 from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
@@ -477,16 +477,7 @@ class _Record:
                 **{name: int(per_step[name].sum()) for name in COUNTERS},
             },
             per_step={"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step},
-            parameters={
-                **label,
-                "t0": task.t0,
-                "t_end": task.t_end,
-                **kinds_of(problem),
-                "names": list(problem.names),
-                "units": list(problem.units),
-                "time_unit": problem.time_unit,
-                "params": parameters_of(problem),
-            },
+            parameters={**label, "t0": task.t0, "t_end": task.t_end, **about_problem(problem)},
             dense=between,
             saves_dense=saves_dense,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,8 +39,9 @@ from dae_sdc.options import (
 )
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.run.code import code_digest
+from dae_sdc.run.results import unknowns_over_time
 from dae_sdc.run.solve import solve
-from dae_sdc.run.sweep_table import START, WORK, Outcome, Sweep, Table, earlier_of
+from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import bar_of, tell
 
@@ -49,6 +51,9 @@ OUTPUT_TIMES = 201
 MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
+
+NOT_OF_A_RUN = ("problem", "params", "combine", "workers", "resume", "out", "progress")
+"""Options of a sweep that are not those of its runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +111,7 @@ class SweepOptions(
 
 
 @takes(SweepOptions)
-def sweep(given: SweepOptions) -> Sweep:
+def sweep(request: SweepOptions) -> Sweep:
     """Solutions of one problem for several values of its parameters or start values.
 
     A run that fails does not end the sweep: its row has ``success`` False, a ``message``, and values up to
@@ -132,39 +137,44 @@ def sweep(given: SweepOptions) -> Sweep:
     >>> runs.quantity("u2")
     array([2.71828183, 2.71828183, 2.71828183])
     """
-    over, fixed = swept_values(given.params or {})
-    values = combined(over, given.combine)
-    options = _identity(given, fixed)
-    parameters = {"problem": options["problem"], "sweep": options, **given.told()}
-    table = Table(list(over), values, parameters, _units(given.problem, over), given.out)
-    if given.resume:
-        if given.out is None:
+    problem = request.problem
+    over, fixed = swept_values(request.params or {})
+    values = combined(over, request.combine)
+    options = _identity(request, fixed)
+    parameters = {"problem": options["problem"], "sweep": options, **request.told()}
+    table = RunningSweep(list(over), values, parameters, _units(problem, over), request.out)
+    if request.resume:
+        if request.out is None:
             raise InputError("resume goes on with the sweep in the file out; name it")
-        earlier = earlier_of(given.out, options)
+        earlier = earlier_of(request.out, options)
         if earlier is not None:
             table.take(earlier)
     missing = table.missing
-    settings = given.chosen(without=("problem", "params", "combine", "workers", "resume", "out", "progress"))
-    if given.t_eval is None:
-        settings["points"] = given.points
-    jobs = [Job(given.problem, fixed, dict(zip(over, values[run], strict=True)), settings) for run in missing]
-    if given.workers > 1:
-        _check_importable(given.problem)
+    settings = request.chosen(without=NOT_OF_A_RUN)
+    if request.t_eval is None:
+        settings["points"] = request.points
+    jobs = [Job(problem, fixed, dict(zip(over, values[run], strict=True)), settings) for run in missing]
+    home = problem if callable(problem) else type(problem)
+    if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
+        raise InputError(
+            f"other processes cannot import {shown(problem)} from the program that is run; put it in a file "
+            f"and give FILE.py:NAME, or leave workers out"
+        )
     lock = threading.Lock()
-    with bar_of(len(values), "run", given.progress, len(values) - len(missing)) as bar:
+    with bar_of(len(values), "run", request.progress, len(values) - len(missing)) as bar:
 
-        def arrived(job: int, found: Outcome) -> None:
+        def arrived(job: int, outcome: Outcome) -> None:
             with lock:
-                table.put(missing[job], found)
+                table.put(missing[job], outcome)
                 bar.update(1)
 
-        run_jobs(run_of, jobs, workers=given.workers, arrived=arrived)
-    done = table.finish()
-    failed = done.failures()
-    if failed:
-        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
-        tell(f"{len(failed)} of {len(done)} runs failed: {failed[0]}{more}", stacklevel=4)
-    return done
+        run_jobs(run_of, jobs, workers=request.workers, arrived=arrived)
+    runs = table.finish()
+    failures = runs.failures()
+    if failures:
+        more = f"; and {len(failures) - 1} more" if len(failures) > 1 else ""
+        tell(f"{len(failures)} of {len(runs)} runs failed: {failures[0]}{more}", stacklevel=4)
+    return runs
 
 
 @dataclass(frozen=True)
@@ -202,28 +212,20 @@ def run_of(job: Job) -> Outcome:
         if asked is None
         else np.array(asked, float)
     )
-    others = () if solution.unknowns is None else solution.unknowns.removed
-    more = np.full((len(t), len(others)), np.nan)
-    for at, name in enumerate(others):
-        with suppress(InputError):  # it is not determined
-            more[:, at] = solution.values(name)
     reached = float(about["t_end"])
     if len(t) < len(times) or not solution.success:
         reached = float(np.concatenate([t[-1:], *(record.t[-1:] for record in solution.events)]).max())
     numbers: dict[str, float] = {"t_end": reached, "time": perf_counter() - tic}
     numbers |= {name: int(solution.stats.get(name, 0)) for name in WORK}
+    result = solution.result()
+    every = {"others": [], "other_units": [], **result.parameters}
     return Outcome(
         solution.message,
         solution.success,
-        names=solution.names,
-        units=solution.units,
-        others=others,
-        other_units=() if solution.unknowns is None else solution.unknowns.units_of_removed,
-        about={name: about[name] for name in ("n_diff", "algebraic", "time_unit", "sweeper", "nodes")},
-        t=times,
-        u=solution.u,
-        more=more,
-        numbers=numbers,
+        times,
+        unknowns_over_time(result),
+        {name: every[name] for name in SHARED},
+        numbers,
     )
 
 
@@ -231,13 +233,13 @@ def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, list[float]], dic
     """The values of parameters that have several, and the parameters that have one."""
     over: dict[str, list[float]] = {}
     fixed: dict[str, Any] = {}
-    for name, given in params.items():
-        if isinstance(given, str) and ("," in given or ":" in given):
-            over[name] = [number for part in given.split(",") for number in _numbers(name, part.strip())]
-        elif isinstance(given, Iterable) and not isinstance(given, str | Mapping):
-            over[name] = [_plain(name, value) for value in given]
+    for name, entry in params.items():
+        if isinstance(entry, str) and ("," in entry or ":" in entry):
+            over[name] = [number for part in entry.split(",") for number in _numbers(name, part.strip())]
+        elif isinstance(entry, Iterable) and not isinstance(entry, str | Mapping):
+            over[name] = [_plain(name, value) for value in entry]
         else:
-            fixed[name] = given
+            fixed[name] = entry
     empty = [name for name, values in over.items() if not values]
     if empty or not over:
         which = f"{empty[0]} has no values" if empty else "there is no parameter with several values"
@@ -253,18 +255,18 @@ def combined(over: Mapping[str, list[float]], combine: str) -> list[tuple[float,
     if combine not in COMBINATIONS:
         raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{combine}'")
     if combine == "zip" and len(set(counts.values())) > 1:
-        told = ", ".join(f"{count} of {name}" for name, count in counts.items())
-        raise InputError(f"combine='zip' needs as many values of each parameter; got {told}")
+        numbers = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"combine='zip' needs as many values of each parameter; got {numbers}")
     total = int(np.prod(list(counts.values()), dtype=float)) if combine == "grid" else max(counts.values())
     if total > MOST_RUNS:
         raise InputError(f"a sweep has at most {MOST_RUNS} runs; got {total}")
-    found = list(product(*over.values())) if combine == "grid" else list(zip(*over.values(), strict=True))
-    twice = next((one for at, one in enumerate(sorted(found)) if at and one == sorted(found)[at - 1]), None)
+    runs = list(product(*over.values())) if combine == "grid" else list(zip(*over.values(), strict=True))
+    twice = next((values for values, count in Counter(sorted(runs)).items() if count > 1), None)
     if twice is not None:
         raise InputError(
             f"the values {', '.join(f'{value:g}' for value in twice)} are given twice; give them once"
         )
-    return found
+    return runs
 
 
 def _numbers(name: str, text: str) -> list[float]:
@@ -286,9 +288,9 @@ def _numbers(name: str, text: str) -> list[float]:
         raise InputError(f"{name} takes 1 to {MOST_RUNS} values; got '{text}'")
     if ratios and not (start > 0.0 and stop > 0.0):
         raise InputError(f"values of {name} in equal ratios begin and end above 0; got '{text}'")
-    found = np.geomspace(start, stop, number) if ratios else np.linspace(start, stop, number)
-    whole = isinstance(start, int) and isinstance(stop, int) and bool((found == np.round(found)).all())
-    return [int(value) if whole else float(value) for value in found]
+    values = np.geomspace(start, stop, number) if ratios else np.linspace(start, stop, number)
+    whole = isinstance(start, int) and isinstance(stop, int) and bool((values == np.round(values)).all())
+    return [int(value) if whole else float(value) for value in values]
 
 
 def _number(text: str) -> float:
@@ -309,40 +311,29 @@ def _identity(options: SweepOptions, fixed: Mapping[str, Any]) -> dict[str, str]
     """What tells a sweep from others, as texts: problem, options and parameters that are not swept."""
     problem = options.problem
     name = getattr(problem, "__name__", "") if not hasattr(problem, "model_name") else ""
-    own = problem.name if isinstance(problem, Model) else ""
-    found = {"problem": problem if isinstance(problem, str) else own or name or problem_name(problem)}
-    if is_file(found["problem"]):
-        path = Path(found["problem"].partition(":")[0])
+    title = problem.name if isinstance(problem, Model) else ""
+    identity = {"problem": problem if isinstance(problem, str) else title or name or problem_name(problem)}
+    if is_file(identity["problem"]):
+        path = Path(identity["problem"].partition(":")[0])
         with suppress(OSError):
-            found["file"] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            identity["file"] = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     elif not isinstance(problem, str | Path):
         digest = code_digest(problem)
-        found |= {"code of the problem": digest} if digest else {}
-    found |= {f"params {key}": str(value) for key, value in fixed.items()}
-    left = ("problem", "params", "combine", "workers", "resume", "out", "progress")
-    for key, value in options.chosen(without=left).items():
+        identity |= {"code of the problem": digest} if digest else {}
+    identity |= {f"params {key}": str(value) for key, value in fixed.items()}
+    for key, value in options.chosen(without=NOT_OF_A_RUN).items():
         plain = value.tolist() if isinstance(value, np.ndarray) else value
-        found[key] = str(getattr(plain, "__name__", plain))
-    return found
+        identity[key] = str(getattr(plain, "__name__", plain))
+    return identity
 
 
 def _units(problem: ProblemLike, over: Iterable[str]) -> dict[str, str]:
     """Units of swept parameters, as far as the problem says them."""
-    known: Mapping[str, str] = {}
+    units: dict[str, str] = {}
     with suppress(DAEError):
-        found = resolve(problem).shared_model
-        parameters = getattr(found, "parameters_by_name", None)
-        known = {name: one.unit for name, one in parameters.items()} if parameters else {}
-        own = getattr(found, "parameter_units", None)
-        known = {**known, **own} if isinstance(own, Mapping) else known
-    return {name: known[name] for name in over if name in known}
-
-
-def _check_importable(problem: Any) -> None:
-    """Refuse what other processes cannot import."""
-    home = getattr(problem, "__module__", "") if callable(problem) else type(problem).__module__
-    if home == "__main__":
-        raise InputError(
-            f"other processes cannot import {shown(problem)} from the program that is run; put it in a file "
-            f"and give FILE.py:NAME, or leave workers out"
-        )
+        model = resolve(problem).shared_model
+        parameters = getattr(model, "parameters_by_name", None) or {}
+        units = {name: parameter.unit for name, parameter in parameters.items()}
+        of_problem = getattr(model, "parameter_units", None)
+        units |= of_problem if isinstance(of_problem, Mapping) else {}
+    return {name: units[name] for name in over if name in units}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +15,9 @@ from numpy.typing import NDArray
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import partial_name, replacing
-from dae_sdc.run.results import DRAWING, Result, check_target, command_line, load, put_down
-from dae_sdc.run.tables import needed, plain_attributes
-from dae_sdc.text import aligned, html_picture, html_table, html_view
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dae_sdc.run.files import is_texts, partial_name
+from dae_sdc.run.results import Result, check_target, command_line, load, put_down, unknowns_over_time
+from dae_sdc.run.tables import Table, Tabulated, View, needed
 
 START = "u0:"
 """What the name of a start value begins with, to tell it from a parameter."""
@@ -57,29 +52,29 @@ SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
 """What makes one number of the values of an unknown at all times, by name."""
 
 
+SHARED = (
+    *("names", "units", "n_diff", "algebraic", "time_unit", "sweeper", "nodes"),
+    *("others", "other_units"),
+)
+"""Parameters of a solution that are those of all runs of a sweep."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one run of a sweep has given."""
 
     message: str  # That of the solution, or the error that ended the run before its first step.
     success: bool = False  # Whether the run has reached its end.
-    # names, units, others, other_units: unknowns of the state and their units, and those that were
-    # eliminated from a simplified model; empty where no solution was begun.
-    names: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
-    other_units: tuple[str, ...] = ()
-    # ``n_diff``, ``algebraic``, ``time_unit`` and other settings that all runs share.
-    about: Mapping[str, Any] = field(default_factory=dict)
     t: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # Shape (K,). Output times.
-    # u, more: shape (k, n). Values at the first k of them, which the run has reached.
-    u: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    more: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    # Units of the unknowns, and values at the first of these times, which the run has reached, by name; empty
+    # where no solution was begun.
+    unknowns: Mapping[str, tuple[str, NDArray[np.float64]]] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)  # Entries of :data:`SHARED`.
     numbers: Mapping[str, float] = field(default_factory=dict)  # Entries of the columns of :data:`SCALARS`.
 
 
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class Sweep(Tabulated):
     """The solutions of a sweep, returned by :func:`dae_sdc.run.sweep`.
 
     Parameters
@@ -132,9 +127,8 @@ class Sweep:
     @property
     def units(self) -> dict[str, str]:
         """Units by name, of unknowns, and of swept values as far as they are known."""
-        about = self.result.parameters
-        every = (*about["units"], *about.get("other_units", ()))
-        return dict(zip(self.all_names, every, strict=True)) | dict(self.result.units)
+        units = {name: unit for name, (unit, _) in unknowns_over_time(self.result).items()}
+        return {**units, **self.result.units}
 
     @property
     def success(self) -> NDArray[np.bool_]:
@@ -154,11 +148,10 @@ class Sweep:
 
     def values(self, name: str) -> NDArray[np.float64]:
         """Values of an unknown in all runs at all times, shape (S, K); raises InputError if there is none."""
-        if name in self.names:
-            return np.asarray(self.u[:, :, self.names.index(name)])
-        if name in self.all_names:
-            return np.asarray(self.data["others"][:, :, self.all_names.index(name) - len(self.names)])
-        raise InputError(unknown("name", name, self.all_names))
+        unknowns = unknowns_over_time(self.result)
+        if name not in unknowns:
+            raise InputError(unknown("name", name, self.all_names))
+        return unknowns[name][1]
 
     def quantity(self, name: str) -> NDArray[np.float64]:
         """One number for each run.
@@ -186,9 +179,9 @@ class Sweep:
             return np.where(self.success, values[np.arange(len(self)), last], np.nan)
         if name in dict(SCALARS):
             return self.data[name].astype(float)
-        found = re.fullmatch(r"(\w+)\((.+)\)", name)
-        if found and found[1] in SUMMARIES and found[2] in self.all_names:
-            return SUMMARIES[found[1]](self.values(found[2]), axis=1)
+        call = re.fullmatch(r"(\w+)\((.+)\)", name)
+        if call and call[1] in SUMMARIES and call[2] in self.all_names:
+            return SUMMARIES[call[1]](self.values(call[2]), axis=1)
         of_unknowns = [f"{summary}({self.names[0]})" for summary in SUMMARIES]
         raise InputError(unknown("quantity", name, (*self.all_names, *of_unknowns, *dict(SCALARS))))
 
@@ -201,63 +194,29 @@ class Sweep:
         """The swept values of a run, "R=10, C=2e-06"."""
         return ", ".join(f"{name}={values[run]:g}" for name, values in self.parameters.items())
 
-    def __str__(self) -> str:
-        title, heads, rows, left = self._shown()
-        return "\n".join([title, aligned([heads, *rows], gap="  "), *left])
+    def _table(self) -> Table:
+        return self.result._table()
 
-    def _shown(self) -> tuple[str, tuple[str, ...], list[tuple[str, ...]], list[str]]:
-        """Title, heads and rows of the printed table, and what is said below it."""
+    def _view(self, printed: bool) -> View:
         about, names = self.result.parameters, self.all_names[:SHOWN_UNKNOWNS]
         time = f"{float(self.t[-1]):g} {about['time_unit'].replace('1', '')}".strip()
         more = f" and {len(self.all_names) - len(names)} more" if len(names) < len(self.all_names) else ""
         title = f"{about['problem']}: {len(self)} runs to t = {time}; values at the end of {', '.join(names)}"
-        heads = (*self.parameters, *names, "steps", "")
-        ends, rows = [self.quantity(name) for name in names], []
+        ends, cells = [self.quantity(name) for name in names], [[*self.parameters, *names, "steps", ""]]
         for run, row in enumerate(self.data[:SHOWN_RUNS]):
             swept = [f"{values[run]:g}" for values in self.parameters.values()]
-            told = "" if row["success"] else "failed" if row["done"] else "not run yet"
-            rows.append((*swept, *(f"{end[run]: .9g}" for end in ends), str(row["steps"]), told))
-        left = [f"... and {len(self) - SHOWN_RUNS} more runs"] if len(self) > SHOWN_RUNS else []
-        failed = self.failures()
-        left += [f"failed: {one}" for one in failed[:SHOWN_FAILURES]]
-        if len(failed) > SHOWN_FAILURES:
-            left.append(f"... and {len(failed) - SHOWN_FAILURES} more failed")
-        return f"{title}{more}", heads, rows, left
+            state = "" if row["success"] else "failed" if row["done"] else "not run yet"
+            cells.append([*swept, *(f"{end[run]: .9g}" for end in ends), str(row["steps"]), state])
+        below = [f"... and {len(self) - SHOWN_RUNS} more runs"] if len(self) > SHOWN_RUNS else []
+        failures = self.failures()
+        below += [f"failed: {failure}" for failure in failures[:SHOWN_FAILURES]]
+        if len(failures) > SHOWN_FAILURES:
+            below.append(f"... and {len(failures) - SHOWN_FAILURES} more failed")
+        return View(f"{title}{more}", [f"{title}{more}"], cells, below)
 
     def __repr__(self) -> str:
         about = self.result.parameters
         return f"<Sweep of {about['problem']}: {len(self)} runs over {', '.join(self.parameters)}>"
-
-    def _repr_html_(self) -> str:
-        title, heads, rows, left = self._shown()
-        return html_view(title, html_table(heads, rows), html_picture(DRAWING, self), note="; ".join(left))
-
-    def plot(self, kind: str | None = None, **options: Any) -> Figure:
-        """Draw the runs, see :func:`dae_sdc.plotting.plot.plot`.
-
-        Parameters
-        ----------
-        kind : str, optional
-            "sweep" for solutions over time, which is taken if nothing is given, or "end-values" for values at
-            the end and other quantities over the parameter.
-        **options
-            ``show``, names and patterns of what is drawn; ``out``, the file to write.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            The picture. It opens no window; Jupyter shows it.
-
-        Raises
-        ------
-        InputError
-            If the kind or an option does not fit, or the picture cannot be written.
-        """
-        return self.result.plot(kind, **options)
-
-    def to_dataframe(self) -> Any:
-        """A table of pandas with a row for each run and time, see :meth:`Result.to_dataframe`."""
-        return self.result.to_dataframe()
 
     def to_xarray(self) -> Any:
         """A data set of xarray over the runs and the time.
@@ -274,18 +233,15 @@ class Sweep:
         InputError
             If xarray is not installed.
         """
-        xarray, units = needed("xarray", "to_xarray"), self.units
+        units = {name: unit for name, unit in self.units.items() if unit}
+        xarray, table = needed("xarray", "to_xarray"), Table({}, units, self.result.parameters)
         along = next(iter(self.parameters)) if len(self.parameters) == 1 else "run"
-
-        def entry(name: str, dimensions: tuple[str, ...], values: NDArray[Any]) -> tuple[Any, ...]:
-            return dimensions, values, {"units": units[name]} if units.get(name) else {}
-
-        variables = {name: entry(name, (along, "t"), self.values(name)) for name in self.all_names}
-        own = [name for name, _ in SCALARS if name not in variables]
-        variables |= {name: entry(name, (along,), self.data[name]) for name in own}
-        swept = {name: entry(name, (along,), values) for name, values in self.parameters.items()}
-        places = {**swept, "t": entry("t", ("t",), self.t)}
-        return xarray.Dataset(variables, coords=places, attrs=plain_attributes(self.result.parameters))
+        variables = {name: table.variable((along, "t"), name, self.values(name)) for name in self.all_names}
+        scalars = [name for name, _ in SCALARS if name not in variables]
+        variables |= {name: table.variable((along,), name, self.data[name]) for name in scalars}
+        places = {name: table.variable((along,), name, values) for name, values in self.parameters.items()}
+        places["t"] = table.variable(("t",), "t", self.t)
+        return xarray.Dataset(variables, coords=places, attrs=table.attributes())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the table to a .npy file with a .json beside it, or as .csv, see :meth:`Result.save`."""
@@ -308,12 +264,11 @@ class Sweep:
         if result.kind != "sweep":
             raise ResultFileError(f"{source} holds a result of kind '{result.kind}'; give a file of a sweep")
         about = result.parameters
-        fields: Mapping[str, Any] = result.data.dtype.fields or {}
         texts = [about.get(name, []) for name in ("over", "names", "units", "others", "other_units")]
-        good = all(isinstance(one, list) and all(isinstance(text, str) for text in one) for one in texts)
+        good = all(map(is_texts, texts))
         if good and len(result.data):
             over, names, units, others, other_units = texts
-            shapes = {name: kind.shape for name, (kind, *_) in fields.items()}
+            shapes = {name: result.data.dtype[name].shape for name in result.data.dtype.names or ()}
             times = shapes.get("t", ())
             wanted = {"t": times, "u": (*times, len(names)), "message": ()}
             wanted |= {"others": (*times, len(others))} if others else {}
@@ -330,7 +285,7 @@ def column_of(name: str) -> str:
     return f"params:{name}" if name in _OWN else name
 
 
-class Table:
+class RunningSweep:
     """The rows of a sweep, marked as done when they are in the file, so that a kill loses no other."""
 
     def __init__(
@@ -352,9 +307,9 @@ class Table:
         known = {tuple(row[column_of(name)] for name in self.over): row for row in earlier.data}
         rows = [known.get(values) for values in self.values]
         if any(row is not None and row["done"] for row in rows):
-            kept = ("names", "units", "others", "other_units", "n_diff", "algebraic", "time_unit")
             about = earlier.result.parameters
-            self.parameters |= {name: about[name] for name in kept if name in about}
+            kept = [name for name in SHARED if name in about and name not in ("sweeper", "nodes")]
+            self.parameters |= {name: about[name] for name in kept}
             self.units |= earlier.result.units
             self._begin(earlier.data.dtype, earlier.t)
             for at, row in enumerate(rows):
@@ -365,20 +320,17 @@ class Table:
     @property
     def missing(self) -> list[int]:
         """Numbers of the runs that are not done."""
-        return (
-            list(range(len(self.values)))
-            if self.rows is None
-            else np.flatnonzero(~self.rows["done"]).tolist()
-        )
+        done = np.zeros(len(self.values), bool) if self.rows is None else self.rows["done"]
+        return np.flatnonzero(~done).tolist()
 
-    def put(self, run: int, found: Outcome) -> None:
+    def put(self, run: int, outcome: Outcome) -> None:
         """Set the row of a run; a run that did not begin waits for one that says what the unknowns are."""
         if self.rows is None:
-            if not found.names:
-                self._waiting.append((run, found))
+            if not outcome.unknowns:
+                self._waiting.append((run, outcome))
                 return
-            self._declare(found)
-        self._fill(run, found)
+            self._declare(outcome)
+        self._fill(run, outcome)
         while self._waiting:
             self._fill(*self._waiting.pop())
 
@@ -397,19 +349,18 @@ class Table:
                 _partial(self.target).with_suffix(suffix).unlink(missing_ok=True)
         return Sweep(result)
 
-    def _declare(self, found: Outcome) -> None:
+    def _declare(self, outcome: Outcome) -> None:
         """Begin the table with the unknowns and times of a run."""
+        about, count = outcome.about, len(outcome.t)
         columns: list[tuple[Any, ...]] = [(column_of(name), "f8") for name in self.over]
-        columns += [*SCALARS, ("t", "f8", found.t.shape), ("u", "f8", (len(found.t), len(found.names)))]
-        columns += [("others", "f8", (len(found.t), len(found.others)))] if found.others else []
-        self.parameters |= {"names": list(found.names), "units": list(found.units), **found.about}
-        self.parameters |= {"others": list(found.others), "other_units": list(found.other_units)}
-        known = dict(zip(found.names, found.units, strict=True))
-        starts = {
-            name: known.get(name.removeprefix(START), "") for name in self.over if name.startswith(START)
-        }
-        self.units |= {"t": str(found.about["time_unit"]), "time": "s", **starts}
-        self._begin(np.dtype([*columns, ("message", f"U{MESSAGE_LENGTH}")]), found.t)
+        columns += [*SCALARS, ("t", "f8", (count,)), ("u", "f8", (count, len(about["names"])))]
+        columns += [("others", "f8", (count, len(about["others"])))] if about["others"] else []
+        self.parameters |= about
+        for name in self.over:
+            if name.startswith(START):
+                self.units[name], _ = outcome.unknowns.get(name.removeprefix(START), ("", None))
+        self.units |= {"t": str(about["time_unit"]), "time": "s"}
+        self._begin(np.dtype([*columns, ("message", f"U{MESSAGE_LENGTH}")]), outcome.t)
 
     def _begin(self, dtype: np.dtype[Any], times: NDArray[np.float64]) -> None:
         """A table in which no run is done, in the partial file if there is a file."""
@@ -423,37 +374,25 @@ class Table:
         if self.target is None:
             return
         partial = _partial(self.target)
-        Result("sweep", blank, self.units, self.parameters, command_line()).save(partial)
-        sidecar = partial.with_suffix(".json")
-        about = json.loads(sidecar.read_text(encoding="utf-8"))
-        about = {name: entry for name, entry in about.items() if name not in ("checksum", "previous")}
-        with replacing(sidecar) as (file,):  # the table changes under it
-            file.write(
-                (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
-            )
+        result = Result("sweep", blank, self.units, self.parameters, command_line())
+        result.save_with(partial, unfinished=True)
         self.rows = np.load(partial, mmap_mode="r+", allow_pickle=False)
 
-    def _fill(self, run: int, found: Outcome) -> None:
-        row = self.rows[run : run + 1]
-        message = found.message
-        reached = len(found.t) if found.names else 0
-        if found.names and not np.array_equal(found.t, row["t"][0]):
+    def _fill(self, run: int, outcome: Outcome) -> None:
+        row, messages = self.rows[run : run + 1], [outcome.message]
+        if outcome.unknowns and not np.array_equal(outcome.t, row["t"][0]):
             raise InputError("the interval depends on the swept values; give t_end, and t0 or t_eval")
-        for column, names, values in (
-            ("u", self.parameters["names"], found.u),
-            ("others", self.parameters["others"], found.more),
-        ):
-            own = found.names if column == "u" else found.others
-            for at, name in enumerate(names if reached else ()):
-                if name in own:
-                    row[column][0, : len(values), at] = values[:, own.index(name)]
+        for column, names in (("u", "names"), ("others", "others")) if outcome.unknowns else ():
+            for at, name in enumerate(self.parameters[names]):
+                if name in outcome.unknowns:
+                    _, values = outcome.unknowns[name]
+                    row[column][0, : len(values), at] = values
                 else:
-                    message = "; ".join(
-                        filter(None, (message, f"{name} is not among the unknowns of this run"))
-                    )
-        for name, value in found.numbers.items():
+                    messages.append(f"{name} is not among the unknowns of this run")
+        message = "; ".join(filter(None, messages))
+        for name, value in outcome.numbers.items():
             row[name] = value
-        row["success"] = found.success
+        row["success"] = outcome.success
         row["message"] = message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 1]}…"
         self._flush()
         row["done"] = True
@@ -477,13 +416,13 @@ def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
             continue
         if path.suffix == ".csv":
             raise InputError(f"{path} keeps no settings to go on from; name a .npy file, or leave resume out")
-        found = Sweep.load(path)
-        other = found.result.parameters.get("sweep", {})
+        earlier = Sweep.load(path)
+        other = earlier.result.parameters.get("sweep", {})
         for name in {**other, **options}:
             if other.get(name) != options.get(name):
                 raise InputError(
                     f"{path} is of another sweep ({name}: {other.get(name, 'none')}, now "
                     f"{options.get(name, 'none')}); leave resume out, or name another file"
                 )
-        return found
+        return earlier
     return None

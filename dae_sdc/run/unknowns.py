@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,6 @@ from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf
-    from dae_sdc.model.model import Model
     from dae_sdc.model.simplified import Simplified
 
 Jet = tuple[str, int]
@@ -75,15 +76,15 @@ class Unknowns:
         if base not in self.names:
             raise InputError(unknown(f"name in model {self.simplified.original.name}", base, self.names))
         needed = self.simplified.needed(name)
-        found = self._jets(needed, t, u, du, entries)
-        missing = sorted(needed - found.keys())
+        jets = self._jets(needed, t, u, du, entries)
+        missing = sorted(needed - jets.keys())
         if missing:
             raise InputError(
                 f"{name} of model {self.simplified.original.name} needs {name_of(*missing[0])}, which its "
                 f"equations do not tell from the state; solve without simplify"
             )
-        told = self.simplified.evaluate(name, lambda *jet: found[jet], t, self.parameters)
-        return np.broadcast_to(told, np.shape(t)).astype(np.float64)
+        values = self.simplified.evaluate(name, lambda *jet: jets[jet], t, self.parameters)
+        return np.broadcast_to(values, np.shape(t)).astype(np.float64)
 
     def _jets(
         self, needed: Iterable[Jet], t: Vector, u: Vector, du: Vector, entries: Sequence[str]
@@ -104,48 +105,116 @@ class Unknowns:
         rates = {
             (name, order + 1): du[:, at] for at, (name, order) in enumerate(map(name_and_order, entries))
         }
-        offsets = self._structure()
-        if offsets is not None:
-            model = self.simplified.model
-            index = {name: j for j, name in enumerate(model.names)}
-            last = max(order - offsets[1][index[name]] for name, order in missing)
-            known.update(_Stages(model, offsets, self.parameters).solve(max(0, last), t, known, rates))
-        for jet in missing:
-            if jet in rates and (jet not in known or not np.isfinite(known[jet]).all()):
-                told = known.get(jet, rates[jet])
-                known[jet] = np.where(np.isfinite(told), told, rates[jet])
-        return known
-
-    def _structure(self) -> tuple[list[int], list[int]] | None:
-        """Offsets of the simplified model; None if its system Jacobian is singular."""
         if self._offsets is None:
             from dae_sdc.structure.analysis import structure
 
-            found = structure(self.simplified.model, differentiation=False)
-            self._offsets = (found.c.tolist(), found.d.tolist()) if found.regular else ([], [])
-        return self._offsets if self._offsets[0] else None
+            analysed = structure(self.simplified.model, differentiation=False)
+            # Without a regular system Jacobian the offsets tell nothing.
+            self._offsets = (analysed.c.tolist(), analysed.d.tolist()) if analysed.regular else ([], [])
+        c, d = self._offsets
+        if c:
+            orders = dict(zip(self.simplified.model.names, d, strict=True))
+            last = max(order - orders[name] for name, order in missing)
+            known.update(self._derivatives(max(0, last), c, d, t, known, rates))
+        for jet in missing:
+            if jet in rates and (jet not in known or not np.isfinite(known[jet]).all()):
+                values = known.get(jet, rates[jet])
+                known[jet] = np.where(np.isfinite(values), values, rates[jet])
+        return known
 
-
-class SavedUnknowns:
-    """The eliminated unknowns of a solution that was read from a file, at the times in the file only.
-
-    Pictures may ask for other times, see :meth:`interpolated`.
-    """
-
-    # Shapes: t (K,), table (K, m).
-
-    def __init__(
+    def _derivatives(
         self,
-        names: Sequence[str],
-        units: Sequence[str],
+        last: int,
+        c: Sequence[int],
+        d: Sequence[int],
         t: Vector,
-        table: Vector,
-        samples: Mapping[str, Vector] | None = None,
-    ) -> None:
-        self.samples = dict(samples or {})
-        self.removed = tuple(names)
-        self.units_of_removed = tuple(units)
-        self.t, self.table = t, table
+        known: Mapping[Jet, Vector],
+        rates: Mapping[Jet, Vector],
+    ) -> dict[Jet, Vector]:
+        """Values of the derivatives up to order d_j + last; NaN where they cannot be computed."""
+        names, size = self.simplified.model.names, max(1, MOST_ENTRIES // max(1, len(c)) ** 2)
+        parts = []
+        for begin in range(0, len(t), size):
+            rows = slice(begin, begin + size)
+            before = {jet: values[rows] for jet, values in known.items()}
+            guesses = {jet: values[rows] for jet, values in rates.items()}
+            computed: dict[Jet, Vector] = {}
+            for s in range(-max(c), last + 1):
+                jets = [(names[j], order + s) for j, order in enumerate(d) if order + s >= 0]
+                equations = [(i, order + s) for i, order in enumerate(c) if order + s >= 0]
+                # The last stages are square; in earlier ones, values of the state are not changed.
+                jets = [jet for jet in jets if s >= 0 or jet not in before]
+                if jets:
+                    values = self._stage(equations, jets, t[rows], {**before, **computed}, guesses)
+                    computed.update(zip(jets, values, strict=True))
+            parts.append({jet: values for jet, values in computed.items() if jet not in before})
+        return {jet: np.concatenate([part[jet] for part in parts]) for jet in parts[0]}
+
+    def _stage(
+        self,
+        equations: Sequence[tuple[int, int]],
+        jets: Sequence[Jet],
+        t: Vector,
+        known: Mapping[Jet, Vector],
+        guesses: Mapping[Jet, Vector],
+    ) -> npt.NDArray[np.float64]:
+        """Values of jets by Newton's method at all points, shape (jets, K)."""
+        model, graph = self.simplified.model, self.simplified.model.graph
+        index = {name: j for j, name in enumerate(model.names)}
+        roots = [graph.total_derivative(model.roots[i], order) for i, order in equations]
+        cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
+        places, slopes = [], []
+        for row, root in enumerate(roots):
+            for leaf, slope in graph.gradient(root).items():
+                if leaf in cols:
+                    places.append((row, cols[leaf]))
+                    slopes.append(slope)
+        count, points = len(jets), len(t)
+        x = np.array([known.get(jet, guesses.get(jet, np.zeros(points))) for jet in jets])
+        x[~np.isfinite(x)] = 0.0
+        rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+        change = np.full(x.shape, np.inf)
+        # Equations without an unknown of the stage are satisfied by the stages before.
+        for _ in range(MOST_ITERATIONS):
+            values = self._values([*roots, *slopes], t, {**known, **dict(zip(jets, x, strict=True))})
+            matrix = np.zeros((points, len(roots), count))
+            matrix[:, rows_, cols_] = values[len(roots) :].T
+            change = _solved(matrix, values[: len(roots)].T).T
+            x -= change
+            if bool((np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
+                break
+        return np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(x)), x, np.nan)
+
+    def _values(
+        self, nodes: Sequence[int], t: Vector, known: Mapping[Jet, Vector]
+    ) -> npt.NDArray[np.float64]:
+        """Values of expressions at all points, shape (nodes, K)."""
+        model, zero = self.simplified.model, np.zeros(len(t))
+        parameters = [
+            self.parameters.get(name, parameter.value) for name, parameter in model.parameters_by_name.items()
+        ]
+
+        def value(leaf: Leaf) -> Any:
+            if leaf.kind == "u":
+                # A derivative of higher order than all values cancels in the equations.
+                return known.get((model.names[leaf.index], leaf.order), zero)
+            return t if leaf.kind == "t" else parameters[leaf.index]
+
+        values = model.graph.numeric([*nodes, model.graph.time()], value)[:-1]
+        return np.broadcast_to(values, (len(nodes), len(t)))
+
+
+@dataclass(frozen=True, eq=False)
+class SavedUnknowns:
+    """The eliminated unknowns of a solution that was read from a file, at the times in the file only."""
+
+    removed: tuple[str, ...]  # Their names.
+    units_of_removed: tuple[str, ...]
+    # t, table: shape (K,) and (K, m). Times, and values at them.
+    t: Vector
+    table: Vector
+    # Arrays of values between the steps, by name, for pictures.
+    samples: Mapping[str, Vector] = field(default_factory=dict)
 
     def values(self, name: str, t: Vector, entries: Sequence[str]) -> Vector:
         """Values of an eliminated unknown at times t, shape (K,); ``entries`` are names for the message."""
@@ -164,121 +233,18 @@ class SavedUnknowns:
         return np.interp(t, times, table[:, self.removed.index(name)])
 
 
-class _Stages:
-    """The equations of a model, solved for derivatives at many points at once."""
-
-    def __init__(
-        self, model: Model, offsets: tuple[list[int], list[int]], parameters: Mapping[str, float]
-    ) -> None:
-        self.model, self.graph = model, model.graph
-        self.c, self.d = offsets
-        self.parameters = [
-            parameters.get(name, parameter.value) for name, parameter in model.parameters_by_name.items()
-        ]
-
-    def solve(
-        self, last: int, t: Vector, known: Mapping[Jet, Vector], rates: Mapping[Jet, Vector]
-    ) -> dict[Jet, Vector]:
-        """Values of the derivatives up to order d_j + last; NaN where they cannot be computed."""
-        names, size = self.model.names, max(1, MOST_ENTRIES // max(1, len(self.c)) ** 2)
-        parts = []
-        for begin in range(0, len(t), size):
-            rows = slice(begin, begin + size)
-            own = {jet: values[rows] for jet, values in known.items()}
-            guesses = {jet: values[rows] for jet, values in rates.items()}
-            found: dict[Jet, Vector] = {}
-            for s in range(-max(self.c), last + 1):
-                jets = [(names[j], d + s) for j, d in enumerate(self.d) if d + s >= 0]
-                equations = [(i, c + s) for i, c in enumerate(self.c) if c + s >= 0]
-                # The last stages are square; in earlier ones, values of the state are not changed.
-                jets = [jet for jet in jets if s >= 0 or jet not in own]
-                if jets:
-                    new = self._stage(equations, jets, t[rows], {**own, **found}, guesses)
-                    found.update(zip(jets, new, strict=True))
-            parts.append({jet: values for jet, values in found.items() if jet not in own})
-        return {jet: np.concatenate([part[jet] for part in parts]) for jet in parts[0]}
-
-    def _stage(
-        self,
-        equations: Sequence[tuple[int, int]],
-        jets: Sequence[Jet],
-        t: Vector,
-        known: Mapping[Jet, Vector],
-        guesses: Mapping[Jet, Vector],
-    ) -> npt.NDArray[np.float64]:
-        """Values of jets by Newton's method at all points, shape (jets, K)."""
-        graph, names = self.graph, self.model.names
-        index = {name: j for j, name in enumerate(names)}
-        roots = [graph.total_derivative(self.model.roots[i], order) for i, order in equations]
-        cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
-        places, slopes = [], []
-        for row, root in enumerate(roots):
-            for leaf, slope in graph.gradient(root).items():
-                if leaf in cols:
-                    places.append((row, cols[leaf]))
-                    slopes.append(slope)
-        count, points = len(jets), len(t)
-        x = np.array([self._guess(jet, known, guesses, points) for jet in jets])
-        rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
-        change = np.full(x.shape, np.inf)
-        # Equations without an unknown of the stage are satisfied by the stages before.
-        for _ in range(MOST_ITERATIONS):
-            values = self._values([*roots, *slopes], t, {**known, **dict(zip(jets, x, strict=True))})
-            matrix = np.zeros((points, len(roots), count))
-            matrix[:, rows_, cols_] = values[len(roots) :].T
-            change = _solved(matrix, values[: len(roots)].T).T
-            x -= change
-            if bool((np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
-                break
-        x = np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(x)), x, np.nan)
-        return x
-
-    def _guess(
-        self, jet: Jet, known: Mapping[Jet, Vector], guesses: Mapping[Jet, Vector], points: int
-    ) -> Vector:
-        found = known.get(jet, guesses.get(jet))
-        return np.zeros(points) if found is None else np.where(np.isfinite(found), found, 0.0)
-
-    def _values(
-        self, nodes: Sequence[int], t: Vector, known: Mapping[Jet, Vector]
-    ) -> npt.NDArray[np.float64]:
-        """Values of expressions at all points, shape (nodes, K)."""
-        names, parameters = self.model.names, self.parameters
-        zero = np.zeros(len(t))
-
-        def value(leaf: Leaf) -> Any:
-            if leaf.kind == "u":
-                # A derivative of higher order than all values cancels in the equations.
-                return known.get((names[leaf.index], leaf.order), zero)
-            return t if leaf.kind == "t" else parameters[leaf.index]
-
-        found = self.graph.numeric([*nodes, self.graph.time()], value)[:-1]
-        return np.broadcast_to(found, (len(nodes), len(t)))
-
-
 def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Solutions of many linear systems, by least squares if they are not square."""
+    """Solutions of many linear systems, by least squares where they are not square or are singular."""
     scale = np.abs(matrix).max(axis=2, initial=0.0)
     scale = np.where(scale > 0.0, scale, 1.0)
     rows, right = matrix / scale[:, :, None], rhs / scale
     finite = np.isfinite(rows).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
-    found = np.full((len(rhs), matrix.shape[2]), np.nan)
-    rows, right = rows[finite], right[finite]
-    solve: Callable[[Any, Any], Any] = _square if matrix.shape[1] == matrix.shape[2] else _least
-    found[finite] = solve(rows, right)
-    return found
-
-
-def _square(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    try:
-        return np.asarray(np.linalg.solve(rows, right[:, :, None])[:, :, 0], dtype=np.float64)
-    except np.linalg.LinAlgError:  # at one point or more
-        return _least(rows, right)
-
-
-def _least(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    try:
-        inverse = np.linalg.pinv(rows, rcond=1e-12)
-    except np.linalg.LinAlgError:  # the singular values did not converge
-        return np.full((len(rows), rows.shape[2]), np.nan)
-    return np.asarray((inverse @ right[:, :, None])[:, :, 0], dtype=np.float64)
+    solutions = np.full((len(rhs), matrix.shape[2]), np.nan)
+    rows, right = rows[finite], right[finite, :, None]
+    if matrix.shape[1] == matrix.shape[2]:
+        with suppress(np.linalg.LinAlgError):  # at one point or more
+            solutions[finite] = np.linalg.solve(rows, right)[:, :, 0]
+            return solutions
+    with suppress(np.linalg.LinAlgError):  # the singular values did not converge
+        solutions[finite] = (np.linalg.pinv(rows, rcond=1e-12) @ right)[:, :, 0]
+    return solutions
