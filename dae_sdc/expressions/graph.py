@@ -87,12 +87,22 @@ class Graph(Derivatives):
     ) -> npt.NDArray[np.float64]:
         """Values of expressions by NumPy."""
         # Shape of the result: (nodes,) or (nodes, points).
+        return self.evaluator(values)(nodes)
+
+    def evaluator(
+        self, values: Callable[[Leaf], npt.ArrayLike]
+    ) -> Callable[[Sequence[int]], npt.NDArray[np.float64]]:
+        """A function for :meth:`numeric` values of expressions, which computes that of a node once."""
         slots: dict[int, Any] = {}
-        with np.errstate(all="ignore"):
-            for node in self.below(nodes):
-                slots[node] = self._evaluated(node, slots, values)
-        found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
-        return np.array(found, dtype=np.float64)
+
+        def numeric(nodes: Sequence[int]) -> npt.NDArray[np.float64]:
+            with np.errstate(all="ignore"):
+                for node in self.below(nodes, known=slots):
+                    slots[node] = self._evaluated(node, slots, values)
+            found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
+            return np.array(found, dtype=np.float64)
+
+        return numeric
 
     def _evaluated(self, node: int, slots: Mapping[int, Any], values: Callable[[Leaf], Any]) -> Any:
         number = self.numbers.get(node)

@@ -178,7 +178,7 @@ class Reduction:
             goal,
             self.method == "fraction-free",
             self._limit,
-            lambda nodes: graph.numeric(nodes, value),
+            graph.evaluator(value),
             rounded=self.rounded,
         )
         key = system.pivots
@@ -475,8 +475,10 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
                 drawn[leaf] = middle + spread * steps
         return drawn[leaf]
 
+    numeric = graph.evaluator(value)
+
     def values(nodes: Sequence[int]) -> Any:
-        found = graph.numeric(nodes, value)
+        found = numeric(nodes)
         return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
 
     return Rounding(values, POINTS_OF_ROUNDING)
@@ -490,7 +492,7 @@ def _values_at(
     if at is None and (unknown_numbers or not any(v.start for v in model.variables_by_name.values())):
         return None
     values = model.values(at or {})
-    return lambda nodes: graph.numeric(nodes, lambda leaf: values.get(leaf, 0.0))
+    return graph.evaluator(lambda leaf: values.get(leaf, 0.0))
 
 
 def _user_invariants(

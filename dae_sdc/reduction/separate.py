@@ -117,7 +117,8 @@ def separate(
     differentiated = 0
     while True:
         if rounding is not None:
-            rounding.without(rows)
+            for i, j in rounding.negligible(rows)[0]:
+                del rows[i][j]
         found = eliminate(graph, rows, right, fraction_free, values, bound, rounding)
         found.rest = [graph.neg(node) for node in found.rest]  # with the signs of the equations
         factors.append(found)
