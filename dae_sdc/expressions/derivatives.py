@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dae_sdc.expressions.arithmetic import Expressions
@@ -193,6 +193,19 @@ class Derivatives(Expressions):
     def gradient(self, node: int, parameters: bool = False) -> dict[int, int]:
         """All partial derivatives that are not 0, by the nodes of the leaves."""
         return self._gradient(node, MOVING | PARAMETER if parameters else MOVING)
+
+    def leading_slopes(
+        self, roots: Sequence[int], c: Sequence[int], d: Sequence[int]
+    ) -> dict[tuple[int, int], int]:
+        r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
+        return {
+            (i, j): node
+            for i, root in enumerate(roots)
+            for (kind, j, k), node in sorted(
+                (self.leaves[at], node) for at, node in self.gradient(root).items()
+            )
+            if kind == "u" and k == d[j] - c[i]
+        }
 
     def differentiate(self, node: int, leaf: int) -> int:
         """The partial derivative with respect to a leaf."""

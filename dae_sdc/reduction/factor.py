@@ -21,7 +21,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Cost, Op, cost
 from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.sympy_input import to_sympy
-from dae_sdc.structure.rank import Echelon, equilibration
+from dae_sdc.structure.rank import Echelon, equilibrated_singular_values
 
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
@@ -238,8 +238,7 @@ class Rounding:
             dense = np.zeros((len(rows), n))
             for (i, j, _), value in zip(places, values[:, at], strict=True):
                 dense[i, j] = value
-            left, right = equilibration(np.abs(dense))
-            found = np.linalg.svd(dense * left[:, None] * right, compute_uv=False)
+            found = equilibrated_singular_values(dense)
             ranks.append(int((found > self.dependent * found[0]).sum()))
         return max(ranks)
 

@@ -33,6 +33,9 @@ from dae_sdc.reduction.factor import (
     veil,
 )
 
+Jet = tuple[int, int]
+"""An unknown and the order of a derivative."""
+
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 
 
@@ -78,9 +81,31 @@ class Separated:
         """Columns and rows of all pivots, by which two separations of one system differ."""
         return tuple((*found.columns, *found.places) for found in self.factors)
 
-    def derivatives(self) -> dict[int, int]:
-        """The highest derivatives by back substitution, where E is square but for algebraic unknowns."""
-        return back_substituted(self.graph, self.factored)
+    def equations(self, goal: Goal, names: Sequence[str]) -> list[tuple[str, dict[Jet, int], int]]:
+        """Names, left-hand sides as factors of derivatives, and right-hand sides, but of algebraic equations.
+
+        In all forms but the implicit one they are solved for the highest derivatives, by back substitution
+        where E is square but for algebraic unknowns, and those of an explicit system for these too.
+        """
+        orders = self.orders
+        if goal == "implicit":
+            return [
+                (name, {(j, orders[j]): node for j, node in sorted(row.items())}, right)
+                for name, row, right in self.rows
+            ]
+        solved = {(j, orders[j]): node for j, node in back_substituted(self.graph, self.factored).items()}
+        algebraic = {(j, orders[j] - 1): node for j, node in self.solved.items()}
+        one = self.graph.one
+        return [
+            (f"{name_of(names[j], k)} solved", {(j, k): one}, node)
+            for part in (solved, algebraic)
+            for (j, k), node in sorted(part.items())
+        ]
+
+    @property
+    def constraints(self) -> tuple[tuple[str, int], ...]:
+        """Names and nodes of the algebraic equations."""
+        return tuple(zip(self.kept, self.factored.rest, strict=True))
 
 
 def back_substituted(graph: Graph, found: Factored) -> dict[int, int]:

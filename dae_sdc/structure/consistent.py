@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from math import factorial
 from typing import Any
 
@@ -24,7 +23,7 @@ from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
-from dae_sdc.structure.rank import RankTest
+from dae_sdc.structure.rank import RankTest, ReducedRows
 from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
@@ -276,24 +275,12 @@ class Leading:
     rows: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
 
 
-def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The graph nodes of the entries of the system Jacobian, by equation and unknown."""
-    # Shapes: c and d (n,).
-    graph = model.graph
-    return {
-        (i, graph.leaves[leaf].index): node
-        for i, root in enumerate(model.roots)
-        for leaf, node in graph.gradient(root).items()
-        if graph.leaves[leaf].kind == "u" and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
-    }
-
-
 def leading_rank(
     model: ModelWithGraph, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
     """The rank of a system Jacobian, regular at random points, at points that satisfy the equations."""
     # Shapes: c and d (n,).
-    nodes = leading_nodes(model, c, d)
+    nodes = model.graph.leading_slopes(model.roots, c.tolist(), d.tolist())
     if not _depends_on_the_point(model, c, d, nodes):
         return None
     asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
@@ -424,56 +411,32 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 class RealEchelon:
     """Rows of numbers with many digits in echelon form, to which rows are added one by one."""
 
-    def __init__(self, level: Callable[[int], int] | None = None) -> None:
+    def __init__(self, level: Callable[[int], int] = lambda j: 0) -> None:
         self._level = level
-        self._number: dict[int, int] = {}
-        self._rows: list[tuple[int, dict[int, Any], dict[int, Any]]] = []
+        self._rows = ReducedRows(self._less)
+        self._sizes: dict[int, Any] = {}
+
+    @staticmethod
+    def _less(a: Any, b: Any) -> Any:
+        difference = a - b
+        return difference if abs(difference) > POINT_SEARCH.vanishing_number else 0
 
     def add(self, row: Mapping[int, Any], tag: int) -> tuple[int | None, dict[int, Any]]:
-        """Reduce a row by those before, and keep it if it is not 0."""
-        size = max(map(abs, row.values()), default=0)
+        """Reduce a row, and keep what is left of it; its pivot, and the factors of the rows in it by tags."""
+        size = self._sizes[tag] = max(map(abs, row.values()), default=0)
         if not size:
             return None, {tag: 1}
-        left = {j: value / size for j, value in row.items()}
-        factors: dict[int, Any] = {tag: 1 / size}
-        ahead = [self._number[j] for j in left if j in self._number]
-        heapify(ahead)
-        while ahead:
-            lead, known, combined = self._rows[heappop(ahead)]
-            factor = left.pop(lead, None)
-            if factor is None:
-                continue
-            for j, value in known.items():
-                if j == lead:
-                    continue
-                before = left.get(j)
-                now = (before or 0) - factor * value
-                if abs(now) <= POINT_SEARCH.vanishing_number:
-                    left.pop(j, None)
-                    continue
-                left[j] = now
-                if before is None and j in self._number:
-                    heappush(ahead, self._number[j])
-            for at, value in combined.items():
-                factors[at] = factors.get(at, 0) - factor * value
-        left = {j: value for j, value in left.items() if abs(value) > POINT_SEARCH.vanishing_number}
-        largest = max(map(abs, factors.values()))
-        factors = {
-            at: value for at, value in factors.items() if abs(value) > POINT_SEARCH.vanishing_number * largest
-        }
+        # Columns below 0 say which rows were combined.
+        whole = {-1 - tag: size / size} | {j: value / size for j, value in row.items()}
+        self._rows.reduce(whole)
+        combined = {-1 - j: value / self._sizes[-1 - j] for j, value in whole.items() if j < 0}
+        least = POINT_SEARCH.vanishing_number * max(map(abs, combined.values()))
+        factors = {at: value for at, value in combined.items() if abs(value) > least}
+        left = {j: abs(value) for j, value in whole.items() if j >= 0 and self._less(value, 0)}
         if not left:
             return None, factors
-        top = 0 if self._level is None else max(map(self._level, left))
-        lead = max(
-            (j for j in left if self._level is None or self._level(j) == top), key=lambda j: abs(left[j])
-        )
-        scale = 1 / left[lead]
-        self._number[lead] = len(self._rows)
-        self._rows.append(
-            (
-                lead,
-                {j: value * scale for j, value in left.items()},
-                {at: value * scale for at, value in factors.items()},
-            )
-        )
+        top = max(map(self._level, left))
+        lead = max((j for j in left if self._level(j) == top), key=left.__getitem__)
+        scale = 1 / whole[lead]
+        self._rows.keep({j: value * scale for j, value in whole.items()}, lead)
         return lead, factors

@@ -16,7 +16,7 @@ from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import PRIME, UNKNOWN
 from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
 from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
-from dae_sdc.structure.rank import Echelon, WorkLimitError
+from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
 from dae_sdc.structure.series import NoValueError, Series
 from dae_sdc.structure.signature import Signature
 
@@ -180,11 +180,7 @@ def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
     check()
     if not matrix.any():
         return 0
-    for _ in range(3):
-        for axis in (1, 0):
-            size = np.sqrt(np.abs(matrix).max(axis=axis, keepdims=True))
-            matrix = matrix / np.where(size > 0.0, size, 1.0)
-    values = np.linalg.svd(matrix, compute_uv=False)
+    values = equilibrated_singular_values(matrix)
     values /= values[0]
     if np.any((values < CLEAR_RANK[0]) & (values > CLEAR_RANK[1])):
         raise _DoubtError

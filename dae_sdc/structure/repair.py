@@ -22,7 +22,7 @@ from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError
@@ -257,7 +257,7 @@ def _at_start(system: System, found: Structure) -> Any:
         # Unknown values are replaced by general ones, at which no entry vanishes by chance.
         return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
 
-    nodes = leading_nodes(system, found.c, found.d)
+    nodes = system.graph.leading_slopes(system.roots, found.c.tolist(), found.d.tolist())
     values = np.nan_to_num(system.graph.numeric(list(nodes.values()), value), posinf=0.0, neginf=0.0)
     places = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
     matrix = sparse.csr_array((values, tuple(places)), shape=(found.size, found.size))
