@@ -41,18 +41,8 @@ class TreeSizes:
 
     def __getitem__(self, root: int) -> int:
         sizes, graph = self._sizes, self._graph
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in sizes:
-                stack.pop()
-                continue
-            operands = graph.operands(node)
-            missing = [arg for arg in operands if arg not in sizes]
-            if missing:
-                stack.extend(missing)
-            else:
-                sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in operands))
+        for node in graph.below([root], known=sizes):
+            sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in graph.operands(node)))
         return sizes[root]
 
 

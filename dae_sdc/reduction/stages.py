@@ -116,7 +116,8 @@ def stage(
             elif len(active) < len(wanted):
                 size = len(active), len(wanted)  # rows and columns only become more from stage to stage
                 if size not in made:
-                    entries = {(i, j): node for i in active for j, node in leading[i].items() if j in wanted}
+                    inside = set(wanted)
+                    entries = {(i, j): node for i in active for j, node in leading[i].items() if j in inside}
                     slopes |= entries
                     made[size] = Choice(tuple(active), tuple(wanted), tuple(entries))
                 chosen.append((made[size], number))

@@ -7,7 +7,7 @@ A large part of an expression is one node of the graph and is computed once, whi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Final
@@ -290,17 +290,16 @@ class QR(SymbolicFactors):
     tall = scaled = True
 
     def _factorise(self, left: list[Row]) -> None:
-        graph = self.graph
+        graph, matrix = self.graph, SparseRows(self.graph, left, thorough=False)
         self._weights = [graph.one] * len(left)
         self.steps: list[tuple[int, int, list[Rotation], Row]] = []
-        open_rows, open_columns = set(range(len(left))), set(range(self.n))
-        while open_columns:
-            held = {j: [i for i in sorted(open_rows) if j in left[i]] for j in open_columns}
-            at = min(open_columns, key=lambda j: (_merged(left, held[j]), j))
-            rows = [i for i in held[at] if not graph.is_zero(left[i][at])]
+        left, columns = matrix.rows, set(range(self.n))
+        while columns:
+            at = min(columns, key=lambda j: (_merged(left, matrix.holders[j]), j))
+            rows = [i for i in sorted(matrix.holders[at]) if not graph.is_zero(left[i][at])]
             if not rows:
                 raise self._singular([at])
-            open_columns.discard(at)
+            columns.discard(at)
             rotations = []
             while len(rows) > 1:
                 pairs = ((len(left[a].keys() | left[b].keys()), a, b) for a in rows for b in rows if a < b)
@@ -311,17 +310,17 @@ class QR(SymbolicFactors):
                     )
                     if weights[1] * second**2 > weights[0] * first**2:
                         a, b = b, a
-                rotations.append(self._rotate(left, a, b, at))
+                rotations.append(self._rotate(matrix, a, b, at))
                 rows.remove(b)
-            open_rows.discard(rows[0])
-            rest = {j: node for j, node in left[rows[0]].items() if j != at}
+            rest = {j: node for j, node in matrix.close(rows[0]).items() if j != at}
             self.steps.append((rows[0], at, rotations, rest))
         self._pivots = [left[row][column] for row, column, _, _ in self.steps]
 
-    def _rotate(self, left: list[Row], a: int, b: int, column: int) -> Rotation:
+    def _rotate(self, matrix: SparseRows, a: int, b: int, column: int) -> Rotation:
         """Rotate row b onto row a, so that b has no entry in a column."""
-        graph, weights = self.graph, self._weights
-        ratio = graph.div(left[b].pop(column), left[a][column])
+        graph, weights, left = self.graph, self._weights, matrix.rows
+        ratio = graph.div(left[b][column], left[a][column])
+        matrix.put(b, column, graph.zero)
         longer = graph.add(weights[a], graph.mul(weights[b], graph.integer_power(ratio, 2)))
         share = graph.div(graph.mul(weights[b], ratio), longer)
         weights[a], weights[b] = longer, graph.div(graph.mul(weights[b], weights[a]), longer)
@@ -330,11 +329,8 @@ class QR(SymbolicFactors):
                 continue
             other = left[a].get(j, graph.zero)
             entry = graph.sub(left[b].get(j, graph.zero), graph.mul(ratio, other))
-            kept = graph.add(other, graph.mul(share, entry))
-            for i, node in ((a, kept), (b, entry)):
-                left[i][j] = node
-                if node == graph.zero:
-                    del left[i][j]
+            matrix.put(a, j, graph.add(other, graph.mul(share, entry)))
+            matrix.put(b, j, entry)
         return Rotation(a, b, ratio, share)
 
     def _solved(self, right: list[int]) -> list[int]:
@@ -457,7 +453,7 @@ def _definite(sizes: Mapping[tuple[int, int], float], i: int, row: Row) -> bool:
     )
 
 
-def _merged(left: list[Row], rows: Sequence[int]) -> int:
+def _merged(left: list[Row], rows: Collection[int]) -> int:
     """Entries that rotations of some rows make at most."""
     columns: set[int] = set()
     return (len(rows) - 1) * len(columns.union(*(left[i] for i in rows)))

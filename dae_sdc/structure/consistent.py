@@ -20,7 +20,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.expressions.dag import UNKNOWN
+from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
 from dae_sdc.structure.rank import RankTest, ReducedRows
@@ -44,6 +44,14 @@ class Start:
     def key(self) -> tuple[Any, ...]:
         """The values of all fields, as a key of a dictionary."""
         return tuple(self.values.items()), tuple(self.parameters), self.t, self.span, self.general
+
+    def value(self, leaf: Leaf) -> float | None:
+        """The value of a leaf of the equations; None where none is known."""
+        if leaf.kind == "t":
+            return self.t
+        if leaf.kind == "p":
+            return self.parameters[leaf.index] if leaf.index < len(self.parameters) else None
+        return self.values.get((leaf.index, leaf.order))
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:

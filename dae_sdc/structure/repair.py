@@ -246,14 +246,9 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
 
 def _at_start(system: System, found: Structure) -> Any:
     """The system Jacobian at the start values, sparse, with rows of norm 1 or 0."""
-    begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
-        if leaf.kind == "t":
-            return begin.t
-        known = begin.values.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
-        if leaf.kind == "p" and leaf.index < len(begin.parameters):
-            known = begin.parameters[leaf.index]
+        known = system.start_of_search.value(leaf)
         # Unknown values are replaced by general ones, at which no entry vanishes by chance.
         return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
 
@@ -389,7 +384,7 @@ def _augment(
     system.roots += copies
     definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
     system.definitions.append(definition)
-    starts.update(_guesses(system, definition, starts))
+    starts.update(_guesses(system, definition))
     for i in rates:
         name = system.equation_names[i]
         system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
@@ -397,19 +392,12 @@ def _augment(
     return Step("augmentation", system.equation_names[target], others, tuple(made))
 
 
-def _guesses(
-    system: System, definition: Definition, starts: Mapping[tuple[int, int], float]
-) -> dict[tuple[int, int], float]:
+def _guesses(system: System, definition: Definition) -> dict[tuple[int, int], float]:
     """Start values of new unknowns by their definition, with 0 for other unknowns without start values."""
-    begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
-        if leaf.kind == "t":
-            return begin.t
-        if leaf.kind == "p":
-            number = begin.parameters[leaf.index]
-            return np.nan if number is None else number
-        return starts.get((leaf.index, leaf.order), 0.0)
+        known = system.start_of_search.value(leaf)
+        return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
     found = definition.solve(system.graph, value) or ()
     return {(j, 0): number for j, number in zip(definition.unknowns, found, strict=False)}
