@@ -185,27 +185,22 @@ class Derivatives(Expressions):
 
     def depends(self, node: int) -> set[tuple[int, int]]:
         """Unknowns and orders of derivatives on which an expression truly depends."""
-        found = self.gradient(node)
-        return {self.leaves[leaf][1:] for leaf in found if self.leaves[leaf].kind == "u"}
+        return {self.leaves[leaf][1:] for leaf in self.gradient(node) if self.leaves[leaf].kind == "u"}
+
+    def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
+        r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
+        return {
+            (i, j): node
+            for i, root in enumerate(roots)
+            for (kind, j, k), node in sorted((self.leaves[at], df) for at, df in self.gradient(root).items())
+            if kind == "u" and k == d[j] - c[i]
+        }
 
     # Derivatives
 
     def gradient(self, node: int, parameters: bool = False) -> dict[int, int]:
         """All partial derivatives that are not 0, by the nodes of the leaves."""
         return self._gradient(node, MOVING | PARAMETER if parameters else MOVING)
-
-    def leading_slopes(
-        self, roots: Sequence[int], c: Sequence[int], d: Sequence[int]
-    ) -> dict[tuple[int, int], int]:
-        r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
-        return {
-            (i, j): node
-            for i, root in enumerate(roots)
-            for (kind, j, k), node in sorted(
-                (self.leaves[at], node) for at, node in self.gradient(root).items()
-            )
-            if kind == "u" and k == d[j] - c[i]
-        }
 
     def differentiate(self, node: int, leaf: int) -> int:
         """The partial derivative with respect to a leaf."""
@@ -326,8 +321,7 @@ class Derivatives(Expressions):
         if op is Op.POW:
             exponent = self.args[node][1]
             return self.mul(exponent, outer, self.power(a, self._add(exponent, self._minus_one)))
-        found: int = TIMES_SLOPE[op](self, a, node, outer)
-        return found
+        return int(TIMES_SLOPE[op](self, a, node, outer))
 
     def total_derivative(self, node: int, order: int = 1) -> int:
         """The derivative with respect to time, in which unknowns are functions of time."""

@@ -83,26 +83,16 @@ class Graph(Derivatives):
         return {kind: sum(getattr(one, kind) for one in costs) for kind in Cost._fields}
 
     def numeric(
-        self, nodes: Sequence[int], values: Callable[[Leaf], npt.ArrayLike]
+        self, nodes: Sequence[int], values: Callable[[Leaf], Any], known: dict[int, Any] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Values of expressions by NumPy."""
+        """Values of expressions by NumPy; those of all their parts are added to ``known`` ones."""
         # Shape of the result: (nodes,) or (nodes, points).
-        return self.evaluator(values)(nodes)
-
-    def evaluator(
-        self, values: Callable[[Leaf], npt.ArrayLike]
-    ) -> Callable[[Sequence[int]], npt.NDArray[np.float64]]:
-        """A function for :meth:`numeric` values of expressions, which computes that of a node once."""
-        slots: dict[int, Any] = {}
-
-        def numeric(nodes: Sequence[int]) -> npt.NDArray[np.float64]:
-            with np.errstate(all="ignore"):
-                for node in self.below(nodes, known=slots):
-                    slots[node] = self._evaluated(node, slots, values)
-            found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
-            return np.array(found, dtype=np.float64)
-
-        return numeric
+        slots: dict[int, Any] = {} if known is None else known
+        with np.errstate(all="ignore"):
+            for node in self.below(nodes, known=slots):
+                slots[node] = self._evaluated(node, slots, values)
+        found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
+        return np.array(found, dtype=np.float64)
 
     def _evaluated(self, node: int, slots: Mapping[int, Any], values: Callable[[Leaf], Any]) -> Any:
         number = self.numbers.get(node)

@@ -178,7 +178,7 @@ class Reduction:
             goal,
             self.method == "fraction-free",
             self._limit,
-            graph.evaluator(value),
+            partial(graph.numeric, values=value, known={}),
             rounded=self.rounded,
         )
         key = system.pivots
@@ -461,7 +461,7 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
                 drawn[leaf] = middle + spread * steps
         return drawn[leaf]
 
-    numeric = graph.evaluator(value)
+    numeric = partial(graph.numeric, values=value, known={})
 
     def values(nodes: Sequence[int]) -> Any:
         found = numeric(nodes)
@@ -478,7 +478,7 @@ def _values_at(
     if at is None and (unknown_numbers or not any(v.start for v in model.variables_by_name.values())):
         return None
     values = model.values(at or {})
-    return graph.evaluator(lambda leaf: values.get(leaf, 0.0))
+    return partial(graph.numeric, values=lambda leaf: values.get(leaf, 0.0), known={})
 
 
 def _user_invariants(

@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Values, Veiled, veil, written_with_veils
@@ -440,9 +442,11 @@ def typical_values(model: Model) -> Values | None:
     numbers = [parameter.value for parameter in model.parameters_by_name.values()]
     if any(number is None for number in numbers):
         return None
-    return model.graph.evaluator(
-        lambda leaf: numbers[leaf.index] if leaf.kind == "p" else float("nan")  # type: ignore[arg-type,return-value]
-    )
+
+    def value(leaf: Leaf) -> float:
+        return float(numbers[leaf.index]) if leaf.kind == "p" else float("nan")  # type: ignore[arg-type]
+
+    return partial(model.graph.numeric, values=value, known={})
 
 
 def _definite(sizes: Mapping[tuple[int, int], float], i: int, row: Row) -> bool:
