@@ -58,7 +58,7 @@ class Veiled:
 def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
     """Name parts of expressions that have more than ``limit`` nodes, repeated ones from a tenth of it on."""
     sizes: dict[int, int] = {}
-    own: dict[int, Cost] = {}
+    costs: dict[int, Cost] = {}
     named: list[int] = []
     free = Cost(0, 0, 0, 0)
     shared = trees = free
@@ -70,17 +70,17 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     for node in order:
         op, operands = graph.op[node], graph.operands(node)
         if not operands:
-            sizes[node], own[node] = 1, free
+            sizes[node], costs[node] = 1, free
             continue
         price = cost(op, graph.args[node][1] if op is Op.INTPOW else 1)
         shared = _sum(shared, price)
-        size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(own[arg] for arg in operands))
+        size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(costs[arg] for arg in operands))
         if limit is not None and size > (limit / REPEATED if uses[node] > 1 else limit):
             named.append(node)
             trees = _sum(trees, price)
             size, price = 1, free
-        sizes[node], own[node] = size, price
-    return Veiled(tuple(named), shared, _sum(trees, *(own[root] for root in roots)))
+        sizes[node], costs[node] = size, price
+    return Veiled(tuple(named), shared, _sum(trees, *(costs[root] for root in roots)))
 
 
 def written_with_veils(
@@ -153,8 +153,8 @@ class SparseRows:
     def sizes(self, values: Values) -> dict[tuple[int, int], float]:
         """Absolute values of the entries in open rows at a point, 0 where they have none."""
         places = [(i, j) for i in sorted(self.open) for j in self.rows[i]]
-        found = np.abs(values([self.rows[i][j] for i, j in places]))
-        sizes = np.nan_to_num(found, nan=0.0, posinf=0.0).tolist()
+        numbers = np.abs(values([self.rows[i][j] for i, j in places]))
+        sizes = np.nan_to_num(numbers, nan=0.0, posinf=0.0).tolist()
         return dict(zip(places, sizes, strict=True))
 
     def strong(self, sizes: Mapping[tuple[int, int], float], alone: float) -> set[tuple[int, int]]:
@@ -228,8 +228,8 @@ class Rounding:
             dense = np.zeros((len(rows), n))
             for (i, j, _), value in zip(places, values[:, at], strict=True):
                 dense[i, j] = value
-            found = equilibrated_singular_values(dense)
-            ranks.append(int((found > self.dependent * found[0]).sum()))
+            sizes = equilibrated_singular_values(dense)
+            ranks.append(int((sizes > self.dependent * sizes[0]).sum()))
         return max(ranks)
 
 
@@ -278,7 +278,7 @@ def eliminate(
     left, holders = matrix.rows, matrix.holders
     scales = np.zeros(0) if rounding is None else rounding.negligible(left)[1]
     side = list(right)
-    found = Factored()
+    factored = Factored()
 
     def price(width: int, height: int) -> int:
         return width * max(0, height - 1) + height * max(0, width - 1)
@@ -292,13 +292,13 @@ def eliminate(
         base = matrix.close(at)
         pivot = base[column]
         below = sorted(holders[column])
-        found.rows.append(base)
-        found.right.append(side[at])
-        found.columns.append(column)
-        found.pivots.append(pivot)
-        found.places.append(at)
+        factored.rows.append(base)
+        factored.right.append(side[at])
+        factored.columns.append(column)
+        factored.pivots.append(pivot)
+        factored.places.append(at)
         in_row = [node for j, node in base.items() if j != column]
-        found.rivals.append(in_row or [left[i][column] for i in below])
+        factored.rivals.append(in_row or [left[i][column] for i in below])
         divides = not fraction_free or pivot in graph.numbers
         for i in below:
             row = left[i]
@@ -313,16 +313,16 @@ def eliminate(
             for j, node in base.items():
                 if j != column:
                     matrix.put(i, j, graph.sub(row.get(j, graph.zero), graph.mul(factor, node)))
-            side[i] = graph.sub(side[i], graph.mul(factor, found.right[-1]))
+            side[i] = graph.sub(side[i], graph.mul(factor, factored.right[-1]))
         if rounding is not None and below:
             errors, scales[below] = rounding.negligible([left[i] for i in below], scales[below])
             for at, j in errors:
                 matrix.put(below[at], j, graph.zero)
         if most is not None and len(graph) > most:
             raise GrowthError(f"the expressions have more than {most} parts; take the method 'stages'")
-    found.origins = sorted(matrix.open)
-    found.rest = [side[i] for i in found.origins]
-    return found
+    factored.origins = sorted(matrix.open)
+    factored.rest = [side[i] for i in factored.origins]
+    return factored
 
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:

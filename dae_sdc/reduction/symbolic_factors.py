@@ -126,8 +126,8 @@ class SymbolicFactors(ABC):
         if len(right) != len(self.rows):
             raise InputError(f"a right-hand side has {len(self.rows)} entries here; got {len(right)}")
         mul = self.graph.mul
-        found = self._solved([mul(scale, node) for scale, node in zip(self._left, right, strict=False)])
-        return [mul(scale, node) for scale, node in zip(self._right, found, strict=False)]
+        solution = self._solved([mul(scale, node) for scale, node in zip(self._left, right, strict=False)])
+        return [mul(scale, node) for scale, node in zip(self._right, solution, strict=False)]
 
     def derivative(self, right: Sequence[int], solution: Sequence[int], leaf: int) -> list[int]:
         """The derivative of a solution with respect to a symbol, A x' = b' - A' x, by the factors of A."""
@@ -208,13 +208,13 @@ class LU(SymbolicFactors):
             right[step.row] = graph.mul(step.scale, right[step.row])
             for update in step.updates:
                 right[update.row] = update.apply(graph, right[update.row], right[step.row])
-        found = [graph.zero] * self.n
+        solution = [graph.zero] * self.n
         for step in reversed(self.steps):
             side = right[step.row]
             for j, node in step.rest.items():
-                side = graph.sub(side, graph.mul(node, found[j]))
-            found[step.column] = graph.mul(side, graph.div(graph.one, step.pivot))
-        return found
+                side = graph.sub(side, graph.mul(node, solution[j]))
+            solution[step.column] = graph.mul(side, graph.div(graph.one, step.pivot))
+        return solution
 
     @property
     def nodes(self) -> list[int]:
@@ -249,9 +249,9 @@ class FractionFreeLU(LU):
         return Step(row, column, self._last, scale, [], {})
 
     def _update(self, step: Step, row: int, entry: int) -> Update:
-        made = Update(row, entry, step.pivot, self._divisors[row])
+        update = Update(row, entry, step.pivot, self._divisors[row])
         self._divisors[row] = step.pivot
-        return made
+        return update
 
 
 class GaussJordan(LU):
@@ -338,23 +338,23 @@ class QR(SymbolicFactors):
     def _solved(self, right: list[int]) -> list[int]:
         graph = self.graph
         for _, _, rotations, _ in self.steps:
-            for one in rotations:
-                right[one.row] = graph.sub(right[one.row], graph.mul(one.ratio, right[one.pivot]))
-                right[one.pivot] = graph.add(right[one.pivot], graph.mul(one.share, right[one.row]))
-        found = [graph.zero] * self.n
+            for turn in rotations:
+                right[turn.row] = graph.sub(right[turn.row], graph.mul(turn.ratio, right[turn.pivot]))
+                right[turn.pivot] = graph.add(right[turn.pivot], graph.mul(turn.share, right[turn.row]))
+        solution = [graph.zero] * self.n
         for (row, column, _, rest), pivot in zip(reversed(self.steps), reversed(self._pivots), strict=True):
-            known = graph.add(*(graph.mul(node, found[j]) for j, node in rest.items()))
-            found[column] = graph.div(graph.sub(right[row], known), pivot)
-        return found
+            others = graph.add(*(graph.mul(node, solution[j]) for j, node in rest.items()))
+            solution[column] = graph.div(graph.sub(right[row], others), pivot)
+        return solution
 
     @property
     def nodes(self) -> list[int]:
         """All entries of the factors."""
-        rotations = [one for _, _, rotations, _ in self.steps for one in rotations]
+        rotations = [rotation for _, _, rotations, _ in self.steps for rotation in rotations]
         return [
             *self._pivots,
             *(node for _, _, _, rest in self.steps for node in rest.values()),
-            *(node for one in rotations for node in (one.ratio, one.share)),
+            *(node for rotation in rotations for node in (rotation.ratio, rotation.share)),
         ]
 
 
@@ -403,11 +403,11 @@ class SymbolicMatrix:
     def __init__(self, model: Model, matrix: Any, method: str = "lu") -> None:
         entries = sympy.Matrix(matrix)
         self.model = model
-        made = factor_method(method)
+        factorisation = factor_method(method)
         nodes = model.nodes(entries)
         m, n = entries.shape
         rows = [dict(enumerate(nodes[i * n : (i + 1) * n])) for i in range(m)]
-        self.factors = made(model.graph, rows, n, typical_values(model))
+        self.factors = factorisation(model.graph, rows, n, typical_values(model))
 
     def solve(self, right: Sequence[Any]) -> list[Any]:
         """The solution for a right-hand side of SymPy expressions, as SymPy expressions."""
@@ -433,8 +433,8 @@ class SymbolicMatrix:
             The solution, in terms of them.
         """
         graph, nodes = self.model.graph, self.factors.solve(self.model.nodes(right))
-        veils, found = written_with_veils(graph, nodes, veil(graph, nodes, limit).nodes, self.model.symbol)
-        return veils, [found[node] for node in nodes]
+        veils, written = written_with_veils(graph, nodes, veil(graph, nodes, limit).nodes, self.model.symbol)
+        return veils, [written[node] for node in nodes]
 
 
 def typical_values(model: Model) -> Values | None:
@@ -451,9 +451,9 @@ def typical_values(model: Model) -> Values | None:
 
 def _definite(sizes: Mapping[tuple[int, int], float], i: int, row: Row) -> bool:
     """Whether a diagonal entry of a symmetric matrix is not 0, nor said to be indefinite by its row."""
-    own = sizes.get((i, i), 0.0)
-    return own > 0.0 and all(
-        sizes[i, j] * sizes.get((j, i), 0.0) <= INDEFINITE * own * sizes.get((j, j), 0.0) for j in row
+    size = sizes.get((i, i), 0.0)
+    return size > 0.0 and all(
+        sizes[i, j] * sizes.get((j, i), 0.0) <= INDEFINITE * size * sizes.get((j, j), 0.0) for j in row
     )
 
 

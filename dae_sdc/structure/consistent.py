@@ -75,12 +75,12 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
-    made = system.matrix(point, point.x)
+    linearized = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(POINT_SEARCH.most_iterations):
-        if made is None:
+        if linearized is None:
             return None
-        residual, matrix = made
+        residual, matrix = linearized
         try:
             least = system.least_squares(matrix, scales)
         except (np.linalg.LinAlgError, SingularMatrixError):
@@ -113,7 +113,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             at_limit = np.abs(step) <= 1e-7 * (1.0 + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
         point = place
-        made = system.matrix(point, point.x)
+        linearized = system.matrix(point, point.x)
     return None
 
 
@@ -136,9 +136,9 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     else:
         return
     yield first
-    found = 1
+    count = 1
     for attempt in range(3 * POINT_SEARCH.most_points):
-        if found == POINT_SEARCH.most_points:
+        if count == POINT_SEARCH.most_points:
             break
         source = np.random.default_rng([attempt, 2])
         away = (
@@ -150,37 +150,37 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
             yield other
-            found += 1
+            count += 1
 
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
-    known = point.system
-    stages = wanted.order - min(known.times)
-    system = known.lowered(-stages)
-    found = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
-    for jet, at in known.place.items():
-        found.x[system.place[jet]] = point.x[at]
+    before = point.system
+    stages = wanted.order - min(before.times)
+    system = before.lowered(-stages)
+    extended = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
+    for jet, at in before.place.items():
+        extended.x[system.place[jet]] = point.x[at]
     row_of = {row: at for at, row in enumerate(system.rows)}
     for stage in range(1, stages + 1):
-        made = system.matrix(found, found.x)
-        if made is None:
+        linearized = system.matrix(extended, extended.x)
+        if linearized is None:
             return None
-        residual, matrix = made
-        rows = [row_of[i, c + stage] for i, c in enumerate(known.times)]
-        columns = [system.place[j, d + stage] for j, d in enumerate(known.highest)]
+        residual, matrix = linearized
+        rows = [row_of[i, c + stage] for i, c in enumerate(before.times)]
+        columns = [system.place[j, d + stage] for j, d in enumerate(before.highest)]
         try:
             least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
         except (np.linalg.LinAlgError, SingularMatrixError):
             return None
-        found.x[columns] = least.solve(-residual[rows])
-    x = np.array([found.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
+        extended.x[columns] = least.solve(-residual[rows])
+    x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
     end = Point(wanted, x, point.t, point.p, point.pace)
-    made = wanted.matrix(end, end.x)
-    if made is None:
+    linearized = wanted.matrix(end, end.x)
+    if linearized is None:
         return None
-    terms = abs(made[1]) @ np.abs(x) + 1.0
-    return end if (np.abs(made[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
+    terms = abs(linearized[1]) @ np.abs(x) + 1.0
+    return end if (np.abs(linearized[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
 
 
 def _by_stages(
@@ -193,20 +193,20 @@ def _by_stages(
     pace: float,
 ) -> Point | None:
     """A point found in stages, each with one more derivative of the equations; None where one fails."""
-    found: Point | None = None
+    point: Point | None = None
     p = _parameters(start, source)
     for by in range(system.order, -1, -1):
         lower = system.lowered(by)
         if not lower.rows:
             continue
-        if found is None:
+        if point is None:
             x = _beginning(lower, start, None, spread, source, positive=attempt % 4 == 3)
         else:
-            x = _beginning(lower, start, found, 0.0, source, positive=False)
-        found = solve(lower, x, t, p, pace)
-        if found is None:
+            x = _beginning(lower, start, point, 0.0, source, positive=False)
+        point = solve(lower, x, t, p, pace)
+        if point is None:
             return None
-    return found
+    return point
 
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
@@ -391,14 +391,14 @@ def _is_regular(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
     rows = {i: at for at, i in enumerate(block.rows.tolist())}
     cols = {j: at for at, j in enumerate(block.cols.tolist())}
-    own = [
+    entries = [
         (rows[i], cols[j], v)
         for (i, j), v in zip(keys, values.tolist(), strict=True)
         if i in rows and j in cols
     ]
     if block.size == 1:
-        return bool(own) and abs(own[0][2]) > 1e-6
-    at, of, data = zip(*own, strict=True)
+        return bool(entries) and abs(entries[0][2]) > 1e-6
+    at, of, data = zip(*entries, strict=True)
     matrix = sparse.csr_matrix((data, (at, of)), shape=(block.size, block.size))
     for _ in range(3):
         for axis in (1, 0):

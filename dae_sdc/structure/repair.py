@@ -434,10 +434,10 @@ def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
     """A name that is not taken, such as "x_2" for the second derivative of x."""
-    made = f"{name}_{order}"
-    while made in taken:
-        made += "_"
-    return made
+    new = f"{name}_{order}"
+    while new in taken:
+        new += "_"
+    return new
 
 
 def without_equations(model: Model, name: str, title: str) -> Model:
