@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dae_sdc.expressions.arithmetic import Expressions
@@ -185,8 +185,16 @@ class Derivatives(Expressions):
 
     def depends(self, node: int) -> set[tuple[int, int]]:
         """Unknowns and orders of derivatives on which an expression truly depends."""
-        found = self.gradient(node)
-        return {self.leaves[leaf][1:] for leaf in found if self.leaves[leaf].kind == "u"}
+        return {self.leaves[leaf][1:] for leaf in self.gradient(node) if self.leaves[leaf].kind == "u"}
+
+    def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
+        r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
+        return {
+            (i, j): node
+            for i, root in enumerate(roots)
+            for (kind, j, k), node in sorted((self.leaves[at], df) for at, df in self.gradient(root).items())
+            if kind == "u" and k == d[j] - c[i]
+        }
 
     # Derivatives
 
@@ -313,8 +321,7 @@ class Derivatives(Expressions):
         if op is Op.POW:
             exponent = self.args[node][1]
             return self.mul(exponent, outer, self.power(a, self._add(exponent, self._minus_one)))
-        found: int = TIMES_SLOPE[op](self, a, node, outer)
-        return found
+        return int(TIMES_SLOPE[op](self, a, node, outer))
 
     def total_derivative(self, node: int, order: int = 1) -> int:
         """The derivative with respect to time, in which unknowns are functions of time."""

@@ -83,13 +83,13 @@ class Graph(Derivatives):
         return {kind: sum(getattr(one, kind) for one in costs) for kind in Cost._fields}
 
     def numeric(
-        self, nodes: Sequence[int], values: Callable[[Leaf], npt.ArrayLike]
+        self, nodes: Sequence[int], values: Callable[[Leaf], Any], known: dict[int, Any] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Values of expressions by NumPy."""
+        """Values of expressions by NumPy; those of all their parts are added to ``known`` ones."""
         # Shape of the result: (nodes,) or (nodes, points).
-        slots: dict[int, Any] = {}
+        slots: dict[int, Any] = {} if known is None else known
         with np.errstate(all="ignore"):
-            for node in self.below(nodes):
+            for node in self.below(nodes, known=slots):
                 slots[node] = self._evaluated(node, slots, values)
         found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
         return np.array(found, dtype=np.float64)

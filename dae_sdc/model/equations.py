@@ -238,33 +238,18 @@ class Equations:
         rows, cols, orders = np.array(entries, dtype=np.int64).reshape(-1, 3).T.copy()
         return rows, cols, orders
 
-    def jacobian_nodes(self, c: npt.ArrayLike, d: npt.ArrayLike) -> tuple[list[int], list[int], list[int]]:
-        """Rows, columns and nodes of the system Jacobian, see :meth:`system_jacobian`."""
-        of_equation, of_unknown = np.asarray(c).tolist(), np.asarray(d).tolist()
-        rows: list[int] = []
-        cols: list[int] = []
-        nodes: list[int] = []
-        for i, root in enumerate(self.roots):
-            slopes = self.graph.gradient(root)
-            for leaf in sorted(slopes, key=lambda node: self.graph.leaves[node]):
-                kind, j, k = self.graph.leaves[leaf]
-                if kind == "u" and k == of_unknown[j] - of_equation[i]:
-                    rows.append(i)
-                    cols.append(j)
-                    nodes.append(slopes[leaf])
-        return rows, cols, nodes
-
     def system_jacobian(
         self, c: npt.ArrayLike, d: npt.ArrayLike, point: Mapping[Any, float] | None = None
     ) -> Any:
         r"""The matrix of the derivatives :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`."""
         # Shape of the result: (equations, unknowns).
-        rows, cols, nodes = self.jacobian_nodes(c, d)
-        shape = (len(self.roots), len(self.names))
+        slopes = self.graph.leading_slopes(self.roots, np.asarray(c).tolist(), np.asarray(d).tolist())
+        nodes, shape = list(slopes.values()), (len(self.roots), len(self.names))
         if point is not None:
             entries = self.graph.numeric(nodes, self.values(point).__getitem__)
         else:
             entries = self._random(nodes)
+        rows, cols = np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, (rows, cols)), shape=shape)
 
     def _random(self, nodes: Sequence[int]) -> npt.NDArray[np.float64]:

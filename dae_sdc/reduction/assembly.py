@@ -12,8 +12,8 @@ from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.problem import DENSE, Form, enter_gradient, matrix_outputs, unit_of_rate
-from dae_sdc.reduction.separate import Goal, Separated
-from dae_sdc.reduction.stages import Choice, Jet, Staged
+from dae_sdc.reduction.separate import Goal, Jet, Separated
+from dae_sdc.reduction.stages import Choice, Staged
 
 MOST_DENSE = 150
 """Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern."""
@@ -156,27 +156,17 @@ def assemble_separated(
         for j, k in states
         if k + 1 < orders[j]
     ]
-    if goal == "implicit":
-        for name, row, right in system.rows:
-            parts = [
-                graph.mul(node, layout.rate(graph, (j, orders[j] - 1))) for j, node in sorted(row.items())
-            ]
-            rows.append((name, graph.sub(graph.add(*parts), right)))
-    else:
-        for j, value in sorted(system.derivatives().items()):
-            name = f"{name_of(texts.names[j], orders[j])} solved"
-            rows.append((name, graph.sub(layout.rate(graph, (j, orders[j] - 1)), value)))
-    kept = list(zip(system.kept, found.rest, strict=True))
-    if system.solved:
-        rows += [
-            (
-                f"{name_of(texts.names[j], orders[j] - 1)} solved",
-                graph.sub(graph.variable(j, orders[j] - 1), value),
+    for name, left, right in system.equations(goal, texts.names):
+        parts = [
+            graph.mul(
+                node,
+                graph.variable(*jet) if jet in layout.place else layout.rate(graph, (jet[0], jet[1] - 1)),
             )
-            for j, value in sorted(system.solved.items())
+            for jet, node in left.items()
         ]
-    else:
-        rows += kept
+        rows.append((name, graph.sub(graph.add(*parts), right)))
+    if not system.solved:
+        rows += system.constraints
     watch: list[int] = []
     pivots: list[int] = []
     rivals: list[slice] = []
@@ -197,7 +187,7 @@ def assemble_separated(
         len(states),
         texts,
         rows,
-        [*system.hidden, *kept, *extra],
+        [*system.hidden, *system.constraints, *extra],
         [*pivots, *watch],
         dense,
         rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),

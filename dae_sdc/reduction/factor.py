@@ -7,7 +7,8 @@ through it by the chain rule as they go through any node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -20,7 +21,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Cost, Op, cost
 from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.sympy_input import to_sympy
-from dae_sdc.structure.rank import Echelon, equilibration
+from dae_sdc.structure.rank import Echelon, equilibrated_singular_values
 
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
@@ -40,18 +41,8 @@ class TreeSizes:
 
     def __getitem__(self, root: int) -> int:
         sizes, graph = self._sizes, self._graph
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in sizes:
-                stack.pop()
-                continue
-            operands = graph.operands(node)
-            missing = [arg for arg in operands if arg not in sizes]
-            if missing:
-                stack.extend(missing)
-            else:
-                sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in operands))
+        for node in graph.below([root], known=sizes):
+            sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in graph.operands(node)))
         return sizes[root]
 
 
@@ -67,7 +58,7 @@ class Veiled:
 def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
     """Name parts of expressions that have more than ``limit`` nodes, repeated ones from a tenth of it on."""
     sizes: dict[int, int] = {}
-    own: dict[int, Cost] = {}
+    costs: dict[int, Cost] = {}
     named: list[int] = []
     free = Cost(0, 0, 0, 0)
     shared = trees = free
@@ -79,17 +70,17 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     for node in order:
         op, operands = graph.op[node], graph.operands(node)
         if not operands:
-            sizes[node], own[node] = 1, free
+            sizes[node], costs[node] = 1, free
             continue
         price = cost(op, graph.args[node][1] if op is Op.INTPOW else 1)
         shared = _sum(shared, price)
-        size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(own[arg] for arg in operands))
+        size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(costs[arg] for arg in operands))
         if limit is not None and size > (limit / REPEATED if uses[node] > 1 else limit):
             named.append(node)
             trees = _sum(trees, price)
             size, price = 1, free
-        sizes[node], own[node] = size, price
-    return Veiled(tuple(named), shared, _sum(trees, *(own[root] for root in roots)))
+        sizes[node], costs[node] = size, price
+    return Veiled(tuple(named), shared, _sum(trees, *(costs[root] for root in roots)))
 
 
 def written_with_veils(
@@ -125,6 +116,85 @@ Values = Callable[[Sequence[int]], np.ndarray]
 """Values of expressions at a point."""
 
 
+class SparseRows:
+    """A matrix of expressions in an elimination, and which open rows have an entry in a column.
+
+    Whether an entry that is not written as 0 is 0 takes time: all are asked or, if not ``thorough``, pivots.
+    """
+
+    def __init__(self, graph: Graph, rows: Sequence[Row], thorough: bool = True) -> None:
+        self.graph = graph
+        self._is_zero = graph.is_zero if thorough else graph.zero.__eq__
+        self.rows = [{j: node for j, node in row.items() if not self._is_zero(node)} for row in rows]
+        self.open = set(range(len(rows)))
+        self.holders: defaultdict[int, set[int]] = defaultdict(set)
+        for i, row in enumerate(self.rows):
+            for j in row:
+                self.holders[j].add(i)
+        self._sizes = TreeSizes(graph)
+
+    def close(self, i: int) -> Row:
+        """Seek no more pivots in a row."""
+        self.open.discard(i)
+        for j in self.rows[i]:
+            self.holders[j].discard(i)
+        return self.rows[i]
+
+    def put(self, i: int, j: int, node: int) -> None:
+        """Set an entry; 0 is none."""
+        if self._is_zero(node):
+            self.rows[i].pop(j, None)
+            self.holders[j].discard(i)
+        else:
+            self.rows[i][j] = node
+            if i in self.open:
+                self.holders[j].add(i)
+
+    def sizes(self, values: Values) -> dict[tuple[int, int], float]:
+        """Absolute values of the entries in open rows at a point, 0 where they have none."""
+        places = [(i, j) for i in sorted(self.open) for j in self.rows[i]]
+        numbers = np.abs(values([self.rows[i][j] for i, j in places]))
+        sizes = np.nan_to_num(numbers, nan=0.0, posinf=0.0).tolist()
+        return dict(zip(places, sizes, strict=True))
+
+    def strong(self, sizes: Mapping[tuple[int, int], float], alone: float) -> set[tuple[int, int]]:
+        """Entries that are not small in their rows; those that are alone there, by ``alone``, in columns."""
+        in_row: defaultdict[int, float] = defaultdict(float)
+        in_column: defaultdict[int, float] = defaultdict(float)
+        for (i, j), size in sizes.items():
+            in_row[i], in_column[j] = max(size, in_row[i]), max(size, in_column[j])
+        return {
+            (i, j)
+            for (i, j), size in sizes.items()
+            if 0.0 < size >= (WEAK * in_row[i] if len(self.rows[i]) > 1 else alone * in_column[j])
+        }
+
+    def cheapest(
+        self, price: Callable[[int, int], int], allowed: Container[tuple[int, int]] | None
+    ) -> tuple[int, int] | None:
+        """Row and column of the allowed pivot of least price, by the numbers of entries in them.
+
+        Among equals numbers come before other expressions, larger numbers before smaller ones, and smaller
+        expressions before larger ones.
+        """
+        best: tuple[int, int, float, int, int, int] | None = None
+        for i in sorted(self.open):
+            row = self.rows[i]
+            for j in row:
+                fill = price(len(row), len(self.holders[j]))
+                if (best is not None and fill > best[0]) or not (allowed is None or (i, j) in allowed):
+                    continue
+                if self.graph.is_zero(row[j]):
+                    continue
+                number = self.graph.numbers.get(row[j])
+                if isinstance(number, Fraction):
+                    key = (fill, 0, -abs(float(number)), 0, i, j)
+                else:
+                    key = (fill, 1, 0.0, self._sizes[row[j]], i, j)
+                best = key if best is None else min(key, best)
+        return None if best is None else best[4:]
+
+
 @dataclass(frozen=True)
 class Rounding:
     """Equations whose numbers are rounded, so that what cancels leaves a little."""
@@ -132,24 +202,22 @@ class Rounding:
     values: Values  # Values of expressions at several points, shape (expressions, points).
     points: int  # Number of these points.
     # Part of the largest entry that a row had, below which an entry is a rounding error.
-    negligible: float = 1e-11
+    negligible_part: float = 1e-11
     # Singular value of an equilibrated matrix, relative to the largest, that counts as 0.
     dependent: float = 1e-9
 
-    def without(self, rows: list[Row], scales: np.ndarray | None = None) -> np.ndarray:
-        """Take rounding errors out of rows whose largest entries were ``scales``; the scales of now."""
-        if scales is None:
-            scales = np.zeros((len(rows), self.points))
+    def negligible(
+        self, rows: Sequence[Row], scales: np.ndarray | float = 0.0
+    ) -> tuple[list[tuple[int, int]], np.ndarray]:
+        """Entries that are rounding errors, of rows whose largest ones were ``scales``; the scales of now."""
+        now = np.zeros((len(rows), self.points)) + scales
         places = [(i, j) for i, row in enumerate(rows) for j in row]
         if not places:
-            return scales
+            return [], now
         sizes = np.nan_to_num(np.abs(self.values([rows[i][j] for i, j in places])), nan=0.0, posinf=0.0)
-        now = scales.copy()
         np.maximum.at(now, [i for i, _ in places], sizes)
-        for (i, j), size in zip(places, sizes, strict=True):
-            if (size <= self.negligible * now[i]).all():
-                del rows[i][j]
-        return now
+        small = (sizes <= self.negligible_part * now[[i for i, _ in places]]).all(axis=1)
+        return [places[at] for at in np.flatnonzero(small)], now
 
     def rank(self, rows: Sequence[Row], n: int) -> int:
         """The largest rank of a matrix at the points."""
@@ -160,9 +228,8 @@ class Rounding:
             dense = np.zeros((len(rows), n))
             for (i, j, _), value in zip(places, values[:, at], strict=True):
                 dense[i, j] = value
-            left, right = equilibration(np.abs(dense))
-            found = np.linalg.svd(dense * left[:, None] * right, compute_uv=False)
-            ranks.append(int((found > self.dependent * found[0]).sum()))
+            sizes = equilibrated_singular_values(dense)
+            ranks.append(int((sizes > self.dependent * sizes[0]).sum()))
         return max(ranks)
 
 
@@ -200,46 +267,43 @@ def eliminate(
 
     The pivot is an entry with the least Markowitz cost
     :math:`d_r \max(0, d_c - 1) + d_c \max(0, d_r - 1)`, where its row and its column have :math:`d_r` and
-    :math:`d_c` entries; among equals numbers come before other expressions, larger numbers before smaller
-    ones, and smaller expressions before larger ones.
+    :math:`d_c` entries, of those that are not small at a point.
 
     References
     ----------
     H. M. Markowitz: The elimination form of the inverse and its application to linear programming, Management
     Science 3 (1957).
     """
-    left = [{j: node for j, node in row.items() if not graph.is_zero(node)} for row in rows]
-    scales = np.zeros(0) if rounding is None else rounding.without(left)
+    matrix = SparseRows(graph, rows)
+    left, holders = matrix.rows, matrix.holders
+    scales = np.zeros(0) if rounding is None else rounding.negligible(left)[1]
     side = list(right)
-    open_rows = set(range(len(left)))
-    holders: dict[int, set[int]] = {}
-    for i, row in enumerate(left):
-        for j in row:
-            holders.setdefault(j, set()).add(i)
-    sizes = TreeSizes(graph)
-    found = Factored()
+    factored = Factored()
+
+    def price(width: int, height: int) -> int:
+        return width * max(0, height - 1) + height * max(0, width - 1)
+
     while True:
-        chosen = _pivot(graph, left, open_rows, holders, sizes, values)
+        strong = None if values is None else matrix.strong(matrix.sizes(values), WEAK_ALONE)
+        chosen = matrix.cheapest(price, strong or None)
         if chosen is None:
             break
         at, column = chosen
-        open_rows.discard(at)
-        base, pivot = left[at], left[at][column]
-        for j in base:
-            holders[j].discard(at)
-        found.rows.append(base)
-        found.right.append(side[at])
-        found.columns.append(column)
-        found.pivots.append(pivot)
-        found.places.append(at)
-        in_row = [node for j, node in base.items() if j != column]
-        found.rivals.append(in_row or [left[i][column] for i in sorted(holders[column])])
-        divides = not fraction_free or pivot in graph.numbers
+        base = matrix.close(at)
+        pivot = base[column]
         below = sorted(holders[column])
+        factored.rows.append(base)
+        factored.right.append(side[at])
+        factored.columns.append(column)
+        factored.pivots.append(pivot)
+        factored.places.append(at)
+        in_row = [node for j, node in base.items() if j != column]
+        factored.rivals.append(in_row or [left[i][column] for i in below])
+        divides = not fraction_free or pivot in graph.numbers
         for i in below:
             row = left[i]
-            factor = row.pop(column)
-            holders[column].discard(i)
+            factor = row[column]
+            matrix.put(i, column, graph.zero)
             if divides:
                 factor = graph.div(factor, pivot)
             else:
@@ -247,75 +311,18 @@ def eliminate(
                     row[j] = graph.mul(pivot, node)
                 side[i] = graph.mul(pivot, side[i])
             for j, node in base.items():
-                if j == column:
-                    continue
-                entry = graph.sub(row.get(j, graph.zero), graph.mul(factor, node))
-                if graph.is_zero(entry):
-                    if row.pop(j, None) is not None:
-                        holders[j].discard(i)
-                else:
-                    row[j] = entry
-                    holders[j].add(i)
-            side[i] = graph.sub(side[i], graph.mul(factor, found.right[-1]))
+                if j != column:
+                    matrix.put(i, j, graph.sub(row.get(j, graph.zero), graph.mul(factor, node)))
+            side[i] = graph.sub(side[i], graph.mul(factor, factored.right[-1]))
         if rounding is not None and below:
-            changed = [left[i] for i in below]
-            before = [set(row) for row in changed]
-            scales[below] = rounding.without(changed, scales[below])
-            for i, columns in zip(below, before, strict=True):
-                for j in columns - left[i].keys():
-                    holders[j].discard(i)
+            errors, scales[below] = rounding.negligible([left[i] for i in below], scales[below])
+            for at, j in errors:
+                matrix.put(below[at], j, graph.zero)
         if most is not None and len(graph) > most:
             raise GrowthError(f"the expressions have more than {most} parts; take the method 'stages'")
-    found.origins = sorted(open_rows)
-    found.rest = [side[i] for i in found.origins]
-    return found
-
-
-def _pivot(
-    graph: Graph,
-    left: list[Row],
-    open_rows: set[int],
-    holders: dict[int, set[int]],
-    sizes: TreeSizes,
-    values: Values | None,
-) -> tuple[int, int] | None:
-    strong = None if values is None else _strong(left, open_rows, values)
-    best: tuple[int, int, float, int, int, int] | None = None
-    for i in sorted(open_rows):
-        width = len(left[i])
-        for j, node in left[i].items():
-            if strong is not None and (i, j) not in strong:
-                continue
-            height = len(holders[j])
-            price = width * max(0, height - 1) + height * max(0, width - 1)
-            if best is not None and price > best[0]:
-                continue
-            number = graph.numbers.get(node)
-            if isinstance(number, Fraction):
-                key = (price, 0, -abs(float(number)), 0, i, j)
-            else:
-                key = (price, 1, 0.0, sizes[node], i, j)
-            if best is None or key < best:
-                best = key
-    return None if best is None else (best[4], best[5])
-
-
-def _strong(left: list[Row], open_rows: set[int], values: Values) -> set[tuple[int, int]] | None:
-    """Entries that are not small at a point, relative to their rivals; None where no entry has a value."""
-    places = [(i, j) for i in sorted(open_rows) for j in left[i]]
-    if not places:
-        return None
-    found = np.nan_to_num(np.abs(values([left[i][j] for i, j in places])), nan=0.0, posinf=0.0)
-    sizes = dict(zip(places, found.tolist(), strict=True))
-    in_row: dict[int, float] = {}
-    in_column: dict[int, float] = {}
-    for (i, j), size in sizes.items():
-        in_row[i], in_column[j] = max(size, in_row.get(i, 0.0)), max(size, in_column.get(j, 0.0))
-    return {
-        (i, j)
-        for (i, j), size in sizes.items()
-        if 0.0 < size >= (WEAK * in_row[i] if len(left[i]) > 1 else WEAK_ALONE * in_column[j])
-    } or None
+    factored.origins = sorted(matrix.open)
+    factored.rest = [side[i] for i in factored.origins]
+    return factored
 
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:

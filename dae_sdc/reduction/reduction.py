@@ -178,7 +178,7 @@ class Reduction:
             goal,
             self.method == "fraction-free",
             self._limit,
-            lambda nodes: graph.numeric(nodes, value),
+            partial(graph.numeric, values=value, known={}),
             rounded=self.rounded,
         )
         key = system.pivots
@@ -216,8 +216,7 @@ class Reduction:
 
     def _invariant_nodes(self) -> list[tuple[str, int]]:
         if isinstance(self.system, Separated):
-            kept = zip(self.system.kept, self.system.factored.rest, strict=True)
-            return [*self.system.hidden, *kept, *self._extra]
+            return [*self.system.hidden, *self.system.constraints, *self._extra]
         names = self._texts.equation_names
         return [
             *((name_of(names[i], order), node) for (i, order), node in self.system.invariants.items()),
@@ -229,10 +228,9 @@ class Reduction:
         if isinstance(self.system, Staged):
             return [*self.system.equations.values(), *(node for _, node in self._extra)]
         held = [node for _, node in self._invariant_nodes()]
-        if self.goal == "implicit":
-            rows = [node for _, row, _ in self.system.rows for node in row.values()]
-            return [*rows, *(right for _, _, right in self.system.rows), *held]
-        return [*self.system.derivatives().values(), *self.system.solved.values(), *held]
+        goal: Any = self.goal
+        rows = self.system.equations(goal, self.names)
+        return [*(node for _, left, right in rows for node in (*left.values(), right)), *held]
 
     @cached_property
     @one_at_a_time
@@ -286,24 +284,12 @@ class Reduction:
         for symbol, expression in table:
             made.variable(symbol.name)
             made.equation(symbol - expression, name=f"veil {symbol.name}")
-        names, orders = self._texts.names, system.orders
-        if self.goal == "implicit":
-            for name, row, right in system.rows:
-                left = [written[node] * Unknown(names[j], orders[j]) for j, node in sorted(row.items())]
-                made.equation(sum(left) - written[right], name=name)
-        else:
-            for j, node in sorted(system.derivatives().items()):
-                made.equation(
-                    Unknown(names[j], orders[j]) - written[node],
-                    name=f"{name_of(names[j], orders[j])} solved",
-                )
-        if system.solved:
-            for j, node in sorted(system.solved.items()):
-                z = Unknown(names[j], orders[j] - 1)
-                made.equation(z - written[node], name=f"{z.name} solved")
-        else:
-            for name, node in zip(system.kept, system.factored.rest, strict=True):
-                made.equation(written[node], name=name)
+        goal: Any = self.goal
+        for name, left, right in system.equations(goal, self.names):
+            terms = [written[node] * Unknown(self.names[j], k) for (j, k), node in left.items()]
+            made.equation(sum(terms) - written[right], name=name)
+        for name, node in () if system.solved else system.constraints:
+            made.equation(written[node], name=name)
         return made
 
     def __deepcopy__(self, memo: Any) -> Reduction:
@@ -475,8 +461,10 @@ def _rounding(graph: Graph, model: Model) -> Rounding:
                 drawn[leaf] = middle + spread * steps
         return drawn[leaf]
 
+    numeric = partial(graph.numeric, values=value, known={})
+
     def values(nodes: Sequence[int]) -> Any:
-        found = graph.numeric(nodes, value)
+        found = numeric(nodes)
         return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
 
     return Rounding(values, POINTS_OF_ROUNDING)
@@ -490,7 +478,7 @@ def _values_at(
     if at is None and (unknown_numbers or not any(v.start for v in model.variables_by_name.values())):
         return None
     values = model.values(at or {})
-    return lambda nodes: graph.numeric(nodes, lambda leaf: values.get(leaf, 0.0))
+    return partial(graph.numeric, values=lambda leaf: values.get(leaf, 0.0), known={})
 
 
 def _user_invariants(

@@ -33,6 +33,9 @@ from dae_sdc.reduction.factor import (
     veil,
 )
 
+Jet = tuple[int, int]
+"""An unknown and the order of a derivative."""
+
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 
 
@@ -76,17 +79,39 @@ class Separated:
     @property
     def pivots(self) -> tuple[tuple[int, ...], ...]:
         """Columns and rows of all pivots, by which two separations of one system differ."""
-        return tuple((*found.columns, *found.places) for found in self.factors)
+        return tuple((*factored.columns, *factored.places) for factored in self.factors)
 
-    def derivatives(self) -> dict[int, int]:
-        """The highest derivatives by back substitution, where E is square but for algebraic unknowns."""
-        return back_substituted(self.graph, self.factored)
+    def equations(self, goal: Goal, names: Sequence[str]) -> list[tuple[str, dict[Jet, int], int]]:
+        """Names, left-hand sides as factors of derivatives, and right-hand sides, but of algebraic equations.
+
+        In all forms but the implicit one they are solved for the highest derivatives, by back substitution
+        where E is square but for algebraic unknowns, and those of an explicit system for these too.
+        """
+        orders = self.orders
+        if goal == "implicit":
+            return [
+                (name, {(j, orders[j]): node for j, node in sorted(row.items())}, right)
+                for name, row, right in self.rows
+            ]
+        solved = {(j, orders[j]): node for j, node in back_substituted(self.graph, self.factored).items()}
+        algebraic = {(j, orders[j] - 1): node for j, node in self.solved.items()}
+        one = self.graph.one
+        return [
+            (f"{name_of(names[j], k)} solved", {(j, k): one}, node)
+            for part in (solved, algebraic)
+            for (j, k), node in sorted(part.items())
+        ]
+
+    @property
+    def constraints(self) -> tuple[tuple[str, int], ...]:
+        """Names and nodes of the algebraic equations."""
+        return tuple(zip(self.kept, self.factored.rest, strict=True))
 
 
-def back_substituted(graph: Graph, found: Factored) -> dict[int, int]:
+def back_substituted(graph: Graph, upper: Factored) -> dict[int, int]:
     """The solution of triangular equations, by columns."""
     solution: dict[int, int] = {}
-    for row, right, column in reversed(list(zip(found.rows, found.right, found.columns, strict=True))):
+    for row, right, column in reversed(list(zip(upper.rows, upper.right, upper.columns, strict=True))):
         for j, node in row.items():
             if j != column:
                 right = graph.sub(right, graph.mul(node, solution[j]))
@@ -117,24 +142,25 @@ def separate(
     differentiated = 0
     while True:
         if rounding is not None:
-            rounding.without(rows)
-        found = eliminate(graph, rows, right, fraction_free, values, bound, rounding)
-        found.rest = [graph.neg(node) for node in found.rest]  # with the signs of the equations
-        factors.append(found)
+            for i, j in rounding.negligible(rows)[0]:
+                del rows[i][j]
+        factored = eliminate(graph, rows, right, fraction_free, values, bound, rounding)
+        factored.rest = [graph.neg(node) for node in factored.rest]  # with the signs of the equations
+        factors.append(factored)
         # The rows as they were before have the same solutions, and no pivots in denominators.
-        plain_rows, plain_right = [rows[i] for i in found.places], [right[i] for i in found.places]
-        own = [origins[i] for i in found.places]
-        left = [origins[i] for i in found.origins]
-        kept = tuple(name_of(*origin) for origin in left)
-        _check(graph, found, kept)
-        outputs = [node for row in plain_rows for node in row.values()] + plain_right + found.rest
+        plain_rows, plain_right = [rows[i] for i in factored.places], [right[i] for i in factored.places]
+        sources = [origins[i] for i in factored.places]
+        left_over = [origins[i] for i in factored.origins]
+        kept = tuple(name_of(*origin) for origin in left_over)
+        _check(graph, factored, kept)
+        outputs = [node for row in plain_rows for node in row.values()] + plain_right + factored.rest
         cost = veil(graph, [*outputs, *(node for _, node in hidden)], limit)
-        passes.append(Pass(differentiated, len(found.rows), kept, cost))
+        passes.append(Pass(differentiated, len(factored.rows), kept, cost))
         ended = Separated(
             graph,
             orders,
-            tuple(zip((name_of(*origin) for origin in own), plain_rows, plain_right, strict=True)),
-            found,
+            tuple(zip((name_of(*origin) for origin in sources), plain_rows, plain_right, strict=True)),
+            factored,
             (),
             {},
             tuple(hidden),
@@ -142,20 +168,20 @@ def separate(
             tuple(passes),
             tuple(factors),
         )
-        if not found.rest:
+        if not factored.rest:
             return ended
-        new_rows, new_right = _differentiated(graph, found.rest, orders)
-        together = [*found.rows, *new_rows]
+        new_rows, new_right = _differentiated(graph, factored.rest, orders)
+        together = [*factored.rows, *new_rows]
         rank = generic_rank(graph, together) if rounding is None else rounding.rank(together, n)
         if goal != "ode" and rank == n:
-            absent = tuple(sorted(set(range(n)) - {j for row in found.rows for j in row}))
+            absent = tuple(sorted(set(range(n)) - {j for row in factored.rows for j in row}))
             ended = replace(ended, algebraic=absent)
             if goal == "implicit":
                 return ended
-            if len(absent) == len(found.rest):
+            if len(absent) == len(factored.rest):
                 if goal == "semi-explicit":
                     return ended
-                solved = _solved(graph, found.rest, new_rows, [(j, orders[j] - 1) for j in absent], values)
+                solved = _solved(graph, factored.rest, new_rows, [(j, orders[j] - 1) for j in absent], values)
                 if solved is not None:
                     return replace(ended, solved=solved)
         if len(passes) > sum(orders) + 1:
@@ -163,10 +189,10 @@ def separate(
                 "differentiating the equations does not end: some of them follow from others; check "
                 + ", ".join(kept)
             )
-        hidden += zip(kept, found.rest, strict=True)
-        differentiated = len(found.rest)
+        hidden += zip(kept, factored.rest, strict=True)
+        differentiated = len(factored.rest)
         rows, right = [*plain_rows, *new_rows], [*plain_right, *new_right]
-        origins = own + [(name, order + 1) for name, order in left]
+        origins = sources + [(name, order + 1) for name, order in left_over]
         if bound is not None and len(graph) > bound:
             raise GrowthError(
                 f"the expressions have grown by more than {most} parts; take the method 'stages'"
@@ -225,9 +251,9 @@ def _differentiated(graph: Graph, roots: Sequence[int], orders: Sequence[int]) -
     return rows, right
 
 
-def _check(graph: Graph, found: Factored, names: Sequence[str]) -> None:
+def _check(graph: Graph, factored: Factored, names: Sequence[str]) -> None:
     """Refuse equations left by the elimination that are no constraints of the unknowns."""
-    for node, name in zip(found.rest, names, strict=True):
+    for node, name in zip(factored.rest, names, strict=True):
         if graph.is_zero(node):
             raise InputError(
                 f"{name} follows from the other equations, which do not determine all unknowns; replace it"
@@ -252,5 +278,5 @@ def _solved(
     if any(graph.depends(node) & algebraic for row in rows for node in row.values()):
         return None
     constant = graph.substitute(list(rest), dict.fromkeys(leaves, graph.zero))
-    found = eliminate(graph, rows, [graph.neg(node) for node in constant], values=values)
-    return back_substituted(graph, found)
+    factored = eliminate(graph, rows, [graph.neg(node) for node in constant], values=values)
+    return back_substituted(graph, factored)

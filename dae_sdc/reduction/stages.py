@@ -30,11 +30,8 @@ from dae_sdc.dae.linear import superlu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.graph import Graph
+from dae_sdc.reduction.separate import Jet
 from dae_sdc.structure.blocks import Block
-
-Jet = tuple[int, int]
-"""An unknown and the order of a derivative."""
-
 
 # Smallest singular value of the dummies' columns, relative to that of all, below which others are
 # sought. States that are badly chosen cost more than another choice: errors in them are amplified in
@@ -105,6 +102,9 @@ def stage(
     plain: list[Jet] = []
     chosen: list[tuple[Choice, int]] = []
     slopes: dict[tuple[int, int], int] = {}
+    leading: list[dict[int, int]] = [{} for _ in roots]
+    for (i, j), node in graph.leading_slopes(roots, c, d).items():
+        leading[i][j] = node
     for block in blocks:
         rows, columns = block.rows.tolist(), block.cols.tolist()
         made: dict[tuple[int, int], Choice] = {}
@@ -116,30 +116,12 @@ def stage(
             elif len(active) < len(wanted):
                 size = len(active), len(wanted)  # rows and columns only become more from stage to stage
                 if size not in made:
-                    found = _slopes(graph, roots, c, d, active, wanted)
-                    slopes |= found
-                    made[size] = Choice(tuple(active), tuple(wanted), tuple(found))
+                    inside = set(wanted)
+                    entries = {(i, j): node for i in active for j, node in leading[i].items() if j in inside}
+                    slopes |= entries
+                    made[size] = Choice(tuple(active), tuple(wanted), tuple(entries))
                 chosen.append((made[size], number))
     return Staged(graph, equations, tuple(c), tuple(d), plain, chosen, slopes)
-
-
-def _slopes(
-    graph: Graph,
-    roots: Sequence[int],
-    c: Sequence[int],
-    d: Sequence[int],
-    rows: Sequence[int],
-    columns: Sequence[int],
-) -> dict[tuple[int, int], int]:
-    """Entries of the system Jacobian in some rows and columns."""
-    inside = set(columns)
-    found = {}
-    for i in rows:
-        for leaf, slope in sorted(graph.gradient(roots[i]).items()):
-            kind, j, k = graph.leaves[leaf]
-            if kind == "u" and j in inside and k == d[j] - c[i]:
-                found[i, j] = slope
-    return found
 
 
 class Selection:

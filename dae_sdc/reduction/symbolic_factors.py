@@ -7,18 +7,20 @@ A large part of an expression is one node of the graph and is computed once, whi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
-from dae_sdc.reduction.factor import LIMIT, WEAK, Row, TreeSizes, Veiled, veil, written_with_veils
+from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Values, Veiled, veil, written_with_veils
 from dae_sdc.structure.rank import equilibration
 
 INDEFINITE: Final = 10.0
@@ -66,7 +68,7 @@ class SymbolicFactors(ABC):
         graph: Graph,
         rows: Sequence[Row],
         n: int,
-        values: Callable[[Sequence[int]], np.ndarray] | None = None,
+        values: Values | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
         if len(rows) < n or (len(rows) > n and not self.tall):
@@ -77,48 +79,30 @@ class SymbolicFactors(ABC):
         self.symmetric = len(rows) == n and all(
             self.rows[j].get(i) == node for i, row in enumerate(self.rows) for j, node in row.items()
         )
-        numbers = self._numbers(values)
+        places = [(i, j) for i, row in enumerate(self.rows) for j in row]
+        numbers = None if values is None else values([self.rows[i][j] for i, j in places])
+        # Where an entry has no value at the point, that is left out of account.
+        self._values = None if numbers is None or not np.isfinite(numbers).all() else values
         self._left = self._right = [graph.one] * max(n, len(rows))
-        left = self.rows
-        if self.scaled and numbers is not None:
+        left = [dict(row) for row in self.rows]
+        if self.scaled and numbers is not None and self._values is not None:
             sizes = np.zeros((len(rows), n))
-            for i, row in enumerate(numbers):
-                for j, number in row.items():
-                    sizes[i, j] = abs(number)
-            scales = equilibration(sizes)
-            powers = [np.round(np.log2(one)).astype(int) for one in scales]
+            for place, number in zip(places, numbers.tolist(), strict=True):
+                sizes[place] = abs(number)
+            powers = [np.round(np.log2(scales)).astype(int) for scales in equilibration(sizes)]
             if self.symmetric:
                 powers = [powers[0], powers[0]]
             if len(rows) > n:
                 powers[0][:] = 0  # else other rows would be weighted in least squares
             self._left, self._right = (
-                [graph.constant(Fraction(2) ** int(one)) for one in side] for side in powers
+                [graph.constant(Fraction(2) ** int(power)) for power in side] for side in powers
             )
-            left = [
-                {j: graph.mul(self._left[i], self._right[j], node) for j, node in row.items()}
-                for i, row in enumerate(left)
-            ]
-            numbers = [
-                {j: number * 2.0 ** float(powers[0][i] + powers[1][j]) for j, number in row.items()}
-                for i, row in enumerate(numbers)
-            ]
-        self._factorise([dict(row) for row in left], numbers)
-
-    def _numbers(self, values: Callable[[Sequence[int]], np.ndarray] | None) -> list[dict[int, float]] | None:
-        """Values of the entries; None where they are not known or not finite."""
-        if values is None:
-            return None
-        places = [(i, j) for i, row in enumerate(self.rows) for j in row]
-        found = values([self.rows[i][j] for i, j in places])
-        if not np.isfinite(found).all():
-            return None
-        numbers: list[dict[int, float]] = [{} for _ in self.rows]
-        for (i, j), value in zip(places, found.tolist(), strict=True):
-            numbers[i][j] = value
-        return numbers
+            for i, j in places:
+                left[i][j] = graph.mul(self._left[i], self._right[j], left[i][j])
+        self._factorise(left)
 
     @abstractmethod
-    def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
+    def _factorise(self, left: list[Row]) -> None:
         """Find the factors; raises SingularMatrixError where there are none."""
 
     @abstractmethod
@@ -142,8 +126,8 @@ class SymbolicFactors(ABC):
         if len(right) != len(self.rows):
             raise InputError(f"a right-hand side has {len(self.rows)} entries here; got {len(right)}")
         mul = self.graph.mul
-        found = self._solved([mul(scale, node) for scale, node in zip(self._left, right, strict=False)])
-        return [mul(scale, node) for scale, node in zip(self._right, found, strict=False)]
+        solution = self._solved([mul(scale, node) for scale, node in zip(self._left, right, strict=False)])
+        return [mul(scale, node) for scale, node in zip(self._right, solution, strict=False)]
 
     def derivative(self, right: Sequence[int], solution: Sequence[int], leaf: int) -> list[int]:
         """The derivative of a solution with respect to a symbol, A x' = b' - A' x, by the factors of A."""
@@ -165,39 +149,27 @@ class SymbolicFactors(ABC):
 class LU(SymbolicFactors):
     """Elimination with pivots of least Markowitz cost; a symmetric matrix costs its upper half."""
 
-    def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
-        graph = self.graph
+    def _factorise(self, left: list[Row]) -> None:
+        graph, matrix = self.graph, SparseRows(self.graph, left, thorough=False)
         self.steps: list[Step] = []
-        open_rows, open_columns = set(range(len(left))), set(range(self.n))
-        holders: list[set[int]] = [set() for _ in range(self.n)]
-        for i, row in enumerate(left):
-            for j in row:
-                holders[j].add(i)
-        sizes = TreeSizes(graph)
-        while open_columns:
-            chosen = self._pivot(left, numbers, open_rows, holders, sizes)
-            if chosen is None:
-                raise self._singular(sorted(open_columns))
-            at, column = chosen
-            open_rows.discard(at)
-            open_columns.discard(column)
-            step = self._step(left, at, column)
-            base = left[at]
+        while len(self.steps) < self.n:
+            place = self._pivot(matrix)
+            if place is None:
+                raise self._singular(sorted(set(range(self.n)) - {step.column for step in self.steps}))
+            at, column = place
+            step = self._step(matrix.rows, at, column)
+            base = matrix.close(at)
             if step.scale != graph.one:
                 for j in base:
                     base[j] = graph.mul(step.scale, base[j])
-            changed = sorted(i for i in holders[column] if i in open_rows or (self._upward and i != at))
-            step.updates += [self._update(step, i, left[i][column]) for i in changed]
+            above = [done.row for done in self.steps if column in matrix.rows[done.row]]
+            changed = sorted([*matrix.holders[column], *(above if self._upward else ())])
+            step.updates += [self._update(step, i, matrix.rows[i][column]) for i in changed]
             for update in step.updates:
-                self._change(update, left, holders, base, column)
-                if numbers is not None and update.row in open_rows:
-                    _reduce(numbers[update.row], numbers[at], column)
-            if not self._upward:
-                for j in base:
-                    holders[j].discard(at)
+                self._change(update, matrix, base, column)
             self.steps.append(step)
         for step in self.steps:
-            step.rest = {j: node for j, node in left[step.row].items() if j != step.column}
+            step.rest = {j: node for j, node in matrix.rows[step.row].items() if j != step.column}
 
     _upward: ClassVar[bool] = False
     """Whether rows of earlier pivots are changed too."""
@@ -209,61 +181,26 @@ class LU(SymbolicFactors):
         graph = self.graph
         return Update(row, graph.mul(entry, graph.div(graph.one, step.pivot)), graph.one, graph.one)
 
-    def _change(
-        self, update: Update, left: list[Row], holders: list[set[int]], base: Row, column: int
-    ) -> None:
-        """Change the entries of a row, its structure included."""
-        graph, row, i = self.graph, left[update.row], update.row
-        row.pop(column)
-        holders[column].discard(i)
+    def _change(self, update: Update, matrix: SparseRows, base: Row, column: int) -> None:
+        graph, row = self.graph, matrix.rows[update.row]
+        matrix.put(update.row, column, graph.zero)
         rescaled = update.keep != graph.one or update.divisor != graph.one
         for j in [*base, *(row.keys() - base.keys())] if rescaled else base:
-            if j == column:
-                continue
-            entry = update.apply(graph, row.get(j, graph.zero), base.get(j, graph.zero))
-            if entry == graph.zero:
-                if row.pop(j, None) is not None:
-                    holders[j].discard(i)
-            else:
-                row[j] = entry
-                holders[j].add(i)
+            if j != column:
+                entry = update.apply(graph, row.get(j, graph.zero), base.get(j, graph.zero))
+                matrix.put(update.row, j, entry)
 
-    def _pivot(
-        self,
-        left: list[Row],
-        numbers: list[dict[int, float]] | None,
-        open_rows: set[int],
-        holders: list[set[int]],
-        sizes: TreeSizes,
-    ) -> tuple[int, int] | None:
-        graph = self.graph
-        heights = [sum(i in open_rows for i in held) for held in holders] if self._upward else None
-        best: tuple[Any, ...] | None = None
-        for diagonal in (True, False) if self.symmetric else (False,):
-            for i in sorted(open_rows):
-                row = left[i]
-                own = None if numbers is None else numbers[i]
-                largest = max((abs(own.get(j, 0.0)) for j in row), default=0.0) if own is not None else 0.0
-                for j in (i,) if diagonal else row:
-                    if j not in row:
-                        continue
-                    height = len(holders[j]) if heights is None else heights[j]
-                    price = (len(row) - 1) * (height - 1)
-                    if best is not None and price > best[0]:
-                        continue
-                    if own is not None:
-                        size = abs(own.get(j, 0.0))
-                        strong = _definite(numbers or [], i, row) if diagonal else size >= WEAK * largest
-                        if not size or not strong:
-                            continue
-                    if graph.is_zero(row[j]):
-                        continue
-                    key = (price, row[j] not in graph.numbers, sizes[row[j]], i, j)
-                    if best is None or key < best:
-                        best = key
+    def _pivot(self, matrix: SparseRows) -> tuple[int, int] | None:
+        def price(width: int, height: int) -> int:
+            return (width - 1) * (height - 1)
+
+        sizes = None if self._values is None else matrix.sizes(self._values)
+        if self.symmetric:
+            diagonal = {(i, i) for i in matrix.open if sizes is None or _definite(sizes, i, matrix.rows[i])}
+            best = matrix.cheapest(price, diagonal)
             if best is not None:
-                return best[-2], best[-1]
-        return None
+                return best
+        return matrix.cheapest(price, None if sizes is None else matrix.strong(sizes, alone=0.0))
 
     def _solved(self, right: list[int]) -> list[int]:
         graph = self.graph
@@ -271,13 +208,13 @@ class LU(SymbolicFactors):
             right[step.row] = graph.mul(step.scale, right[step.row])
             for update in step.updates:
                 right[update.row] = update.apply(graph, right[update.row], right[step.row])
-        found = [graph.zero] * self.n
+        solution = [graph.zero] * self.n
         for step in reversed(self.steps):
             side = right[step.row]
             for j, node in step.rest.items():
-                side = graph.sub(side, graph.mul(node, found[j]))
-            found[step.column] = graph.mul(side, graph.div(graph.one, step.pivot))
-        return found
+                side = graph.sub(side, graph.mul(node, solution[j]))
+            solution[step.column] = graph.mul(side, graph.div(graph.one, step.pivot))
+        return solution
 
     @property
     def nodes(self) -> list[int]:
@@ -300,10 +237,10 @@ class FractionFreeLU(LU):
 
     scaled = True
 
-    def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
+    def _factorise(self, left: list[Row]) -> None:
         self._divisors = [self.graph.one] * len(left)  # the pivot before the one that changed a row last
         self._last = self.graph.one
-        super()._factorise(left, numbers)
+        super()._factorise(left)
 
     def _step(self, left: list[Row], row: int, column: int) -> Step:
         graph = self.graph
@@ -312,9 +249,9 @@ class FractionFreeLU(LU):
         return Step(row, column, self._last, scale, [], {})
 
     def _update(self, step: Step, row: int, entry: int) -> Update:
-        made = Update(row, entry, step.pivot, self._divisors[row])
+        update = Update(row, entry, step.pivot, self._divisors[row])
         self._divisors[row] = step.pivot
-        return made
+        return update
 
 
 class GaussJordan(LU):
@@ -354,41 +291,38 @@ class QR(SymbolicFactors):
 
     tall = scaled = True
 
-    def _factorise(self, left: list[Row], numbers: list[dict[int, float]] | None) -> None:
-        graph = self.graph
+    def _factorise(self, left: list[Row]) -> None:
+        graph, matrix = self.graph, SparseRows(self.graph, left, thorough=False)
         self._weights = [graph.one] * len(left)
-        self._sizes = [1.0] * len(left)
         self.steps: list[tuple[int, int, list[Rotation], Row]] = []
-        open_rows, open_columns = set(range(len(left))), set(range(self.n))
-        while open_columns:
-            held = {j: [i for i in sorted(open_rows) if j in left[i]] for j in open_columns}
-            at = min(open_columns, key=lambda j: (_merged(left, held[j]), j))
-            rows = [i for i in held[at] if not graph.is_zero(left[i][at])]
+        left, columns = matrix.rows, set(range(self.n))
+        while columns:
+            at = min(columns, key=lambda j: (_merged(left, matrix.holders[j]), j))
+            rows = [i for i in sorted(matrix.holders[at]) if not graph.is_zero(left[i][at])]
             if not rows:
                 raise self._singular([at])
-            open_columns.discard(at)
+            columns.discard(at)
             rotations = []
             while len(rows) > 1:
                 pairs = ((len(left[a].keys() | left[b].keys()), a, b) for a in rows for b in rows if a < b)
                 _, a, b = min(pairs)
-                if numbers is not None and self._length(numbers, b, at) > self._length(numbers, a, at):
-                    a, b = b, a
-                rotations.append(self._rotate(left, numbers, a, b, at))
+                if self._values is not None:
+                    first, second, *weights = self._values(
+                        [left[a][at], left[b][at], self._weights[a], self._weights[b]]
+                    )
+                    if weights[1] * second**2 > weights[0] * first**2:
+                        a, b = b, a
+                rotations.append(self._rotate(matrix, a, b, at))
                 rows.remove(b)
-            open_rows.discard(rows[0])
-            rest = {j: node for j, node in left[rows[0]].items() if j != at}
+            rest = {j: node for j, node in matrix.close(rows[0]).items() if j != at}
             self.steps.append((rows[0], at, rotations, rest))
         self._pivots = [left[row][column] for row, column, _, _ in self.steps]
 
-    def _length(self, numbers: list[dict[int, float]], row: int, column: int) -> float:
-        return self._sizes[row] * numbers[row].get(column, 0.0) ** 2
-
-    def _rotate(
-        self, left: list[Row], numbers: list[dict[int, float]] | None, a: int, b: int, column: int
-    ) -> Rotation:
+    def _rotate(self, matrix: SparseRows, a: int, b: int, column: int) -> Rotation:
         """Rotate row b onto row a, so that b has no entry in a column."""
-        graph, weights = self.graph, self._weights
-        ratio = graph.div(left[b].pop(column), left[a][column])
+        graph, weights, left = self.graph, self._weights, matrix.rows
+        ratio = graph.div(left[b][column], left[a][column])
+        matrix.put(b, column, graph.zero)
         longer = graph.add(weights[a], graph.mul(weights[b], graph.integer_power(ratio, 2)))
         share = graph.div(graph.mul(weights[b], ratio), longer)
         weights[a], weights[b] = longer, graph.div(graph.mul(weights[b], weights[a]), longer)
@@ -397,47 +331,30 @@ class QR(SymbolicFactors):
                 continue
             other = left[a].get(j, graph.zero)
             entry = graph.sub(left[b].get(j, graph.zero), graph.mul(ratio, other))
-            kept = graph.add(other, graph.mul(share, entry))
-            for i, node in ((a, kept), (b, entry)):
-                left[i][j] = node
-                if node == graph.zero:
-                    del left[i][j]
-        if numbers is not None:
-            self._rotate_numbers(numbers, a, b, column)
+            matrix.put(a, j, graph.add(other, graph.mul(share, entry)))
+            matrix.put(b, j, entry)
         return Rotation(a, b, ratio, share)
-
-    def _rotate_numbers(self, numbers: list[dict[int, float]], a: int, b: int, column: int) -> None:
-        sizes = self._sizes
-        ratio = numbers[b].pop(column, 0.0) / (numbers[a].get(column, 0.0) or np.inf)
-        longer = sizes[a] + sizes[b] * ratio**2
-        share = sizes[b] * ratio / longer
-        sizes[a], sizes[b] = longer, sizes[b] * sizes[a] / longer
-        for j in numbers[a].keys() | numbers[b].keys():
-            if j != column:
-                other = numbers[a].get(j, 0.0)
-                numbers[b][j] = numbers[b].get(j, 0.0) - ratio * other
-                numbers[a][j] = other + share * numbers[b][j]
 
     def _solved(self, right: list[int]) -> list[int]:
         graph = self.graph
         for _, _, rotations, _ in self.steps:
-            for one in rotations:
-                right[one.row] = graph.sub(right[one.row], graph.mul(one.ratio, right[one.pivot]))
-                right[one.pivot] = graph.add(right[one.pivot], graph.mul(one.share, right[one.row]))
-        found = [graph.zero] * self.n
+            for turn in rotations:
+                right[turn.row] = graph.sub(right[turn.row], graph.mul(turn.ratio, right[turn.pivot]))
+                right[turn.pivot] = graph.add(right[turn.pivot], graph.mul(turn.share, right[turn.row]))
+        solution = [graph.zero] * self.n
         for (row, column, _, rest), pivot in zip(reversed(self.steps), reversed(self._pivots), strict=True):
-            known = graph.add(*(graph.mul(node, found[j]) for j, node in rest.items()))
-            found[column] = graph.div(graph.sub(right[row], known), pivot)
-        return found
+            others = graph.add(*(graph.mul(node, solution[j]) for j, node in rest.items()))
+            solution[column] = graph.div(graph.sub(right[row], others), pivot)
+        return solution
 
     @property
     def nodes(self) -> list[int]:
         """All entries of the factors."""
-        rotations = [one for _, _, rotations, _ in self.steps for one in rotations]
+        rotations = [rotation for _, _, rotations, _ in self.steps for rotation in rotations]
         return [
             *self._pivots,
             *(node for _, _, _, rest in self.steps for node in rest.values()),
-            *(node for one in rotations for node in (one.ratio, one.share)),
+            *(node for rotation in rotations for node in (rotation.ratio, rotation.share)),
         ]
 
 
@@ -486,11 +403,11 @@ class SymbolicMatrix:
     def __init__(self, model: Model, matrix: Any, method: str = "lu") -> None:
         entries = sympy.Matrix(matrix)
         self.model = model
-        made = factor_method(method)
+        factorisation = factor_method(method)
         nodes = model.nodes(entries)
         m, n = entries.shape
         rows = [dict(enumerate(nodes[i * n : (i + 1) * n])) for i in range(m)]
-        self.factors = made(model.graph, rows, n, typical_values(model))
+        self.factors = factorisation(model.graph, rows, n, typical_values(model))
 
     def solve(self, right: Sequence[Any]) -> list[Any]:
         """The solution for a right-hand side of SymPy expressions, as SymPy expressions."""
@@ -516,36 +433,31 @@ class SymbolicMatrix:
             The solution, in terms of them.
         """
         graph, nodes = self.model.graph, self.factors.solve(self.model.nodes(right))
-        veils, found = written_with_veils(graph, nodes, veil(graph, nodes, limit).nodes, self.model.symbol)
-        return veils, [found[node] for node in nodes]
+        veils, written = written_with_veils(graph, nodes, veil(graph, nodes, limit).nodes, self.model.symbol)
+        return veils, [written[node] for node in nodes]
 
 
-def typical_values(model: Model) -> Callable[[Sequence[int]], np.ndarray] | None:
+def typical_values(model: Model) -> Values | None:
     """Values of nodes for the parameters of a model; None where one has no value."""
     numbers = [parameter.value for parameter in model.parameters_by_name.values()]
     if any(number is None for number in numbers):
         return None
-    return lambda nodes: model.graph.numeric(
-        nodes,
-        lambda leaf: numbers[leaf.index] if leaf.kind == "p" else float("nan"),  # type: ignore[arg-type,return-value]
+
+    def value(leaf: Leaf) -> float:
+        return float(numbers[leaf.index]) if leaf.kind == "p" else float("nan")  # type: ignore[arg-type]
+
+    return partial(model.graph.numeric, values=value, known={})
+
+
+def _definite(sizes: Mapping[tuple[int, int], float], i: int, row: Row) -> bool:
+    """Whether a diagonal entry of a symmetric matrix is not 0, nor said to be indefinite by its row."""
+    size = sizes.get((i, i), 0.0)
+    return size > 0.0 and all(
+        sizes[i, j] * sizes.get((j, i), 0.0) <= INDEFINITE * size * sizes.get((j, j), 0.0) for j in row
     )
 
 
-def _reduce(row: dict[int, float], base: dict[int, float], column: int) -> None:
-    """Eliminate a column of a row of numbers."""
-    factor = row.pop(column, 0.0) / base[column]
-    for j, value in base.items():
-        if j != column:
-            row[j] = row.get(j, 0.0) - factor * value
-
-
-def _definite(numbers: list[dict[int, float]], i: int, row: Row) -> bool:
-    """Whether no entry in the row of a diagonal entry of a symmetric matrix says that it is indefinite."""
-    own = abs(numbers[i].get(i, 0.0))
-    return all(numbers[i].get(j, 0.0) ** 2 <= INDEFINITE * own * abs(numbers[j].get(j, 0.0)) for j in row)
-
-
-def _merged(left: list[Row], rows: Sequence[int]) -> int:
+def _merged(left: list[Row], rows: Collection[int]) -> int:
     """Entries that rotations of some rows make at most."""
     columns: set[int] = set()
     return (len(rows) - 1) * len(columns.union(*(left[i] for i in rows)))

@@ -26,7 +26,13 @@ from dae_sdc.structure.blocks import (
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import Differentiation, differentiate, differentiate_at_points, varies
 from dae_sdc.structure.prolongation import evaluate
-from dae_sdc.structure.rank import RankTest, choose_states, equilibration, exact_rank, floating_rank
+from dae_sdc.structure.rank import (
+    RankTest,
+    choose_states,
+    equilibrated_singular_values,
+    exact_rank,
+    floating_rank,
+)
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
@@ -331,8 +337,7 @@ def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
     matrix = model.system_jacobian(found.c, found.d).toarray()
     if not np.isfinite(matrix).all():
         return False
-    rows, cols = equilibration(np.abs(matrix))
-    values = np.linalg.svd(matrix * rows[:, None] * cols, compute_uv=False)
+    values = equilibrated_singular_values(matrix)
     return bool(values[-1] <= SMALLEST_SINGULAR_VALUE * values[0])
 
 

@@ -66,10 +66,7 @@ def _sorted_topologically(count: int, labels: Integers, source: Integers, goal: 
 def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[Block, ...]:
     """The irreducible diagonal blocks of a pattern, in an order in which they can be solved."""
     # Shapes: rows and cols (nnz,), transversal (n,).
-    n = transversal.size
-    equation_of = np.empty(n, dtype=np.int64)
-    equation_of[transversal] = np.arange(n)
-    labels = strong_components(n, equation_of[cols], rows)
+    labels = strong_components(transversal.size, np.argsort(transversal)[cols], rows)
     by_label = np.argsort(labels, kind="stable")
     starts = np.flatnonzero(np.diff(labels[by_label], prepend=-1))
     return tuple(Block(part, transversal[part]) for part in np.split(by_label, starts[1:]))
@@ -214,9 +211,7 @@ def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Inte
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), algorithm 3.1.
     """
     # Shapes: transversal (n,) -> c, d (n,).
-    n = signature.shape[0]
-    equation_of = np.empty(n, dtype=np.int64)
-    equation_of[transversal] = np.arange(n)
+    n, equation_of = signature.shape[0], np.argsort(transversal)
     own = np.empty(n, dtype=np.int64)
     on = signature.cols == transversal[signature.rows]
     own[signature.rows[on]] = signature.orders[on]
@@ -225,9 +220,7 @@ def canonical_offsets(signature: Signature, transversal: Integers) -> tuple[Inte
     length = signature.orders - own[goal]
     away = source != goal
     c = _longest_paths(n, source[away], goal[away], length[away])
-    d = np.empty(n, dtype=np.int64)
-    d[transversal] = c + own
-    return c, d
+    return c, (c + own)[equation_of]
 
 
 def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -> Integers:

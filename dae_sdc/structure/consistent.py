@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
 from math import factorial
 from typing import Any
 
@@ -21,10 +20,10 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.expressions.dag import UNKNOWN
+from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import POINT_SEARCH, Jet, Point, Prolongation
-from dae_sdc.structure.rank import RankTest
+from dae_sdc.structure.rank import RankTest, ReducedRows
 from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
@@ -45,6 +44,14 @@ class Start:
     def key(self) -> tuple[Any, ...]:
         """The values of all fields, as a key of a dictionary."""
         return tuple(self.values.items()), tuple(self.parameters), self.t, self.span, self.general
+
+    def value(self, leaf: Leaf) -> float | None:
+        """The value of a leaf of the equations; None where none is known."""
+        if leaf.kind == "t":
+            return self.t
+        if leaf.kind == "p":
+            return self.parameters[leaf.index] if leaf.index < len(self.parameters) else None
+        return self.values.get((leaf.index, leaf.order))
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
@@ -68,12 +75,12 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
-    made = system.matrix(point, point.x)
+    linearized = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(POINT_SEARCH.most_iterations):
-        if made is None:
+        if linearized is None:
             return None
-        residual, matrix = made
+        residual, matrix = linearized
         try:
             least = system.least_squares(matrix, scales)
         except (np.linalg.LinAlgError, SingularMatrixError):
@@ -106,7 +113,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             at_limit = np.abs(step) <= 1e-7 * (1.0 + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
         point = place
-        made = system.matrix(point, point.x)
+        linearized = system.matrix(point, point.x)
     return None
 
 
@@ -129,9 +136,9 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     else:
         return
     yield first
-    found = 1
+    count = 1
     for attempt in range(3 * POINT_SEARCH.most_points):
-        if found == POINT_SEARCH.most_points:
+        if count == POINT_SEARCH.most_points:
             break
         source = np.random.default_rng([attempt, 2])
         away = (
@@ -143,37 +150,37 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
             yield other
-            found += 1
+            count += 1
 
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
-    known = point.system
-    stages = wanted.order - min(known.times)
-    system = known.lowered(-stages)
-    found = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
-    for jet, at in known.place.items():
-        found.x[system.place[jet]] = point.x[at]
+    before = point.system
+    stages = wanted.order - min(before.times)
+    system = before.lowered(-stages)
+    extended = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
+    for jet, at in before.place.items():
+        extended.x[system.place[jet]] = point.x[at]
     row_of = {row: at for at, row in enumerate(system.rows)}
     for stage in range(1, stages + 1):
-        made = system.matrix(found, found.x)
-        if made is None:
+        linearized = system.matrix(extended, extended.x)
+        if linearized is None:
             return None
-        residual, matrix = made
-        rows = [row_of[i, c + stage] for i, c in enumerate(known.times)]
-        columns = [system.place[j, d + stage] for j, d in enumerate(known.highest)]
+        residual, matrix = linearized
+        rows = [row_of[i, c + stage] for i, c in enumerate(before.times)]
+        columns = [system.place[j, d + stage] for j, d in enumerate(before.highest)]
         try:
             least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
         except (np.linalg.LinAlgError, SingularMatrixError):
             return None
-        found.x[columns] = least.solve(-residual[rows])
-    x = np.array([found.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
+        extended.x[columns] = least.solve(-residual[rows])
+    x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
     end = Point(wanted, x, point.t, point.p, point.pace)
-    made = wanted.matrix(end, end.x)
-    if made is None:
+    linearized = wanted.matrix(end, end.x)
+    if linearized is None:
         return None
-    terms = abs(made[1]) @ np.abs(x) + 1.0
-    return end if (np.abs(made[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
+    terms = abs(linearized[1]) @ np.abs(x) + 1.0
+    return end if (np.abs(linearized[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
 
 
 def _by_stages(
@@ -186,20 +193,20 @@ def _by_stages(
     pace: float,
 ) -> Point | None:
     """A point found in stages, each with one more derivative of the equations; None where one fails."""
-    found: Point | None = None
+    point: Point | None = None
     p = _parameters(start, source)
     for by in range(system.order, -1, -1):
         lower = system.lowered(by)
         if not lower.rows:
             continue
-        if found is None:
+        if point is None:
             x = _beginning(lower, start, None, spread, source, positive=attempt % 4 == 3)
         else:
-            x = _beginning(lower, start, found, 0.0, source, positive=False)
-        found = solve(lower, x, t, p, pace)
-        if found is None:
+            x = _beginning(lower, start, point, 0.0, source, positive=False)
+        point = solve(lower, x, t, p, pace)
+        if point is None:
             return None
-    return found
+    return point
 
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
@@ -276,24 +283,12 @@ class Leading:
     rows: Mapping[int, Mapping[int, Any]] = field(default_factory=dict)
 
 
-def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The graph nodes of the entries of the system Jacobian, by equation and unknown."""
-    # Shapes: c and d (n,).
-    graph = model.graph
-    return {
-        (i, graph.leaves[leaf].index): node
-        for i, root in enumerate(model.roots)
-        for leaf, node in graph.gradient(root).items()
-        if graph.leaves[leaf].kind == "u" and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
-    }
-
-
 def leading_rank(
     model: ModelWithGraph, c: Integers, d: Integers, blocks: Sequence[Block], start: Start
 ) -> Leading | None:
     """The rank of a system Jacobian, regular at random points, at points that satisfy the equations."""
     # Shapes: c and d (n,).
-    nodes = leading_nodes(model, c, d)
+    nodes = model.graph.leading_slopes(model.roots, c.tolist(), d.tolist())
     if not _depends_on_the_point(model, c, d, nodes):
         return None
     asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
@@ -396,14 +391,14 @@ def _is_regular(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
     rows = {i: at for at, i in enumerate(block.rows.tolist())}
     cols = {j: at for at, j in enumerate(block.cols.tolist())}
-    own = [
+    entries = [
         (rows[i], cols[j], v)
         for (i, j), v in zip(keys, values.tolist(), strict=True)
         if i in rows and j in cols
     ]
     if block.size == 1:
-        return bool(own) and abs(own[0][2]) > 1e-6
-    at, of, data = zip(*own, strict=True)
+        return bool(entries) and abs(entries[0][2]) > 1e-6
+    at, of, data = zip(*entries, strict=True)
     matrix = sparse.csr_matrix((data, (at, of)), shape=(block.size, block.size))
     for _ in range(3):
         for axis in (1, 0):
@@ -424,56 +419,32 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 class RealEchelon:
     """Rows of numbers with many digits in echelon form, to which rows are added one by one."""
 
-    def __init__(self, level: Callable[[int], int] | None = None) -> None:
+    def __init__(self, level: Callable[[int], int] = lambda j: 0) -> None:
         self._level = level
-        self._number: dict[int, int] = {}
-        self._rows: list[tuple[int, dict[int, Any], dict[int, Any]]] = []
+        self._rows = ReducedRows(self._less)
+        self._sizes: dict[int, Any] = {}
+
+    @staticmethod
+    def _less(a: Any, b: Any) -> Any:
+        difference = a - b
+        return difference if abs(difference) > POINT_SEARCH.vanishing_number else 0
 
     def add(self, row: Mapping[int, Any], tag: int) -> tuple[int | None, dict[int, Any]]:
-        """Reduce a row by those before, and keep it if it is not 0."""
-        size = max(map(abs, row.values()), default=0)
+        """Reduce a row, and keep what is left of it; its pivot, and the factors of the rows in it by tags."""
+        size = self._sizes[tag] = max(map(abs, row.values()), default=0)
         if not size:
             return None, {tag: 1}
-        left = {j: value / size for j, value in row.items()}
-        factors: dict[int, Any] = {tag: 1 / size}
-        ahead = [self._number[j] for j in left if j in self._number]
-        heapify(ahead)
-        while ahead:
-            lead, known, combined = self._rows[heappop(ahead)]
-            factor = left.pop(lead, None)
-            if factor is None:
-                continue
-            for j, value in known.items():
-                if j == lead:
-                    continue
-                before = left.get(j)
-                now = (before or 0) - factor * value
-                if abs(now) <= POINT_SEARCH.vanishing_number:
-                    left.pop(j, None)
-                    continue
-                left[j] = now
-                if before is None and j in self._number:
-                    heappush(ahead, self._number[j])
-            for at, value in combined.items():
-                factors[at] = factors.get(at, 0) - factor * value
-        left = {j: value for j, value in left.items() if abs(value) > POINT_SEARCH.vanishing_number}
-        largest = max(map(abs, factors.values()))
-        factors = {
-            at: value for at, value in factors.items() if abs(value) > POINT_SEARCH.vanishing_number * largest
-        }
+        # Columns below 0 say which rows were combined.
+        whole = {-1 - tag: size / size} | {j: value / size for j, value in row.items()}
+        self._rows.reduce(whole)
+        combined = {-1 - j: value / self._sizes[-1 - j] for j, value in whole.items() if j < 0}
+        least = POINT_SEARCH.vanishing_number * max(map(abs, combined.values()))
+        factors = {at: value for at, value in combined.items() if abs(value) > least}
+        left = {j: abs(value) for j, value in whole.items() if j >= 0 and self._less(value, 0)}
         if not left:
             return None, factors
-        top = 0 if self._level is None else max(map(self._level, left))
-        lead = max(
-            (j for j in left if self._level is None or self._level(j) == top), key=lambda j: abs(left[j])
-        )
-        scale = 1 / left[lead]
-        self._number[lead] = len(self._rows)
-        self._rows.append(
-            (
-                lead,
-                {j: value * scale for j, value in left.items()},
-                {at: value * scale for at, value in factors.items()},
-            )
-        )
+        top = max(map(self._level, left))
+        lead = max((j for j in left if self._level(j) == top), key=left.__getitem__)
+        scale = 1 / whole[lead]
+        self._rows.keep({j: value * scale for j, value in whole.items()}, lead)
         return lead, factors

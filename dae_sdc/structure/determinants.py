@@ -149,7 +149,7 @@ class Determinants:
         for at, block in enumerate(found.fine):
             number[0, block.rows] = number[1, block.cols] = at
         entries: dict[int, list[tuple[int, int, int]]] = {}
-        for i, j, node in zip(*model.jacobian_nodes(found.c, found.d), strict=True):
+        for (i, j), node in graph.leading_slopes(model.roots, found.c.tolist(), found.d.tolist()).items():
             if number[0, i] == number[1, j]:
                 entries.setdefault(int(number[0, i]), []).append((i, j, node))
         blocks = []

@@ -16,7 +16,7 @@ from dae_sdc.deadline import check
 from dae_sdc.expressions.dag import PRIME, UNKNOWN
 from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
 from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
-from dae_sdc.structure.rank import Echelon, WorkLimitError
+from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
 from dae_sdc.structure.series import NoValueError, Series
 from dae_sdc.structure.signature import Signature
 
@@ -53,11 +53,11 @@ def differentiate(
     order = min(3, most)
     while True:
         try:
-            found = _search(graph, roots, signature, order, Echelon(limit))
+            differentiation = _search(graph, roots, signature, order, Echelon(limit))
         except WorkLimitError:
             return None
-        if found.index is not None or order >= most:
-            return found
+        if differentiation.index is not None or order >= most:
+            return differentiation
         order = min(2 * order, most)
 
 
@@ -128,11 +128,11 @@ def differentiate_at_points(
         further = None if near is None else prolonged(near, system)
         points = find_points(system, start, near if further is None else further)
         for point in points if further is None else chain([further], points):
-            found = _search_at(point, highest, order)
-            if found is None:
+            here = _search_at(point, highest, order)
+            if here is None:
                 continue
-            if best is None or (found.index is not None and (best.index is None or found.index < best.index)):
-                best = found
+            if best is None or (here.index is not None and (best.index is None or here.index < best.index)):
+                best = here
             if best == expected:
                 break
         if best is None:
@@ -146,10 +146,10 @@ def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiati
     """The result at a point, with many digits if doubles leave a rank in doubt; None if both do."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
-    made = system.matrix(point, point.x)
-    if made is None:
+    evaluated = system.matrix(point, point.x)
+    if evaluated is None:
         return None
-    matrix = made[1].toarray() if sparse.issparse(made[1]) else made[1]
+    matrix = evaluated[1].toarray() if sparse.issparse(evaluated[1]) else evaluated[1]
     times = np.array([m for _, m in system.rows])
     try:
         for k in range(most + 1):
@@ -180,11 +180,7 @@ def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
     check()
     if not matrix.any():
         return 0
-    for _ in range(3):
-        for axis in (1, 0):
-            size = np.sqrt(np.abs(matrix).max(axis=axis, keepdims=True))
-            matrix = matrix / np.where(size > 0.0, size, 1.0)
-    values = np.linalg.svd(matrix, compute_uv=False)
+    values = equilibrated_singular_values(matrix)
     values /= values[0]
     if np.any((values < CLEAR_RANK[0]) & (values > CLEAR_RANK[1])):
         raise _DoubtError

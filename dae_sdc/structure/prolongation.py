@@ -355,9 +355,11 @@ class _Curves:
     def __init__(self, system: Prolongation, nodes: Sequence[int]) -> None:
         self._system, self._tape = system, Tape(system.graph, nodes)
 
-    def series(self, point: Point, x: Sequence[Any], context: Any) -> list[Series] | None:
+    def series(
+        self, point: Point, x: Sequence[Any], context: Any, order: int | None = None
+    ) -> list[Series] | None:
         """The series of the expressions at Taylor coefficients x; None where one has no value."""
-        order = self._system.order
+        order = self._system.order if order is None else order
         leaves = self._system.leaf_series(x, context.mpf(point.t), [context.mpf(v) for v in point.p], order)
         found = self._tape.evaluate(RealArithmetic(order, context), leaves)
         known = [series for series in found if series is not None]
@@ -440,13 +442,9 @@ class Point:
 
     def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:
         """Values of expressions, in doubles or, if ``exact``, with many digits; None where one has none."""
-        found_at = self.digits if exact else (doubles(), self.x.tolist())
-        if found_at is None:
+        place = self.digits if exact else (doubles(), self.x.tolist())
+        if place is None:
             return None
-        context, x = found_at
-        ring = RealArithmetic(0, context)
-        leaves = self.system.leaf_series(x, context.mpf(self.t), [context.mpf(v) for v in self.p], 0)
-        found = Tape(self.system.graph, nodes).evaluate(ring, leaves)
-        if any(series is None for series in found):
-            return None
-        return [series[0] for series in found if series is not None]
+        context, x = place
+        found = _Curves(self.system, nodes).series(self, x, context, order=0)
+        return None if found is None else [series[0] for series in found]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -71,6 +71,43 @@ class Echelon:
             scale = pow(row[lead], -1, PRIME)
             self.rows[lead] = {at: value * scale % PRIME for at, value in row.items()}
         return lead
+
+
+class ReducedRows:
+    """Sparse rows of numbers, each without the columns of pivots before it, and with 1 at its own pivot.
+
+    ``less`` is the difference of two numbers, 0 where that counts as 0.
+    """
+
+    def __init__(self, less: Callable[[Any, Any], Any]) -> None:
+        self._less = less
+        self.pivots: list[int] = []
+        self._number: dict[int, int] = {}  # number of the pivot in a column
+        self._rows: list[dict[int, Any]] = []
+
+    def reduce(self, row: dict[int, Any]) -> None:
+        """Eliminate the pivots from a row, in place."""
+        ahead = [self._number[j] for j in row if j in self._number]
+        heapify(ahead)
+        while ahead:
+            at = heappop(ahead)
+            factor = row.get(self.pivots[at])
+            if not factor:
+                continue
+            for j, value in self._rows[at].items():
+                if j in self._number and j not in row:
+                    heappush(ahead, self._number[j])
+                left = self._less(row.get(j, 0), factor * value)
+                if left:
+                    row[j] = left
+                else:
+                    row.pop(j, None)
+
+    def keep(self, row: dict[int, Any], pivot: int) -> None:
+        """Add a reduced row, which is 1 at its pivot."""
+        self._number[pivot] = len(self._rows)
+        self.pivots.append(pivot)
+        self._rows.append(row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +216,12 @@ def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float6
         rows /= np.sqrt(np.where(size.max(axis=1) > 0, size.max(axis=1), 1.0))
         cols /= np.sqrt(np.where(size.max(axis=0) > 0, size.max(axis=0), 1.0))
     return rows, cols
+
+
+def equilibrated_singular_values(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Singular values of a matrix in units of rows and columns that bring its entries near 1."""
+    rows, cols = equilibration(np.abs(matrix))
+    return np.asarray(np.linalg.svd(matrix * rows[:, None] * cols, compute_uv=False))
 
 
 class Span:
@@ -326,29 +369,10 @@ def _is_nested(rows: Mapping[int, Mapping[int, int]], block: Block, c: Integers)
 
 def _pivots(rows: Sequence[dict[int, int]], wanted: Sequence[int]) -> list[int]:
     """Columns of the pivots of an elimination in the order of the rows, ``wanted`` ones where possible."""
-    number: dict[int, int] = {}  # number of the pivot in a column
-    reduced: list[dict[int, int]] = []
-    pivots: list[int] = []
+    reduced = ReducedRows(lambda a, b: (a - b) % PRIME)
     for row, column in zip(rows, wanted, strict=True):
-        ahead = [number[j] for j in row if j in number]
-        heapify(ahead)
-        while ahead:
-            at = heappop(ahead)
-            factor = row.get(pivots[at], 0)
-            if not factor:
-                continue
-            for j, value in reduced[at].items():
-                before = row.get(j, 0)
-                left = (before - factor * value) % PRIME
-                if not left:
-                    row.pop(j, None)
-                    continue
-                row[j] = left
-                if not before and j in number:
-                    heappush(ahead, number[j])
+        reduced.reduce(row)
         pivot = column if column in row else min(row)
         scale = pow(row[pivot], -1, PRIME)
-        number[pivot] = len(pivots)
-        pivots.append(pivot)
-        reduced.append({j: value * scale % PRIME for j, value in row.items()})
-    return pivots
+        reduced.keep({j: value * scale % PRIME for j, value in row.items()}, pivot)
+    return reduced.pivots

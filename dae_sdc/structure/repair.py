@@ -22,7 +22,7 @@ from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.prolongation import evaluate
 from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError
@@ -246,18 +246,13 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
 
 def _at_start(system: System, found: Structure) -> Any:
     """The system Jacobian at the start values, sparse, with rows of norm 1 or 0."""
-    begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
-        if leaf.kind == "t":
-            return begin.t
-        known = begin.values.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
-        if leaf.kind == "p" and leaf.index < len(begin.parameters):
-            known = begin.parameters[leaf.index]
+        known = system.start_of_search.value(leaf)
         # Unknown values are replaced by general ones, at which no entry vanishes by chance.
         return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
 
-    nodes = leading_nodes(system, found.c, found.d)
+    nodes = system.graph.leading_slopes(system.roots, found.c.tolist(), found.d.tolist())
     values = np.nan_to_num(system.graph.numeric(list(nodes.values()), value), posinf=0.0, neginf=0.0)
     places = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
     matrix = sparse.csr_array((values, tuple(places)), shape=(found.size, found.size))
@@ -389,7 +384,7 @@ def _augment(
     system.roots += copies
     definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
     system.definitions.append(definition)
-    starts.update(_guesses(system, definition, starts))
+    starts.update(_guesses(system, definition))
     for i in rates:
         name = system.equation_names[i]
         system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
@@ -397,19 +392,12 @@ def _augment(
     return Step("augmentation", system.equation_names[target], others, tuple(made))
 
 
-def _guesses(
-    system: System, definition: Definition, starts: Mapping[tuple[int, int], float]
-) -> dict[tuple[int, int], float]:
+def _guesses(system: System, definition: Definition) -> dict[tuple[int, int], float]:
     """Start values of new unknowns by their definition, with 0 for other unknowns without start values."""
-    begin = system.start_of_search
 
     def value(leaf: Leaf) -> float:
-        if leaf.kind == "t":
-            return begin.t
-        if leaf.kind == "p":
-            number = begin.parameters[leaf.index]
-            return np.nan if number is None else number
-        return starts.get((leaf.index, leaf.order), 0.0)
+        known = system.start_of_search.value(leaf)
+        return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
     found = definition.solve(system.graph, value) or ()
     return {(j, 0): number for j, number in zip(definition.unknowns, found, strict=False)}
@@ -446,10 +434,10 @@ def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
     """A name that is not taken, such as "x_2" for the second derivative of x."""
-    made = f"{name}_{order}"
-    while made in taken:
-        made += "_"
-    return made
+    new = f"{name}_{order}"
+    while new in taken:
+        new += "_"
+    return new
 
 
 def without_equations(model: Model, name: str, title: str) -> Model:
