@@ -113,7 +113,7 @@ def step(stages: Any, u0: Array, t0: float, h: float, again: bool = True) -> tup
     stages.forget()
     first = stages.begin(attach(np.array(u0, dtype=float), stages.problem.n_diff), t0, h)
     assert stages.solve(t0, h) == SOLVED
-    return stages.u, stages.du, stages.estimate_error(t0, h, first, again)
+    return stages.u, stages.du, stages.judge(t0, h, first, again)
 
 
 def close(found: tuple[Array, Array, float], expected: tuple[Array, Array, float]) -> None:
