@@ -176,24 +176,15 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
 
 
 @_view.method()
-def _copy(a: Any, source: Any, target: Any) -> Any:
-    for j in range(a.n):
-        doubles(target)[j] = doubles(source)[j]
+def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
+    for i in range(rows * a.n):
+        doubles(target)[i] = doubles(source)[i]
 
 
 @_view.method()
 def _take_guess(a: Any) -> Any:
-    guess, du = doubles(a.guess), doubles(a.du)
-    for i in range(a.m * a.n):
-        du[i] = guess[i]
+    a.copy(a.du, a.guess, a.m)
     put(a, 0, a.n)
-
-
-@_view.method()
-def _keep_iterate(a: Any) -> Any:
-    guess, du = doubles(a.guess), doubles(a.du)
-    for i in range(a.m * a.n):
-        guess[i] = du[i]
 
 
 @within_compiled
@@ -373,10 +364,8 @@ def solved_at_end(a: Any) -> Any:
     """Factorise the matrix of the last stage, and solve with it for the error; False where that fails."""
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
-        which = a.pairs + 1
-        if call_at(a.refactorize, (a.own, which, 0)) == 0:
-            return False
-        return call_at(a.substitute, (a.own, which, a.error)) != 0
+        k, at = a.pairs + 1, a.error
+        return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
     for i in range(n):
         for j in range(n):
             lu[j * n + i] = rows[i * n + j]
@@ -583,8 +572,7 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 @_view.method()
 def _stiff_part(a: Any) -> Any:
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
-    for j in range(a.n):
-        whole[j] = error[j]
+    a.copy(a.transformed, a.error, 1)
     a.times_mass()
     a.filtered()
     for j in range(a.n):
@@ -609,9 +597,7 @@ def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
 
 @_view.method()
 def _times_mass(a: Any) -> Any:
-    error, work = doubles(a.error), doubles(a.work)
-    for j in range(a.n):
-        work[j] = error[j]
+    a.copy(a.work, a.error, 1)
     mass_times(a, a.work, a.error)
 
 

@@ -239,7 +239,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     status = iterate(w, t0, h)
     if status == SLOW or status == UNRESOLVED:
         # The last iterate is nearer to the solution than the guess was.
-        w.keep_iterate()
+        w.copy(w.guess, w.du, w.m)
         if linearize_near(w, t0, h) and w.factorize(h):
             x.eta = 1.0
             status = iterate(w, t0, h)
@@ -299,7 +299,7 @@ def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
     """
     x = w.numbers
     x.at_end, x.defect, x.error = 0.0, 0.0, estimate(w, t0, h, first)
-    w.copy(w.error, w.estimated)
+    w.copy(w.estimated, w.error, 1)
     # No entry of a vector is larger than sqrt(n) times its root mean square.
     largest = w.m * np.sqrt(w.n) * x.error
     if again and x.error >= 1.0:
@@ -311,14 +311,14 @@ def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
         # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
         x.defect = defect(w, t0, h, w.between)
     if not first and largest > x.allowed_at_end:
-        w.copy(w.estimated, w.error)
+        w.copy(w.error, w.estimated, 1)
         x.at_end = error_at_end(w, h)
 
 
 def renew(w: Any, t0: Any, h: Any) -> Any:
     """Evaluate and factorise the Jacobian at stages that were solved without it; False where that fails."""
     x = w.numbers
-    w.keep_iterate()
+    w.copy(w.guess, w.du, w.m)
     x.at, x.eta, x.rate, x.linearized = t0, 1.0, 0.0, 0.0
     if not w.linearize_step(t0, h):
         return False
@@ -408,18 +408,15 @@ class StageOperations:
         x = self.numbers
         x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
-    def copy(self, source: Vector, target: Vector) -> None:
-        """Copy a row."""
+    @staticmethod
+    def copy(target: Vector, source: Vector, rows: int) -> None:
+        """Write ``rows`` rows to where others are, which compiled code knows by their addresses alone."""
         target[:] = source
 
     def take_guess(self) -> None:
         """Begin the iteration with the guess for the derivatives of the stages."""
         self.du[:] = self.guess
         self._place()
-
-    def keep_iterate(self) -> None:
-        """Make the current iterate the guess."""
-        self.guess[:] = self.du
 
     def _place(self) -> None:
         np.dot(self.h_a, self.du, out=self.u)
@@ -692,10 +689,7 @@ class Simultaneous(StageOperations):
         weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
 
     def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
-        """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`.
-
-        Where that is certain and the step not the ``first``, they are judged, see :func:`judge`.
-        """
+        """Solve the stages from ``guess``, see :func:`act`; one of :data:`SOLVED` to :data:`UNRESOLVED`."""
         if self.team is not None and self.team.next_step():
             self.numbers.factored = 0.0
         status = self._advance(t0, h, first, looks)
