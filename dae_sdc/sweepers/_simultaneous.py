@@ -365,6 +365,8 @@ def solved_at_end(a: Any) -> Any:
     n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
     if a.refactorize != 0:
         k, at = a.pairs + 1, a.error
+        a.counts.jacobian += 1
+        a.counts.factorization += 1
         return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
     for i in range(n):
         for j in range(n):
@@ -389,8 +391,6 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
     if a.refactorize != 0 and integers(a.triangles + 8 * mn.PARTS * (a.pairs + 1))[0] == 0:
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
-    a.counts.jacobian += 1
-    a.counts.factorization += 1
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     value, error, weights, checked = (
         doubles(a.value + last),
