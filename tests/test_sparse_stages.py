@@ -113,7 +113,7 @@ def step(stages: Any, u0: Array, t0: float, h: float, again: bool = True) -> tup
     stages.forget()
     first = stages.begin(attach(np.array(u0, dtype=float), stages.problem.n_diff), t0, h)
     assert stages.solve(t0, h) == SOLVED
-    return stages.u, stages.du, stages.estimate_error(t0, h, first, again)
+    return stages.u, stages.du, stages.judge(t0, h, first, again)
 
 
 def close(found: tuple[Array, Array, float], expected: tuple[Array, Array, float]) -> None:
@@ -283,6 +283,47 @@ def test_the_adder_takes_the_same_steps_as_in_python(monkeypatch: pytest.MonkeyP
     # Round-off grows from step to step; another ordering in SuperLU changes as much.
     np.testing.assert_allclose(own.t, other.t, rtol=0.0, atol=1e-6)
     np.testing.assert_allclose(own.u, other.u, rtol=1e-6, atol=1e-6)
+
+
+def bent_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    out[0] = du[0] - 0.5
+    out[1] = math.exp(u[1]) - 1.0 - u[0]
+
+
+class Bent(ProblemDAE):
+    """exp(v) = 1 + t / 2: what the matrix has of v grows by half from t=0 to 1."""
+
+    residual_kernel = bent_residual
+    jacobian_kernel = COMPLEX_STEP
+    index = 1
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        self.sparsity = sparse.csc_matrix([[1.0, 0.0], [1.0, 1.0]])
+
+
+def test_the_last_stage_is_checked_with_its_own_jacobian_in_compiled_code(superlu: Calls) -> None:
+    problem, t0, h = Bent(), 0.0, 1.0
+    stages = stages_of(problem)
+    assert type(stages) is SparseStages
+    stages.begin(attach(np.zeros(2), 1), t0, h)
+    assert stages.solve(t0, h) == SOLVED
+    u, du, c = stages.u[-1], stages.du[-1], h * stages.real
+    value = np.array([du[0] - 0.5, math.exp(u[1]) - 1.0 - u[0]])
+    correction = c * np.linalg.solve([[1.0, 0.0], [-c, c * math.exp(u[1])]], value)
+    assert stages.numbers.end_error == pytest.approx(WEIGHT * np.abs(correction).max(), rel=1e-6)
+    assert superlu.count == 1, "its factors have the pivots of the real matrix"
+
+
+def test_the_last_stage_is_checked_outside_where_those_pivots_are_too_small(superlu: Calls) -> None:
+    problem = Bent()
+    stages = stages_of(problem)
+    stages.begin(attach(np.zeros(2), 1), 0.0, 1.0)
+    stages.solve(0.0, 1.0)
+    stages._arrays["triangles"][-1] = 0
+    assert stages.solve(0.0, 1.0) == SOLVED
+    assert stages.numbers.end_error == math.inf
+    assert stages.end_is_solved(0.0, 1.0, 1.0)
 
 
 # --- pivots -------------------------------------------------------------------------------------------------

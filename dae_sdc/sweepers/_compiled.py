@@ -132,20 +132,18 @@ class CompiledNodes(PythonNodes):
             self._tau = np.array(place.tau)
             nodes.tau = address(self._tau)
         if place.coefficients is not self._slots_of:
-            self._assign(place.coefficients)
+            # Slots of the matrices: by coefficient, and in diagonal sweeps by node too.
+            numbers = enumerate(place.coefficients.tolist())
+            keys = [(m if self.diagonal else -1, c) for m, c in numbers]
+            if len(self._slots.keys() | set(keys)) > self._capacity:
+                self.forget()
+            self._buffers["slots"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
+            nodes.coefficients = address(place.coefficients)
+            self._slots_of = place.coefficients
         if self._is_new("times", place.times):
             nodes.times = address(place.times)
         nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = place.limits
         nodes.maxiter = int(most)
-
-    def _assign(self, coefficients: Vector) -> None:
-        """Choose slots of the matrices: by coefficient, and in diagonal sweeps by node too."""
-        keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
-        if len(self._slots.keys() | set(keys)) > self._capacity:
-            self.forget()
-        self._buffers["slots"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
-        self._nodes.coefficients = address(coefficients)
-        self._slots_of = coefficients
 
     def _numbers(self, slot: int) -> Any:
         """What is known of the matrix in a slot."""

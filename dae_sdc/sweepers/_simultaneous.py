@@ -33,14 +33,7 @@ from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, tolerance
-from dae_sdc.sweepers.simultaneous import (
-    CHEAPLY_DOUBTED_DEVIATION,
-    DOUBTED_DEVIATION,
-    ERROR_NEAR_SIZE,
-    RELATIVE_ROUND_OFF,
-    Simultaneous,
-    StepNumbers,
-)
+from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -79,7 +72,7 @@ class StagesMemory(ctypes.Structure):
             # numbers: of nodes, of unknowns, of those that are differential, of complex pairs, of entries
             "m n n_diff pairs entries",
             "u_before du_before",  # (M, n), the stages of the step before
-            "u0 du0 weights error checked",  # (n,)
+            "u0 du0 weights error estimated checked",  # (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
@@ -90,7 +83,7 @@ class StagesMemory(ctypes.Structure):
             "work directions",  # (2, n), (DIRECTIONS, n)
             "mass",  # dF/du', row by row or the entries of the pattern
             "stiffness",  # dF/du times the coefficient at which it was evaluated
-            "end_matrix end_lu end_pivots",  # the matrix of the last stage, row by row, and its factors
+            "end_matrix end_lu end_pivots",  # the matrix of the last stage, and its factors where it is dense
             "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
             "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
             "eigenvalues row",  # complex, (P,) and (1 or P + 1, n)
@@ -100,8 +93,8 @@ class StagesMemory(ctypes.Structure):
             "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
             "indices starts",  # of the CSC pattern, integers of 32 bits
             "data scratch",  # complex, (1 or P + 1, entries), the matrix, and (1 or P + 1, 3 n)
-            "triangles",  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
-            "patterns",  # addresses of the parts of the row patterns, integers, (P + 1, 3)
+            "triangles",  # addresses of the parts of the factors, integers, (P + 2, 10); the first 0 without
+            "patterns",  # addresses of the parts of the row patterns, integers, (P + 2, 3)
             "lasted",  # factorisations with the same pivots, integers, (P + 1,)
         ),
     ]
@@ -183,18 +176,15 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
 
 
 @_view.method()
-def _take_guess(a: Any) -> Any:
-    guess, du = doubles(a.guess), doubles(a.du)
-    for i in range(a.m * a.n):
-        du[i] = guess[i]
-    put(a, 0, a.n)
+def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
+    for i in range(rows * a.n):
+        doubles(target)[i] = doubles(source)[i]
 
 
 @_view.method()
-def _keep_iterate(a: Any) -> Any:
-    guess, du = doubles(a.guess), doubles(a.du)
-    for i in range(a.m * a.n):
-        guess[i] = du[i]
+def _take_guess(a: Any) -> Any:
+    a.copy(a.du, a.guess, a.m)
+    put(a, 0, a.n)
 
 
 @within_compiled
@@ -353,9 +343,10 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
 
 
 @within_compiled
-def fits_at_end(a: Any, h: Any, most: Any) -> Any:
-    """Whether the kept Jacobian explains the last change of F at the last stage, to a relative error."""
+def fits_at_end(a: Any, h: Any) -> Any:
+    """Whether the kept Jacobian explains the last change of F at the last stage."""
     n, factor = a.n, h * a.numbers.gamma
+    most = own.DOUBTED_DEVIATION if a.refactorize != 0 else own.CHEAPLY_DOUBTED_DEVIATION
     u, changed = doubles(a.u + 8 * (a.m - 1) * n), doubles(a.work)
     found, error, checked = doubles(a.transformed), doubles(a.error), doubles(a.checked)
     for j in range(n):
@@ -368,29 +359,49 @@ def fits_at_end(a: Any, h: Any, most: Any) -> Any:
     return True
 
 
+@within_compiled
+def solved_at_end(a: Any) -> Any:
+    """Factorise the matrix of the last stage, and solve with it for the error; False where that fails."""
+    n, rows, lu = a.n, doubles(a.end_matrix), doubles(a.end_lu)
+    if a.refactorize != 0:
+        k, at = a.pairs + 1, a.error
+        a.counts.jacobian += 1
+        a.counts.factorization += 1
+        return call_at(a.refactorize, (a.own, k, 0)) != 0 and call_at(a.substitute, (a.own, k, at)) != 0
+    for i in range(n):
+        for j in range(n):
+            lu[j * n + i] = rows[i * n + j]
+    if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
+        return False
+    if n <= LARGEST_LOOP_SOLVE:
+        mn.loop_solve(n, lu, short_integers(a.end_pivots), doubles(a.error))
+    else:
+        mn.lapack_solve(a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
+    return True
+
+
 @_view.method()
 def _end_error(a: Any, t0: Any, h: Any) -> Any:
     if a.checks == 0:
         return 0.0
-    if a.refactorize != 0:
-        return 0.0 if fits_at_end(a, h, DOUBTED_DEVIATION) else np.inf
-    # Where the last step was in doubt this one is, too.
-    if a.numbers.end_error == 0.0 and fits_at_end(a, h, CHEAPLY_DOUBTED_DEVIATION):
+    # Where the last step was in doubt this one is, too; that is cheap to see where matrices are sparse.
+    doubted = a.refactorize == 0 and 0.0 < a.numbers.end_error < np.inf
+    if not doubted and fits_at_end(a, h):
         return 0.0
-    n, last, c = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma
-    call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
-    rows, lu, value = doubles(a.end_matrix), doubles(a.end_lu), doubles(a.value + last)
-    error, weights, checked, largest = doubles(a.error), doubles(a.weights), doubles(a.checked), 0.0
-    for i in range(n):
-        error[i] = c * value[i]
-        for j in range(n):
-            lu[j * n + i] = rows[i * n + j]
-    if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
+    if a.refactorize != 0 and integers(a.triangles + 8 * mn.PARTS * (a.pairs + 1))[0] == 0:
         return np.inf
-    if n <= LARGEST_LOOP_SOLVE:
-        mn.loop_solve(n, lu, short_integers(a.end_pivots), error)
-    else:
-        mn.lapack_solve(a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
+    n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
+    call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+    value, error, weights, checked = (
+        doubles(a.value + last),
+        doubles(a.error),
+        doubles(a.weights),
+        doubles(a.checked),
+    )
+    for j in range(n):
+        error[j] = c * value[j]
+    if not solved_at_end(a):
+        return np.inf
     for j in range(n):
         largest = max(largest, checked[j] * weights[j] * abs(error[j]))
     return largest if largest > CERTAIN * a.numbers.kappa else 0.0
@@ -561,9 +572,8 @@ def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
 @_view.method()
 def _stiff_part(a: Any) -> Any:
     whole, error, largest = doubles(a.transformed), doubles(a.error), 0.0
-    u, near = doubles(a.u + 8 * (a.m - 1) * a.n), ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
-    for j in range(a.n):
-        whole[j] = error[j]
+    u, near = doubles(a.u + 8 * (a.m - 1) * a.n), own.ERROR_NEAR_SIZE * a.numbers.relative / a.numbers.kappa
+    a.copy(a.transformed, a.error, 1)
     a.times_mass()
     a.filtered()
     for j in range(a.n):
@@ -589,9 +599,7 @@ def _add_start_residual(a: Any, t0: Any, factor: Any, solved: Any) -> Any:
 
 @_view.method()
 def _times_mass(a: Any) -> Any:
-    error, work = doubles(a.error), doubles(a.work)
-    for j in range(a.n):
-        work[j] = error[j]
+    a.copy(a.work, a.error, 1)
     mass_times(a, a.work, a.error)
 
 
@@ -691,12 +699,12 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
 
 for _function in (
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
-    *(own.defect, own.renew, own.slope, own.act),
+    *(own.defect, own.judge, own.renew, own.slope, own.act),
 ):
     within_compiled(_function)
 
 
-def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
     a = stages_at(address)
     if what == own.CONTINUE:
         a.continue_stages(t0, h)
@@ -704,13 +712,12 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> An
     if what == own.WEIGH:
         a.weigh(h, again)
         return 0.0
-    return own.act(a, what, t0, h, first, again)
+    return own.act(a, what, t0, h, first, again, looks)
 
 
 with lightly_optimized():
     act = kept(
-        _act,
-        types.float64(types.int64, types.int64, types.float64, types.float64, types.int64, types.boolean),
+        _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
     )
 """Call :func:`act` of the stages whose memory is at an address, guess their derivatives by those of the step
 before, or write the weights of errors."""
@@ -809,16 +816,16 @@ class MachineStages(Simultaneous):
         }
         tell_addresses(memory, self._arrays)
 
-    def _act(self, what: int, t0: float, h: float, first: int = 0, again: bool = False) -> float:
+    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
         if self._by_numpy:
-            return super()._act(what, t0, h, first, again)
+            return super()._act(what, t0, h, judging)
         p = self.problem.packed_parameters
         if p is not self._parameters:
             self._parameters = p
             self._memory.p = address(p)
         shared = None if self.team is None or self.team.idle else self._shared
         self._memory.share = 0 if shared is None else ctypes.cast(shared, ctypes.c_void_p).value
-        result: float = act(self._memory.own, what, t0, h, first, again)
+        result: float = act(self._memory.own, what, t0, h, *judging)
         if self._raised is not None:
             raised, self._raised = self._raised, None
             raise raised
@@ -866,7 +873,7 @@ class MachineStages(Simultaneous):
         memory, placed = self._memory, self._place_of(before)
         memory.u_before, memory.du_before = placed.u_at, placed.du_at
         memory.time_before, memory.step_before = before.time, before.dt
-        act(memory.own, own.CONTINUE, t0, h, False, False)
+        act(memory.own, own.CONTINUE, t0, h, 0, False, False)
 
     def _place_of(self, before: StepPolynomial) -> _Placed:
         """The stages of the step before: those of the last step, or of one that was repeated since."""
@@ -886,7 +893,7 @@ class MachineStages(Simultaneous):
             self._take_weights(weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
-        act(memory.own, own.WEIGH, 0.0, h, False, not first)
+        act(memory.own, own.WEIGH, 0.0, h, 0, not first, False)
         scales.rate, weights.least_factor = memory.rate, weights.rtol
 
     def _take_weights(self, weights: Weights) -> None:
@@ -903,17 +910,17 @@ class MachineStages(Simultaneous):
         tell_addresses(memory, own)
         self._weights, self._of_weights = weights, own
 
-    def _advance(self, t0: float, h: float) -> int:
+    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
         if self._by_numpy:
             self.forget()
             self._by_numpy = False
-        status = int(self._act(own.ADVANCE, t0, h))
+        status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
         if status != own.UNDEFINED or self.numbers.linearized > 0.0:
             return status
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()
         self._by_numpy = True
-        return super()._advance(t0, h)
+        return super()._advance(t0, h, first, looks)
 
     def _slope(self, t0: float, h: float) -> float:
         found = self._act(own.SLOPE, t0, h)
@@ -964,6 +971,6 @@ FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivot
 # Arrays of :class:`Simultaneous` that are allocated once, not anew for every step.
 KNOWN = (
     *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
-    *("at_end", "to_middle", "weights", "error", "c", "A", "inverse", "checked"),
+    *("at_end", "to_middle", "weights", "error", "estimated", "c", "A", "inverse", "checked"),
     *("places", "value_between", "slope_between"),
 )

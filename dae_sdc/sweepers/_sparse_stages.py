@@ -30,6 +30,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, python_answer, stages_at
+from dae_sdc.sweepers.simultaneous import NOT_JUDGED
 from dae_sdc.sweepers.teams import FACTORIZE
 
 PAYING_FACTORIZATIONS = 4  # Factorisations with one pivot order from which on its reuse saves time.
@@ -49,26 +50,29 @@ AT = types.int64(types.int64, types.int64, types.int64)
 
 def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
     a = stages_at(address)
-    factors, n = integers(a.triangles + 8 * mn.PARTS * k), a.n
+    factors, n, size = integers(a.triangles + 8 * mn.PARTS * k), a.n, a.entries
     if factors[0] == 0:
         return 0
-    size, mass, stiffness = a.entries, doubles(a.mass), doubles(a.stiffness)
-    coefficient, own_part = complexes(a.coefficients)[k], 16 * a.several * k
-    data_at, scratch = a.data + own_part * size, a.scratch + 3 * own_part * n
+    is_end = k > a.pairs
+    own_part = 0 if is_end else 16 * a.several * k
+    data_at, scratch = a.end_matrix if is_end else a.data + own_part * size, a.scratch + 3 * own_part * n
+    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
     pattern = mn.row_pattern_of(integers(a.patterns + 8 * mn.ROW_PARTS * k))
-    if k == 0:
-        data = doubles(data_at)
-        for i in range(size):
-            data[i] = mass[i] + coefficient.real * stiffness[i]
+    if k == 0 or is_end:
+        data, factor = doubles(data_at), complexes(a.coefficients)[0].real
+        if not is_end:
+            for i in range(size):
+                data[i] = mass[i] + factor * stiffness[i]
         status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(scratch))
     else:
-        values = complexes(data_at)
+        values, coefficient = complexes(data_at), complexes(a.coefficients)[k]
         for i in range(size):
             values[i] = mass[i] + coefficient * stiffness[i]
         status = refactorized(pattern, complex_factors(factors, n), values, complexes(scratch))
     if status != REFACTORIZED:
         return 0
-    integers(a.lasted)[k] += 1
+    if not is_end:
+        integers(a.lasted)[k] += 1
     return 1
 
 
@@ -77,9 +81,10 @@ def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
     factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
     if factors[0] == 0:
         return call_at(a.solve_outside, (address, k, x_at))
-    own_part = 16 * a.several * k * n
+    is_real = k == 0 or k > a.pairs
+    own_part = 0 if is_real else 16 * a.several * k * n
     scratch = a.scratch + 3 * own_part
-    if k == 0:
+    if is_real:
         solved(mn.real_factors(factors, n), x, x, doubles(scratch))
         return 1
     row = complexes(a.row + own_part)
@@ -125,12 +130,13 @@ class SparseStages(MachineStages):
         self._arrays |= {
             "mass": np.zeros(entries),
             "stiffness": np.zeros(entries),
+            "end_matrix": np.empty(entries),
             "indices": pattern.indices.astype(np.int32),
             "starts": pattern.indptr.astype(np.int32),
             "data": np.empty((self._copies, entries), dtype=np.complex128),
             "scratch": np.empty((self._copies, 3 * problem.n), dtype=np.complex128),
-            "triangles": np.zeros((count, mn.PARTS), dtype=np.int64),
-            "patterns": np.zeros((count, mn.ROW_PARTS), dtype=np.int64),
+            "triangles": np.zeros((count + 1, mn.PARTS), dtype=np.int64),
+            "patterns": np.zeros((count + 1, mn.ROW_PARTS), dtype=np.int64),
             "lasted": np.zeros(count, dtype=np.int64),
         }
         self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
@@ -149,13 +155,13 @@ class SparseStages(MachineStages):
         memory.entries = entries
         tell_addresses(memory, self._arrays)
 
-    def _act(self, what: int, t0: float, h: float, first: int = False, again: bool = False) -> float:
+    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
         pattern = self.problem.sparsity
         if pattern is not self._pattern or len(pattern.indices) != self._entries:
             self._make_matrices()
             self.forget()
         self._time = t0 + 0.5 * h
-        return super()._act(what, t0, h, first, again)
+        return super()._act(what, t0, h, judging)
 
     def get_state(self) -> dict[str, Any]:
         kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
@@ -218,7 +224,7 @@ class SparseStages(MachineStages):
             if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_SHORT_LIVED:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
-                self._arrays["triangles"][k] = 0
+                self._arrays["triangles"][k :: len(self.pairs) + 1] = 0
             else:
                 self._put(k, *superlu_factors(lu, matrix))
         except SingularMatrixError:
@@ -233,8 +239,13 @@ class SparseStages(MachineStages):
 
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self._kept[k] = factors, pattern
-        self._arrays["triangles"][k] = [address(part) for part in factors[:-1]]
-        self._arrays["patterns"][k] = [address(part) for part in pattern]
+        placed = {k: factors}
+        # The pivots may differ from rank to rank, and with them the rounding of the last stage.
+        if k == 0 and self._memory.checks and not (self.team is not None and self.team.separate):
+            placed[len(self.pairs) + 1] = self._of_end = copy_for(factors)
+        for place, parts in placed.items():
+            self._arrays["triangles"][place] = [address(part) for part in parts[:-1]]
+            self._arrays["patterns"][place] = [address(part) for part in pattern]
 
     def _solve_outside(self, k: int, x_at: int) -> int:
         """Solve with SuperLU's factors of matrix k in place."""

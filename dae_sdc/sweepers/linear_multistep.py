@@ -86,8 +86,7 @@ class MultistepMethod(MethodRecord):
         object.__setattr__(self, "orders", MappingProxyType(dict(self.orders)))
         self._check_names()
         self._check_coefficients()
-        self._check_order()
-        self._check_stability()
+        self._check_convergence()
         self._check_orders()
 
     @property
@@ -168,7 +167,7 @@ class MultistepMethod(MethodRecord):
         scale = np.abs(values).sum() + np.abs(slopes).sum()
         return float(abs(values.sum() - slopes.sum()) / scale)
 
-    def _check_order(self) -> None:
+    def _check_convergence(self) -> None:
         if self.order < 1:
             raise self._error(f"the order must be at least 1; got {self.order}")
         for power in range(self.order + 1):
@@ -177,8 +176,6 @@ class MultistepMethod(MethodRecord):
                 raise self._error(f"it misses order {self.order}: t^{power} has a defect of {defect:.1e}")
         if self._defect(self.order + 1) <= DEFECT_TOLERANCE:
             raise self._error(f"its order is higher than {self.order}")
-
-    def _check_stability(self) -> None:
         roots = self.roots(0.0)
         outside = np.abs(roots).max()
         if outside > 1.0 + EQUAL_ROOTS:

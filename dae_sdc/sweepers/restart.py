@@ -222,14 +222,10 @@ def restart_failure(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: f
 
 
 def jump_behind(
-    problem: ProblemDAE,
-    u: MeshDAE,
-    t: float,
-    h: float,
-    least: float = LARGEST_VIOLATION,
+    problem: ProblemDAE, u: MeshDAE, t: float, h: float, least: float = LARGEST_VIOLATION
 ) -> tuple[bool, str]:
     """Move the algebraic part of u, and u', to where they have jumped just behind t, if they have."""
-    if problem.index not in (0, 1):
+    if problem.index != 1:  # at index 0 nothing is algebraic
         return False, ""
     behind = t + _distance(t, h)
     try:

@@ -49,7 +49,8 @@ class StepNumbers(ctypes.Structure):
 
     _fields_ = fields(
         ctypes.c_double,
-        "linearized factored eta rate error iterations kappa worst at gamma relative end_error",
+        "linearized factored eta rate error iterations kappa worst at gamma relative end_error"
+        " judged at_end allowed_at_end defect",
     )
 
 
@@ -73,6 +74,12 @@ CHEAPLY_DOUBTED_DEVIATION = 0.02
 # How much more error at the end of a step is allowed in unknowns that relax fast where they are as large as
 # ever in the run, than where they are far smaller.
 ERROR_NEAR_SIZE = 50.0
+# Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
+# method: that is at most a hundredth of the tolerance of the user.
+END_SHARE = 200.0
+# Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it is in
+# steps that grow, are repeated or have fewer nodes.
+SMALL_STEP_ERROR = 1e-3
 
 
 class Basis(NamedTuple):
@@ -235,14 +242,14 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     status = iterate(w, t0, h)
     if status == SLOW or status == UNRESOLVED:
         # The last iterate is nearer to the solution than the guess was.
-        w.keep_iterate()
+        w.copy(w.guess, w.du, w.m)
         if linearize_near(w, t0, h) and w.factorize(h):
             x.eta = 1.0
             status = iterate(w, t0, h)
     return status
 
 
-def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+def estimate(w: Any, t0: Any, h: Any, first: Any) -> Any:
     r"""The weighted norm of an error estimate of the step.
 
     .. math::
@@ -252,18 +259,12 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     -h gamma F(t_0, u_0, p'(t_0)) takes the place of M h gamma (u'(t_0) - p'(t_0)): no dF/du' of another point
     stands in it, which would mix constraints with other rows where the equations do so by a matrix that
     depends on u. At index 3 (``first`` is 2), where constraints are not judged, F(t_0, u_0, u'(t_0)) is added
-    to the usual estimate. With ``again`` it is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
-    components do not reject a step without need.
+    to the usual estimate.
     """
-    x = w.numbers
     w.rate_defect(0.0 if first == 1 else h, False)
-    if first and not w.add_start_residual(t0, -h * x.gamma, first == 1):
+    if first and not w.add_start_residual(t0, -h * w.numbers.gamma, first == 1):
         return np.inf
-    x.error = w.filtered()
-    if again:
-        w.times_mass()
-        x.error = w.filtered()
-    return x.error
+    return w.filtered()
 
 
 def error_at_end(w: Any, h: Any) -> Any:
@@ -293,10 +294,34 @@ def defect(w: Any, t0: Any, h: Any, places: Any) -> Any:
     return w.filtered()
 
 
+def judge(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> None:
+    """Estimate the error of solved stages and, where it is small, those at the end and between the nodes.
+
+    With ``again`` one that is too large is multiplied by (M + h gamma J)^{-1} M once more, so that stiff
+    components do not reject a step without need. A step that ``looks`` is checked between its nodes anyway.
+    """
+    x = w.numbers
+    x.at_end, x.defect, x.error = 0.0, 0.0, estimate(w, t0, h, first)
+    w.copy(w.estimated, w.error, 1)
+    # No entry of a vector is larger than sqrt(n) times its root mean square.
+    largest = w.m * np.sqrt(w.n) * x.error
+    if again and x.error >= 1.0:
+        w.times_mass()
+        x.error = w.filtered()
+    if not x.error <= 1.0:
+        return
+    if looks or x.error <= SMALL_STEP_ERROR:
+        # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
+        x.defect = defect(w, t0, h, w.between)
+    if not first and largest > x.allowed_at_end:
+        w.copy(w.error, w.estimated, 1)
+        x.at_end = error_at_end(w, h)
+
+
 def renew(w: Any, t0: Any, h: Any) -> Any:
     """Evaluate and factorise the Jacobian at stages that were solved without it; False where that fails."""
     x = w.numbers
-    w.keep_iterate()
+    w.copy(w.guess, w.du, w.m)
     x.at, x.eta, x.rate, x.linearized = t0, 1.0, 0.0, 0.0
     if not w.linearize_step(t0, h):
         return False
@@ -314,21 +339,26 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, ESTIMATE, SLOPE, RENEW, DEFECT, AT_END, CONTINUE, WEIGH = range(8)
+ADVANCE, JUDGE, SLOPE, RENEW, CONTINUE, WEIGH = range(6)
 """What :func:`act` may be asked for, the last two in compiled code alone."""
+NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
 
-def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
-    """Call one of the functions above by its number."""
+def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    """Call one of the functions above by its number; stages that are solved without doubt are judged, too."""
+    x = w.numbers
     if what == ADVANCE:
-        return float(advance(w, t0, h))
-    if what == ESTIMATE:
-        return float(estimate(w, t0, h, first, again))
-    if what == DEFECT:
-        return float(defect(w, t0, h, w.between))
+        x.judged, status = 0.0, advance(w, t0, h)
+        if first == 0 and status == SOLVED and x.end_error <= END_SHARE * x.kappa:
+            x.judged = 1.0
+            judge(w, t0, h, first, again, looks)
+        return float(status)
+    if what == JUDGE:
+        judge(w, t0, h, first, again, looks)
+        return float(x.error)
     if what == RENEW:
         return 1.0 if renew(w, t0, h) else 0.0
-    return float(error_at_end(w, h) if what == AT_END else slope(w, t0, h))
+    return float(slope(w, t0, h))
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -350,13 +380,13 @@ class StageOperations:
         self.inverse, self.at_end = basis.inverse, basis.at_end
         self.places, self.value_between, self.slope_between = basis.places, basis.values, basis.slopes
         n, m = problem.n, len(c)
-        self.m, self.between = m, len(self.places)
+        self.m, self.n, self.between = m, n, len(self.places)
         # The rows of the eigenbasis that belong to each matrix.
         self._ends = [0, *range(m % 2, m + 1, 2)]
         self.u0, self.du0 = np.zeros(n), np.zeros(n)
         self.h_a = np.empty((m, m))
         self.guess, self.value, self.transformed, self.change = (np.zeros((m, n)) for _ in range(4))
-        self.error = np.empty(n)
+        self.error, self.estimated = np.empty(n), np.empty(n)
         self._row_factor = 0.0
         self.weights = np.ones(n)
         self._multipliers = multipliers(self.problem)
@@ -366,7 +396,7 @@ class StageOperations:
         self._changed = np.zeros(n), np.zeros(n)
         self.times = np.empty(m)
         self.numbers: Any = StepNumbers()
-        self.numbers.gamma = self.real
+        self.numbers.gamma, self.numbers.allowed_at_end = self.real, np.inf
         self.counts: Any = Counts()
         self.du, self.u = np.empty((m, n)), np.empty((m, n))
         self.set_tolerance(1e-3, 1e-6)
@@ -381,14 +411,15 @@ class StageOperations:
         x = self.numbers
         x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
+    @staticmethod
+    def copy(target: Vector, source: Vector, rows: int) -> None:
+        """Write ``rows`` rows to where others are, which compiled code knows by their addresses alone."""
+        target[:] = source
+
     def take_guess(self) -> None:
         """Begin the iteration with the guess for the derivatives of the stages."""
         self.du[:] = self.guess
         self._place()
-
-    def keep_iterate(self) -> None:
-        """Make the current iterate the guess."""
-        self.guess[:] = self.du
 
     def _place(self) -> None:
         np.dot(self.h_a, self.du, out=self.u)
@@ -665,14 +696,14 @@ class Simultaneous(StageOperations):
         """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
         weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
 
-    def solve(self, t0: float, h: float) -> int:
-        """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""
+    def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
+        """Solve the stages from ``guess``, see :func:`act`; one of :data:`SOLVED` to :data:`UNRESOLVED`."""
         if self.team is not None and self.team.next_step():
             self.numbers.factored = 0.0
-        status = self._advance(t0, h)
+        status = self._advance(t0, h, first, looks)
         if status != SOLVED and improve_differences(self.problem):
             self.forget()
-            status = self._advance(t0, h)
+            status = self._advance(t0, h, first, looks)
         if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
             self.numbers.eta, self.numbers.rate = 1.0, 0.0
             return SOLVED
@@ -695,20 +726,16 @@ class Simultaneous(StageOperations):
         self.count()
         return found
 
-    def _advance(self, t0: float, h: float) -> int:
+    def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
         with np.errstate(all="ignore"):  # iterates that overflow are noticed
-            return int(self._act(ADVANCE, t0, h))
+            return int(self._act(ADVANCE, t0, h, (first, False, looks)))
 
-    def _act(self, what: int, t0: float, h: float, first: int = 0, again: bool = False) -> float:
-        return float(act(self, what, t0, h, first, again))
+    def _act(self, what: int, t0: float, h: float, judging: tuple[int, bool, bool] = NOT_JUDGED) -> float:
+        return float(act(self, what, t0, h, *judging))
 
-    def estimate_error(self, t0: float, h: float, first: int, again: bool) -> float:
-        """See :func:`estimate`."""
-        return self._act(ESTIMATE, t0, h, first, again)
-
-    def error_at_end(self, h: float) -> float:
-        """See :func:`error_at_end`."""
-        return self._act(AT_END, 0.0, h)
+    def judge(self, t0: float, h: float, first: int, again: bool, looks: bool = False) -> float:
+        """See :func:`judge`."""
+        return self._act(JUDGE, t0, h, (first, again, looks))
 
     def is_rounding(self, t0: float, h: float, most: float) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
@@ -716,10 +743,6 @@ class Simultaneous(StageOperations):
         noise = rounding_noise(self.problem, *at_end, self._multipliers)
         counted = self.checked * self.weights
         return noise is None or not (((np.abs(self.error) - noise) * counted) > most).any()
-
-    def defect(self, t0: float, h: float) -> float:
-        """See :func:`defect`."""
-        return self._act(DEFECT, t0, h)
 
     def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
         """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""

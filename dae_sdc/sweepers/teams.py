@@ -187,11 +187,6 @@ def _serve(inbox: SimpleQueue[_Job | None], seconds: Vector, number: int) -> Non
         del job
 
 
-def _dismiss(inboxes: Sequence[SimpleQueue[_Job | None]]) -> None:
-    for inbox in inboxes:
-        inbox.put(None)
-
-
 class Threads(Team):
     """Threads of this process, which wait for work until this object is collected."""
 
@@ -218,7 +213,7 @@ class Threads(Team):
             for number, inbox in enumerate(self._inboxes, 1):
                 work = inbox, self.seconds, number
                 threading.Thread(target=_serve, args=work, name="dae_sdc stages", daemon=True).start()
-            weakref.finalize(self, _dismiss, self._inboxes)
+                weakref.finalize(self, inbox.put, None)
         began = perf_counter()
         job = _Job(do, self._costs.get(kind, [0.0] * count), min(self.size, count))
         for inbox in self._inboxes[: count - 1]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
+    END_SHARE,
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
@@ -27,9 +27,6 @@ from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inne
 
 # Repetitions of a step after which all stages are solved with a Jacobian of their own.
 REPETITIONS = 3
-# Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
-# method: that is at most a hundredth of the tolerance of the user.
-END_SHARE = 200.0
 # Steps that Newton's method could not solve, less ``recovery`` for each that it could, from which on fewer
 # nodes are tried.
 FAILURES_OF_ALL_NODES = 3.0
@@ -41,9 +38,6 @@ STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number
 MOST_STEPS_WITH_FEWER_NODES = 1000
 LEAST_NODES = 2  # Least number of nodes.
 GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
-# Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it is in
-# steps that grow, are repeated or have fewer nodes.
-SMALL_STEP_ERROR = 1e-3
 # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
 # step is still accepted.
 LARGEST_DEFECT = 100.0
@@ -59,20 +53,13 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) 
     """The solver of coupled stages for a problem: compiled where its kernels allow, in Python otherwise."""
     kernels = problem.kernels
     pattern = problem.sparsity
-    if kernels is None or not kernels.jacobian:
+    supported = problem.linear_solver in (DENSE if pattern is None else SPARSE)
+    supported = supported and (pattern is None or getattr(pattern, "format", "") == "csc")
+    if kernels is None or not kernels.jacobian or not supported:
         return Simultaneous(problem, A, c, team)
-    if problem.linear_solver not in (DENSE if pattern is None else SPARSE):
-        return Simultaneous(problem, A, c, team)
-    if pattern is not None and getattr(pattern, "format", "") != "csc":
-        return Simultaneous(problem, A, c, team)
-    module: Any
-    made: Simultaneous
-    if pattern is None:
-        module = importlib.import_module("dae_sdc.sweepers._simultaneous")
-        made = module.MachineStages(problem, A, c, team)
-    else:
-        module = importlib.import_module("dae_sdc.sweepers._sparse_stages")
-        made = module.SparseStages(problem, A, c, team)
+    room, name = ("_simultaneous", "Machine") if pattern is None else ("_sparse_stages", "Sparse")
+    kind = getattr(importlib.import_module(f"dae_sdc.sweepers.{room}"), f"{name}Stages")
+    made: Simultaneous = kind(problem, A, c, team)
     return made
 
 
@@ -94,7 +81,7 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
-        self._at_end = LARGEST_AT_END / factor
+        self._at_end = self.stages.numbers.allowed_at_end = LARGEST_AT_END / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
@@ -105,9 +92,10 @@ class StagesTogether:
         stages = self.stages
         first = int(stages.begin(u0, t0, h)) * (1 if self._index < 3 else 2)
         stages.weigh(self.weights, h, first > 0)
-        status = stages.solve(t0, h)
+        before = getattr(u0.polynomial, "dt", 0.0)
+        looks = self._wary or repeated > 0 or h > GROWN_STEP * before
+        status = stages.solve(t0, h, first, looks)
         numbers = stages.numbers
-        grown = h > GROWN_STEP * getattr(u0.polynomial, "dt", 0.0)
         most = END_SHARE * numbers.kappa
         if status == SOLVED and numbers.end_error > most and not stages.end_is_solved(t0, h, most):
             status = UNRESOLVED
@@ -119,39 +107,26 @@ class StagesTogether:
         if status == SOLVED:
             if first:
                 self.weights.fill(u0.view(np.ndarray), h, stages.weights)
-            error = stages.estimate_error(t0, h, first, False)
-            if error >= 1.0 and self.weights.fill_within(stages.u, h, stages.weights):
-                error = stages.estimate_error(t0, h, first, False)
-            estimated, judged = stages.error, error
-            if error >= 1.0 and (first or repeated):
-                estimated = estimated.copy()  # of index 2 nothing is left the second time
-                error = stages.estimate_error(t0, h, first, True)
-            if error <= 1.0 and not first:
-                self.weights.see(estimated, stages.u[-1], len(stages.u), h / getattr(u0.polynomial, "dt", h))
-                # No entry of a vector is larger than sqrt(n) times its root mean square.
-                if stages.m * sqrt(stages.problem.n) * judged > self._at_end:
-                    stages.error[:] = estimated
-                    at_end = stages.error_at_end(h) / self._at_end
-                    error = at_end if at_end > 1.0 and not stages.is_rounding(t0, h, self._at_end) else error
-        if error <= SMALL_STEP_ERROR or (error <= 1.0 and (self._wary or repeated or grown)):
-            # The estimate is made of values at the nodes, and sees nothing of a pulse between all of them.
-            defect = stages.defect(t0, h) / LARGEST_DEFECT
-            error = error if defect <= 1.0 else defect
+            error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
+            if error >= 1.0:
+                again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
+                if self.weights.fill_within(stages.u, h, stages.weights) or again:
+                    error = stages.judge(t0, h, first, again, looks)
+            if error <= 1.0:
+                if self._index > 1 and not first:
+                    self.weights.see(stages.estimated, stages.u[-1], stages.m, h / before if before else 1.0)
+                if numbers.at_end > self._at_end and not stages.is_rounding(t0, h, self._at_end):
+                    error = numbers.at_end / self._at_end
+                elif not numbers.defect <= LARGEST_DEFECT:
+                    error = numbers.defect / LARGEST_DEFECT
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
             # is divided by h. That it contracted well in this step says nothing of the next.
             stages.forget()
-        return Outcome(
-            solved=status == SOLVED,
-            error=float(error),
-            order=self.tableau.stages + 1,
-            effort=float(numbers.iterations) / MOST_NEWTON_ITERATIONS,
-            rate=float(numbers.rate),
-            reason=REASONS[status],
-            worst=int(numbers.worst),
-            slack=self._slack,
-        )
+        effort = numbers.iterations / MOST_NEWTON_ITERATIONS
+        about = stages.m + 1, effort, numbers.rate, REASONS[status], int(numbers.worst)
+        return Outcome(status == SOLVED, error, *about, self._slack)
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
@@ -177,9 +152,7 @@ class FewerNodes:
         """Solve a step, see :meth:`StagesTogether.step`."""
         method, full = self.used, self._methods[self._full]
         if method is full or not self._left:
-            outcome = (
-                full.step(u0, t0, h, repeated) if method is full else self._step(full, u0, t0, h, repeated)
-            )
+            outcome = self._step(full, u0, t0, h, repeated)
             if outcome.solved:
                 if self._failures or self._since or self.tried:
                     self._failures, self._since = max(0.0, self._failures - RECOVERY), 0
