@@ -219,7 +219,7 @@ def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
     start, settings = dict(x=0.0, y=1.0), dict(t_end=20.0, rtol=rtol, sweeper=sweeper)
     asked = ds.solve(driven, u0=start, t_eval=times, **settings)
     kept = ds.solve(driven, u0=start, dense=True, **settings)
-    # Twice the tolerance, in units of |u| and its size in the run, and 1.3 for what interpolation makes of it.
+    # Twice the tolerance in units of |u| and its size in the run, and 1.3 for what interpolation makes of it.
     assert np.abs(asked.u - exact).max() <= 6.0 * rtol
     assert np.array_equal(kept(times), asked.u)
     free = ds.solve(driven, u0=start, **settings)

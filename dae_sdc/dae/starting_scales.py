@@ -279,8 +279,8 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
                     break
                 trial = TRIAL_RATIO * trial
             if best == 0 and changed.any():
-                # Noise is as large for the smallest step, and not the same twice, as a jump at 0 is; else F is
-                # nowhere linear, as x^2 at 0.
+                # Noise is as large for the smallest step, and not the same twice, as a jump at 0 is; else F
+                # is nowhere linear, as x^2 at 0.
                 jumps = (np.abs(twice - once) <= LARGEST_BEND * np.abs(twice)).all()
                 noisy = largest(twice) > ROOT_EPS * first and not jumps
                 found[small] = largest_sizes[small] if noisy else trial

@@ -392,14 +392,9 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
         return np.inf
     n, last, c, largest = a.n, 8 * (a.m - 1) * a.n, h * a.numbers.gamma, 0.0
     call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
-    value, error, weights, checked = (
-        doubles(a.value + last),
-        doubles(a.error),
-        doubles(a.weights),
-        doubles(a.checked),
-    )
+    error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
-        error[j] = c * value[j]
+        error[j] = c * doubles(a.value + last)[j]
     if not solved_at_end(a):
         return np.inf
     for j in range(n):

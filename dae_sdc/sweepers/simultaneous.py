@@ -71,8 +71,8 @@ WIDEST_GAP = 0.12
 DOUBTED_DEVIATION = 0.1
 # The deviation from which on the last stage is checked where a Jacobian takes little time.
 CHEAPLY_DOUBTED_DEVIATION = 0.02
-# How much more error at the end of a step is allowed in unknowns that relax fast where they are as large as
-# ever in the run, than where they are far smaller.
+# Largest error at the end of a step in unknowns that relax fast, in units of rtol and their value there, where
+# that is more than the tolerance.
 ERROR_NEAR_SIZE = 50.0
 # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
 # method: that is at most a hundredth of the tolerance of the user.
@@ -605,17 +605,14 @@ class StageOperations:
             self.error[:] = 0.0
 
     def stiff_part(self) -> float:
-        """Take from the error what one more filter leaves; its largest weighted entry of those checked.
-
-        Of values near their sizes in the run :data:`ERROR_NEAR_SIZE` times as much is allowed.
-        """
+        """Take from the error what one more filter leaves; its largest weighted entry of those checked."""
         whole = self.error.copy()
         self.times_mass()
         self.filtered()
         np.subtract(whole, self.error, out=self.error)
-        near = ERROR_NEAR_SIZE * self.numbers.relative / self.numbers.kappa
         counted = self.checked * self.weights
-        return float((counted * np.abs(self.error) / np.maximum(1.0, near * counted * np.abs(self.u[-1]))).max())
+        near = ERROR_NEAR_SIZE * self.numbers.relative / self.numbers.kappa * counted * np.abs(self.u[-1])
+        return float((counted * np.abs(self.error) / np.maximum(1.0, near)).max())
 
     def add_start_residual(self, t0: float, factor: float, solved: bool) -> bool:
         """Add ``factor`` times F there, with u' of a ``solved`` step, to the error; False if not finite."""

@@ -41,10 +41,6 @@ GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and no
 # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
 # step is still accepted.
 LARGEST_DEFECT = 100.0
-
-# Estimated error at the end of a step in unknowns that relax fast, in units of the tolerance of the user, where
-# they are far smaller than elsewhere in the run.
-LARGEST_AT_END = 1.0
 # Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
@@ -81,7 +77,7 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
-        self._at_end = self.stages.numbers.allowed_at_end = LARGEST_AT_END / factor
+        self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
