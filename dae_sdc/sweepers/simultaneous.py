@@ -71,8 +71,8 @@ WIDEST_GAP = 0.12
 DOUBTED_DEVIATION = 0.1
 # The deviation from which on the last stage is checked where a Jacobian takes little time.
 CHEAPLY_DOUBTED_DEVIATION = 0.02
-# Largest error at the end of a step in unknowns that relax fast, in units of rtol and their value there, where
-# that is more than the tolerance.
+# Largest error at the end of a step in unknowns that relax fast, in units of rtol and their value there,
+# where that is more than the tolerance.
 ERROR_NEAR_SIZE = 50.0
 # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
 # method: that is at most a hundredth of the tolerance of the user.
