@@ -25,7 +25,7 @@ from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
 
 FORMAT = "dae_sdc checkpoint"
-VERSION = 2
+VERSION = 3
 SUFFIX = ".npz"
 
 LONGEST = 60
