@@ -25,7 +25,9 @@ from scipy.integrate import solve_ivp
 
 from benchmarks.studies.truth.generated import Vector
 
-TIGHT = 1e-11  # Relative tolerance of references
+TIGHT = 1e-12  # Relative tolerance of references
+LESS_TIGHT = 1e-11  # Relative tolerance of the solutions that tell the errors of references
+PLACES = 1001  # Number of times at which both are compared
 MOST_ITERATIONS = 500  # Largest number of Newton iterations at a time and state
 RANK = 1e-9  # Singular values below this part of the largest are zero
 
@@ -214,14 +216,43 @@ class ReducedCircuit:
         self._guess = point
         return point[:states], x
 
-    def solution(self, w0: Vector, end: float) -> Callable[[Vector], Vector]:
-        """x at times of shape (K,), shape (K, n), by LSODA at a tight tolerance."""
-        if not self.N.shape[1]:
-            return lambda times: np.array([self.solved(float(t), w0)[1] for t in times])
-        run = solve_ivp(
-            lambda t, w: self.solved(t, w)[0], (0.0, end), w0, method="LSODA", rtol=TIGHT, atol=1e-2 * TIGHT,
-            dense_output=True,
-        )  # fmt: skip
-        if not run.success:
-            raise ArithmeticError(f"the reference of a circuit was not computed: {run.message}")
-        return lambda times: np.array([self.solved(float(t), run.sol(t))[1] for t in times])
+    def _sensitivity(self, x: Vector) -> Vector:
+        """Derivative of x by w at a time."""
+        slopes = np.array(
+            [element.tangent(v)[1] for element, v in zip(self.diodes, self.D.T @ x, strict=True)]
+        )
+        by_w = self._left @ (self.G + (self.D * slopes) @ self.D.T) @ self.Y @ self.N
+        z = np.linalg.solve(self._matrix(slopes), by_w)[self.N.shape[1] :]
+        return np.asarray(self.Y @ self.N - self.Z @ z)
+
+    def solution(
+        self, w0: Vector, end: float
+    ) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+        """x at times of shape (K,), shape (K, n), by LSODA at a tight tolerance, and its error.
+
+        A current of some microamperes through a coil that is in series with a diode tells the voltage of the
+        diode, and is one of w with others that are a million times larger: the errors of w are those between
+        solutions of two tolerances, and those of x what they make of it.
+        """
+        states = self.N.shape[1]
+        if not states:
+            return lambda times: np.array(
+                [self.solved(float(t), w0)[1] for t in times]
+            ), lambda times: np.zeros((1,))
+        runs = [
+            solve_ivp(
+                lambda t, w: self.solved(t, w)[0], (0.0, end), w0, method="LSODA", rtol=rtol, atol=1e-2 * rtol,
+                dense_output=True,
+            )
+            for rtol in (LESS_TIGHT, TIGHT)
+        ]  # fmt: skip
+        for run in runs:
+            if not run.success:
+                raise ArithmeticError(f"the reference of a circuit was not computed: {run.message}")
+        places = np.linspace(0.0, end, PLACES)
+        errors = np.abs(runs[0].sol(places) - runs[1].sol(places)).max(axis=1)
+
+        def values(times: Vector) -> Vector:
+            return np.array([self.solved(float(t), runs[1].sol(t))[1] for t in times])
+
+        return values, lambda times: np.array([np.abs(self._sensitivity(x)) @ errors for x in values(times)])

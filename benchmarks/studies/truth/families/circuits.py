@@ -167,7 +167,7 @@ def _circuit(seed: int, variant: str) -> Written:
         size = reduced.N.shape[1]
         w0 = np.zeros((size,)) if "exponential" in variant else rng.uniform(-1.0, 1.0, (size,))
         with suppress(ArithmeticError):
-            solution = reduced.solution(w0, END)
+            solution, error = reduced.solution(w0, END)
             if np.abs(solution(np.linspace(0.0, END, 101))).max() < LARGEST:
                 break
     names = unknowns(elements)
@@ -180,10 +180,13 @@ def _circuit(seed: int, variant: str) -> Written:
     def reference(times: Vector) -> Vector:
         return np.asarray(solution(np.asarray(times) / second) * units)
 
+    def slack(times: Vector) -> Vector:
+        return np.asarray(error(np.asarray(times) / second) * units)
+
     values = reference(np.zeros(1))[0]
     values[np.abs(values) < ROUNDING] = 0.0  # a circuit at rest starts from 0
     start = dict(zip(names, values.tolist(), strict=True))
-    return Written(equations(elements), start, END * second, reference)
+    return Written(equations(elements), start, END * second, reference, slack)
 
 
 BRIDGES = tuple(name for name in VARIANTS if "bridge" in name)
