@@ -105,7 +105,8 @@ class HiddenConstraints:
         before[self.columns] = u.T
         with np.errstate(all="ignore"):
             x, done = self._solved(t, before, np.zeros(len(t)))
-            options, rates = self.between.options, self._rates(x - before, h)
+            options, h = self.between.options, np.abs(h)
+            rates = self._rates(x - before, h)
             unlikely = np.flatnonzero(options.unlikely_rate < rates)
             if unlikely.size:
                 start, steps = before[:, unlikely], h[unlikely]

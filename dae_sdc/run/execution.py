@@ -367,7 +367,7 @@ class Execution:
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
             hidden = self.hidden_constraints(np.abs(u).max(axis=0))
             if hidden is not None:
-                solved = bool(hidden.correct(t[1:], u[1:], du[1:], np.zeros(taken)).all())
+                solved = bool(hidden.correct(t[1:], u[1:], du[1:], -np.diff(t)).all())
             if self.plan.keeps or self.plan.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         sizes = None if between is None else between.largest()

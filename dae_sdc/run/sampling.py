@@ -99,7 +99,6 @@ class Samples:
             chosen = slice(self.done, upto)
             times = np.minimum(self.times[chosen], last)
             self.u[chosen], self.du[chosen] = dense(times), dense.derivative(times)
-            inside, sizes = dense.within(times)
-            self.sizes[chosen][inside] = sizes
+            self.sizes[chosen] = dense.sizes_at(times)
             self.done = upto
         return columns

@@ -183,22 +183,22 @@ class Solution(Tabulated):
         """u and u' at K times, and a message about those at which they do not satisfy the equations."""
         dense = self._dense()
         u, du = dense(times), dense.derivative(times)
-        rows, sizes = dense.within(times)
-        if at_ends and self.equations is not None and self.equations.at_ends:
-            rows, sizes = np.arange(len(times)), np.zeros(len(times))
-        return u, du, self._correct(times, u, du, rows, sizes)
+        return u, du, self._correct(times, u, du, dense.sizes_at(times), at_ends)
 
-    def _correct(self, times: Vector, u: Vector, du: Vector, rows: Any, sizes: Vector) -> str:
-        """Correct some rows by the equations, in place; returns a message about those where that failed."""
-        if self.equations is None or not rows.size:
+    def _correct(self, times: Vector, u: Vector, du: Vector, sizes: Vector, at_ends: bool) -> str:
+        """Correct rows by the equations, in place; returns a message about those where that failed."""
+        if self.equations is None:
+            return ""
+        rows = np.flatnonzero(sizes if at_ends and self.equations.at_ends else sizes > 0.0)
+        if not rows.size:
             return ""
         new_u, new_du = u[rows], du[rows]
-        solved = self.equations.correct(times[rows], new_u, new_du, sizes)
+        solved = self.equations.correct(times[rows], new_u, new_du, sizes[rows])
         u[rows], du[rows] = new_u, new_du
         failed = np.flatnonzero(~solved)
         if not failed.size:
             return ""
-        looked_at = zip(rows[failed].tolist(), sizes[failed], range(MOST_ESTIMATED), strict=False)
+        looked_at = zip(rows[failed].tolist(), sizes[rows[failed]], range(MOST_ESTIMATED), strict=False)
         each = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
         errors, count = np.max(each, axis=0), "1 time" if len(failed) == 1 else f"{len(failed)} times"
         order = np.argsort(-errors, kind="stable").tolist()
@@ -227,7 +227,7 @@ class Solution(Tabulated):
             if not len(record):
                 return record
             assert self.dense is not None
-            rows, _ = self.dense.within(record.t)
+            rows = self.dense.sizes_at(record.t) > 0.0
             u = record.u.copy()
             u[rows] = self._corrected(record.t[rows])[0]
             return replace(record, u=u)
@@ -331,10 +331,7 @@ class Solution(Tabulated):
     def reached(self, count: int, sizes: Vector) -> Solution:
         """A copy with the first ``count`` rows, corrected by the equations where they lie within steps."""
         t, u, du = self.t[:count].copy(), self.u[:count].copy(), self.du[:count].copy()
-        rows = np.flatnonzero(sizes[:count])
-        if self.equations is not None and self.equations.at_ends:
-            rows, sizes = np.arange(count), np.zeros(count)
-        said = self._correct(t, u, du, rows, sizes[rows])
+        said = self._correct(t, u, du, sizes[:count], True)
         per_step = {name: values[:count] for name, values in self.per_step.items()}
         return replace(self, t=t, u=u, du=du, per_step=per_step).with_remark(said)
 
@@ -576,8 +573,8 @@ def output_times(t_eval: Any, points: int | None, start: float, end: float) -> V
 def _long_steps(solution: Solution, times: Vector) -> str:
     """Which integrated unknowns are not as good at times between steps as at their ends, and how good."""
     dense, about = solution._dense(), solution.parameters
-    rows, _ = dense.within(times)
-    if about.get("rtol") is None or not rows.size:
+    rows = dense.sizes_at(times) > 0.0
+    if about.get("rtol") is None or not rows.any():
         return ""
     allowed = about["rtol"] * dense.largest()
     if about.get("atol") is not None:

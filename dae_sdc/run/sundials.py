@@ -438,7 +438,7 @@ class _Record:
     def correct(self, t: list[float], u: Vector, du: Vector) -> None:
         """Compute unknowns of index 2 from hidden constraints, in place."""
         if self.constraints is not None:
-            self.constraints.correct(np.array(t[1:]), u[1:], du[1:], np.zeros(len(t) - 1))
+            self.constraints.correct(np.array(t[1:]), u[1:], du[1:], -np.diff(t))
 
     @cached_property
     def constraints(self) -> HiddenConstraints | None:
