@@ -208,26 +208,32 @@ def test_unknowns_that_are_only_interpolated_are_named_with_their_errors(monkeyp
 def test_fast_components_are_as_good_between_long_steps_where_that_is_asked(
     rtol: float, sweeper: str | None
 ) -> None:
-    def driven(t: Any, u: Any, du: Any) -> list[Any]:
-        """u' = -1e5 (u - sin t) + cos t, and as much for another frequency: u = (sin t, cos 3 t)."""
-        x, y = u
-        slow = np.cos(t), -3 * np.sin(3 * t)
-        return [du[0] + 1e5 * (x - np.sin(t)) - slow[0], du[1] + 1e5 * (y - np.cos(3 * t)) - slow[1]]
+    def driven(rate: float) -> Any:
+        """u' = -rate (u - sin t) + cos t, and as much for another frequency: u = (sin t, cos 3 t)."""
+
+        def equations(t: Any, u: Any, du: Any) -> list[Any]:
+            first = du[0] + rate * (u[0] - np.sin(t)) - np.cos(t)
+            return [first, du[1] + rate * (u[1] - np.cos(3 * t)) + 3 * np.sin(3 * t)]
+
+        return equations
 
     times = np.linspace(0.0, 20.0, 401)
     exact = np.stack([np.sin(times), np.cos(3.0 * times)], axis=1)
-    start, settings = dict(x=0.0, y=1.0), dict(t_end=20.0, rtol=rtol, sweeper=sweeper)
-    asked = ds.solve(driven, u0=start, t_eval=times, **settings)
-    kept = ds.solve(driven, u0=start, dense=True, **settings)
+    settings: dict[str, Any] = dict(u0=dict(x=0.0, y=1.0), t_end=20.0, rtol=rtol, sweeper=sweeper)
+    asked = ds.solve(driven(1e5), t_eval=times, **settings)
+    kept = ds.solve(driven(1e5), dense=True, **settings)
     # Twice the tolerance in units of |u| and its size in the run, and 1.3 for what interpolation makes of it.
     assert np.abs(asked.u - exact).max() <= 6.0 * rtol
     assert np.array_equal(kept(times), asked.u)
-    free = ds.solve(driven, u0=start, **settings)
-    assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < rtol
-    if rtol < 1e-9:
-        with pytest.warns(ds.DAEWarning, match=r"between them y.* off by up to .* times the tolerance"):
-            error = np.abs(free(times) - exact).max()
-        assert error > 30.0 * rtol
+    # What follows within a thousandth of a step comes from the equations; what is slower does not.
+    for rate, least in ((1e5, 0.0), (1e3, 30.0)):
+        free = ds.solve(driven(rate), **settings)
+        assert np.abs(free.u[:, 0] - np.sin(free.t)).max() < 20.0 * rtol
+        if rtol < 1e-9:
+            with pytest.warns(ds.DAEWarning, match=r"between them y.* off by up to .* times the tolerance"):
+                error = np.abs(free(times) - exact).max()
+            assert least * rtol < error
+            assert least or error <= 20.0 * rtol
 
 
 @pytest.mark.parametrize(("leak", "bend"), [(1.0, 3.0), (0.1, 8.0), (0.01, 50.0), (0.001, 50.0)])

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
-from numpy.typing import NDArray
 
 from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector, unresolved
 from dae_sdc.errors import InputError

@@ -61,9 +61,9 @@ class PointwiseOptions:
     # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
     # whether the unknown follows the others within ``follows`` of the step: then that makes the change of the
     # derivative smaller by the ratio ``spared`` at least.
-    unlikely_rate: float = 1e-4
-    follows: float = 0.01
-    spared: float = 0.1
+    unlikely_rate: float = 1e-8
+    follows: float = 0.1
+    spared: float = 0.01
     # K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
     # what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
     weight: float = 1e6

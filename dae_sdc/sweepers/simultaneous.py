@@ -73,7 +73,7 @@ DOUBTED_DEVIATION = 0.1
 CHEAPLY_DOUBTED_DEVIATION = 0.02
 # Largest error at the end of a step in unknowns that relax fast, in units of rtol and their value there,
 # where that is more than the tolerance.
-ERROR_NEAR_SIZE = 50.0
+ERROR_NEAR_SIZE = 20.0
 # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
 # method: that is at most a hundredth of the tolerance of the user.
 END_SHARE = 200.0
