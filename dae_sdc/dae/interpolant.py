@@ -169,14 +169,14 @@ class DenseOutput:
         return found[0] if times.ndim == 0 else found
 
     def sizes_at(self, times: Vector) -> Vector:
-        """Sizes of the steps that several times lie in, negative at the ends of these, 0 at the start."""
+        """Sizes of the steps that several times lie in, negative at the ends of these and at the start."""
         # Shapes: times (K,) -> (K,).
         if not len(self.ends):
             return np.zeros(len(times))
         at = np.minimum(np.searchsorted(self.ends, times), len(self.ends) - 1)
         # The last end may differ by round-off from the time that was meant.
-        within = (times != self.ends[at]) & (times < self.t_end)
-        return np.where(times > self.t0, np.where(within, self._sizes[at], -self._sizes[at]), 0.0)
+        within = (times != self.ends[at]) & (times > self.t0) & (times < self.t_end)
+        return np.where(within, self._sizes[at], -self._sizes[at])
 
     def spread(self, points: int, logarithmic: bool = False) -> Vector:
         """Increasing times between which a picture of the solution can be drawn by straight lines."""
