@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -309,6 +310,7 @@ def twice_of(directory: Path) -> Any:
 
 def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
     """What a kept function gives, how often it was read from the disk, and its files."""
+    gc.collect()  # of the function before nothing is left
     function = twice_of(directory)
     read = sum(function.stats.cache_hits.values())
     return function(1.5), read, list(cache_directory("functions").iterdir())
@@ -341,6 +343,9 @@ def keeper(
     """Compiles something that is kept in a new directory: its value, whether it was read, its files."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    # What is read from the disk imports the module of its function.
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "twice_of_it", raising=False)
     return lambda: KEEPERS[request.param](tmp_path)
 
 
