@@ -10,6 +10,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.dae.pointwise import PointwiseEquations
+from dae_sdc.initial.hidden import HiddenConstraints
 
 TIMES = np.linspace(0.003, 0.997, 17)
 
@@ -251,3 +252,24 @@ def test_a_fast_current_does_not_spoil_what_it_flows_through(leak: float, bend: 
     assert solution.success and solution.equations.at_ends == (index == 2)
     slope = 1e-6 * (1.0 + leak * bend / np.cosh(bend * np.sin(times)) ** 2) * np.cos(times)
     assert np.abs(solution.values("v") - (np.sin(times) - 0.1 * slope))[1:].max() <= 10.0 * 1e-8
+
+
+def test_errors_of_values_that_are_not_corrected_are_asked_for_the_size_of_their_step(
+    monkeypatch: Any,
+) -> None:
+    sizes: list[float] = []
+
+    def errors(self: Any, t: float, u: Any, du: Any, h: float) -> Any:
+        sizes.append(h)
+        return np.zeros(len(u))
+
+    monkeypatch.setattr(HiddenConstraints, "correct", lambda self, t, u, du, h: np.zeros(len(t), dtype=bool))
+    monkeypatch.setattr(HiddenConstraints, "errors", errors)
+
+    def capacitor(t: Any, u: Any, du: Any) -> list[Any]:
+        return [u[0] - np.sin(t), du[0] - u[1]]
+
+    times = np.linspace(0.0, 1.0, 5)
+    solution = ds.solve(capacitor, u0=dict(voltage=0.0, current=1.0), t_end=1.0, rtol=1e-6, t_eval=times)
+    assert "interpolated" in solution.message
+    assert len(sizes) == 5 and min(sizes) > 0.0

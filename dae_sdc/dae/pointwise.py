@@ -59,8 +59,8 @@ class PointwiseOptions:
     # Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     trusted: float = 1e-6
     # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
-    # whether the unknown follows the others within ``follows`` of the step: then that makes the change of the
-    # derivative smaller by the ratio ``spared`` at least.
+    # whether the unknown follows the others within ``follows`` times ``spared`` of the step: where it changes
+    # by ``follows`` of the step times the change of the derivative, that is smaller by ``spared`` at least.
     unlikely_rate: float = 1e-8
     follows: float = 0.1
     spared: float = 0.01

@@ -134,9 +134,6 @@ class StepPolynomial(NamedTuple):
     def derivative_at_end(self) -> Vector:
         """u' at the end of the step, shape (n,), a copy."""
         k = self.n_integrated
-        if self.nodes[-1] == 1.0 and k == self.value.shape[1]:
-            last: Vector = self.derivative[-1].copy()
-            return last
         end = np.empty(self.value.shape[1])
         if self.nodes[-1] == 1.0:
             end[:k] = self.derivative[-1, :k]

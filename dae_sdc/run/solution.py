@@ -199,7 +199,7 @@ class Solution(Tabulated):
         if not failed.size:
             return ""
         looked_at = zip(rows[failed].tolist(), sizes[rows[failed]], range(MOST_ESTIMATED), strict=False)
-        each = [self.equations.errors(times[row], u[row], du[row], h) for row, h, _ in looked_at]
+        each = [self.equations.errors(times[row], u[row], du[row], abs(h)) for row, h, _ in looked_at]
         errors, count = np.max(each, axis=0), "1 time" if len(failed) == 1 else f"{len(failed)} times"
         order = np.argsort(-errors, kind="stable").tolist()
         off = brief([self.names[j] for j in order if errors[j] > LEAST_NAMED], MOST_NAMED)

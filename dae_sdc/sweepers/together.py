@@ -53,10 +53,12 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any, team: Team | None = None) 
     supported = supported and (pattern is None or getattr(pattern, "format", "") == "csc")
     if kernels is None or not kernels.jacobian or not supported:
         return Simultaneous(problem, A, c, team)
-    room, name = ("_simultaneous", "Machine") if pattern is None else ("_sparse_stages", "Sparse")
-    kind = getattr(importlib.import_module(f"dae_sdc.sweepers.{room}"), f"{name}Stages")
-    made: Simultaneous = kind(problem, A, c, team)
-    return made
+    # These import numba.
+    if pattern is None:
+        cls: type[Simultaneous] = importlib.import_module("dae_sdc.sweepers._simultaneous").MachineStages
+    else:
+        cls = importlib.import_module("dae_sdc.sweepers._sparse_stages").SparseStages
+    return cls(problem, A, c, team)
 
 
 class StagesTogether:

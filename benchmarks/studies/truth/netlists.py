@@ -30,9 +30,8 @@ TIGHT = 1e-12  # Relative tolerance of references
 LESS_TIGHT = 1e-11  # Relative tolerance of the solutions that tell the errors of references
 PLACES = 1001  # Number of times at which both are compared
 NEARBY = 41  # Number of these of which the largest difference counts
-OPEN = (
-    0.3  # Part of the difference that is the error of the tighter solution, three times as much as expected
-)
+# Part of the difference that is left open as error of the tighter solution: three times what is expected.
+OPEN = 0.3
 MOST_ITERATIONS = 500  # Largest number of Newton iterations at a time and state
 RANK = 1e-9  # Singular values below this part of the largest are zero
 
@@ -244,15 +243,16 @@ class ReducedCircuit:
             return self.solved(t, w)[0]
 
         def values(times: Vector) -> Vector:
-            return np.array([self.solved(float(t), path(t))[1] for t in times])
+            states = (fine.sol(t) if len(w0) else w0 for t in times)
+            return np.array([self.solved(float(t), w)[1] for t, w in zip(times, states, strict=True)])
 
-        def open_(times: Vector) -> Vector:
+        def left_open(times: Vector) -> Vector:
             at = np.searchsorted(places, times).clip(0, PLACES - 1)
             return np.array(
                 [np.abs(self._sensitivity(x)) @ errors[:, k] for x, k in zip(values(times), at, strict=True)]
             )
 
-        path: Callable[[float], Vector] = lambda t: w0  # noqa: E731
+        fine: Any = None
         places, errors = np.linspace(0.0, end, PLACES), np.zeros((len(w0), PLACES))
         if len(w0):
             how: dict[str, Any] = {"method": "LSODA", "dense_output": True}
@@ -261,6 +261,5 @@ class ReducedCircuit:
             )
             if not (coarse.success and fine.success):
                 raise ArithmeticError(f"the reference of a circuit was not computed: {fine.message}")
-            path = fine.sol
             errors = maximum_filter1d(OPEN * np.abs(coarse.sol(places) - fine.sol(places)), NEARBY)
-        return values, open_
+        return values, left_open
