@@ -15,8 +15,6 @@ from helpers.pairs import covering_pairs
 from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
-from dae_sdc.control import adaptivity
-from dae_sdc.control.adaptivity import StepSize
 from dae_sdc.dae.state import Vector
 from dae_sdc.problems.linear import (
     HessenbergIndex1,
@@ -26,7 +24,9 @@ from dae_sdc.problems.linear import (
     index_1_residual,
 )
 from dae_sdc.run.method import default_nodes, default_sweeper
+from dae_sdc.sweepers import step_sizes
 from dae_sdc.sweepers.runge_kutta import estimates_error
+from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (
     SETTINGS,
@@ -671,124 +671,124 @@ def unsolved(rate: float) -> Outcome:
 
 @pytest.mark.parametrize("error", [0.3, 0.03, 0.003])
 def test_the_first_step_is_followed_by_one_of_the_tolerance(error: float) -> None:
-    accepted, size = StepSize().next(good(error), 0.1)
-    assert accepted and size == pytest.approx(0.1 * adaptivity.SAFETY * error ** (-1.0 / ORDER))
+    accepted, size = StepSizes().take(good(error), 0.1)
+    assert accepted and size == pytest.approx(0.1 * step_sizes.SAFETY * error ** (-1.0 / ORDER))
 
 
 def test_growth_is_limited() -> None:
-    assert StepSize().next(good(1e-9), 0.1) == (True, about(0.1 * adaptivity.LARGEST_FACTOR))
+    assert StepSizes().take(good(1e-9), 0.1) == (True, about(0.1 * step_sizes.LARGEST_FACTOR))
 
 
 def test_a_size_that_would_hardly_grow_is_kept() -> None:
     barely, clearly = (
-        (adaptivity.SAFETY / factor) ** ORDER
-        for factor in (adaptivity.KEPT_GROWTH - 0.01, adaptivity.KEPT_GROWTH + 0.01)
+        (step_sizes.SAFETY / factor) ** ORDER
+        for factor in (step_sizes.KEPT_GROWTH - 0.01, step_sizes.KEPT_GROWTH + 0.01)
     )
-    assert StepSize().next(good(barely), 0.1) == (True, 0.1)
-    assert StepSize().next(good(clearly), 0.1)[1] > 0.12
+    assert StepSizes().take(good(barely), 0.1) == (True, 0.1)
+    assert StepSizes().take(good(clearly), 0.1)[1] > 0.12
     # It shrinks where it must.
-    assert StepSize().next(good(1.0), 0.1)[1] == pytest.approx(0.09)
+    assert StepSizes().take(good(1.0), 0.1)[1] == pytest.approx(0.09)
 
 
 def test_iterations_make_steps_shorter() -> None:
-    size = StepSize().next(good(1e-3, effort=1.0), 0.1)[1]
-    assert size == pytest.approx(0.1 * adaptivity.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))
-    assert StepSize().next(good(1e-9, rate=0.15), 0.1)[1] == pytest.approx(
-        0.1 * adaptivity.WANTED_CONTRACTION / 0.15
+    size = StepSizes().take(good(1e-3, effort=1.0), 0.1)[1]
+    assert size == pytest.approx(0.1 * step_sizes.SAFETY * 0.7 * 1e-3 ** (-1.0 / ORDER))
+    assert StepSizes().take(good(1e-9, rate=0.15), 0.1)[1] == pytest.approx(
+        0.1 * step_sizes.WANTED_CONTRACTION / 0.15
     )
     # Slow iterations do not shorten a step that succeeded with them.
-    assert StepSize().next(good(1e-9, rate=0.6), 0.1) == (True, 0.1)
+    assert StepSizes().take(good(1e-9, rate=0.6), 0.1) == (True, 0.1)
 
 
 def test_errors_that_grow_are_foreseen() -> None:
     # Hairer, Wanner II (1996), eq. (IV.8.25).
-    sizes = StepSize()
-    sizes.next(good(0.05), 0.1)
-    size = sizes.next(good(0.5), 0.11)[1]
-    assert size == pytest.approx(0.11 * adaptivity.SAFETY * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
-    assert size < 0.11 * adaptivity.SAFETY * 0.5**-0.25
+    sizes = StepSizes()
+    sizes.take(good(0.05), 0.1)
+    size = sizes.take(good(0.5), 0.11)[1]
+    assert size == pytest.approx(0.11 * step_sizes.SAFETY * 0.5**-0.25 * (0.11 / 0.1) * (0.05 / 0.5) ** 0.25)
+    assert size < 0.11 * step_sizes.SAFETY * 0.5**-0.25
 
 
 def test_a_rejected_step_is_repeated_shorter_and_followed_by_none_that_is_longer() -> None:
-    sizes = StepSize()
-    sizes.next(good(0.5), 0.1)
-    accepted, again = sizes.next(good(3.0), 0.1)
-    assert not accepted and again == pytest.approx(0.1 * adaptivity.SAFETY * 3.0**-0.25)
-    assert sizes.next(good(1e-6), again) == (True, again)
-    assert sizes.next(good(1e-6), again)[1] > again
+    sizes = StepSizes()
+    sizes.take(good(0.5), 0.1)
+    accepted, again = sizes.take(good(3.0), 0.1)
+    assert not accepted and again == pytest.approx(0.1 * step_sizes.SAFETY * 3.0**-0.25)
+    assert sizes.take(good(1e-6), again) == (True, again)
+    assert sizes.take(good(1e-6), again)[1] > again
 
 
 @pytest.mark.parametrize("error", [1e9, 1e3, 1.0001])
 def test_shrinking_is_limited(error: float) -> None:
-    sizes = StepSize()
-    sizes.next(good(0.5), 0.1)
-    accepted, again = sizes.next(good(error), 0.1)
+    sizes = StepSizes()
+    sizes.take(good(0.5), 0.1)
+    accepted, again = sizes.take(good(error), 0.1)
     assert (
-        not accepted and 0.1 * adaptivity.SMALLEST_FACTOR * (1.0 - 1e-12) <= again <= 0.1 * adaptivity.SAFETY
+        not accepted and 0.1 * step_sizes.SMALLEST_FACTOR * (1.0 - 1e-12) <= again <= 0.1 * step_sizes.SAFETY
     )
 
 
 def test_a_first_step_without_an_estimate_to_trust_is_a_tenth() -> None:
-    assert StepSize().next(good(5.0), 0.1) == (False, about(0.01))
-    sizes = StepSize()
-    sizes.next(good(0.5), 0.1)
-    assert sizes.next(good(math.inf), 0.1) == (False, about(0.01))
-    assert sizes.next(good(math.nan), 0.1) == (False, about(0.01))
+    assert StepSizes().take(good(5.0), 0.1) == (False, about(0.01))
+    sizes = StepSizes()
+    sizes.take(good(0.5), 0.1)
+    assert sizes.take(good(math.inf), 0.1) == (False, about(0.01))
+    assert sizes.take(good(math.nan), 0.1) == (False, about(0.01))
 
 
 @pytest.mark.parametrize(("rate", "factor"), [(0.0, 0.5), (0.5, 0.6), (0.31, 0.7), (30.0, 0.1)])
 def test_iterations_that_fail_shorten_by_their_rate(rate: float, factor: float) -> None:
-    assert StepSize().next(unsolved(rate), 0.1) == (False, about(0.01))
-    sizes = StepSize()
-    sizes.next(good(0.5), 0.1)
-    assert sizes.next(unsolved(rate), 0.1) == (False, about(0.1 * factor))
+    assert StepSizes().take(unsolved(rate), 0.1) == (False, about(0.01))
+    sizes = StepSizes()
+    sizes.take(good(0.5), 0.1)
+    assert sizes.take(unsolved(rate), 0.1) == (False, about(0.1 * factor))
 
 
 def test_where_iterations_failed_sizes_come_back_slowly() -> None:
-    sizes = StepSize()
-    sizes.next(good(0.5), 1.0)
-    failed, size = sizes.next(unsolved(0.6), 1.0)
+    sizes = StepSizes()
+    sizes.take(good(0.5), 1.0)
+    failed, size = sizes.take(unsolved(0.6), 1.0)
     assert not failed and size == pytest.approx(0.5)
-    limit, growth = 0.5, adaptivity.LIMIT_GROWTH
+    limit, growth = 0.5, step_sizes.LIMIT_GROWTH
     for _ in range(4):
-        size = sizes.next(good(1e-6), size)[1]
-        limit, growth = limit * growth, growth * adaptivity.LIMIT_GROWTH
+        size = sizes.take(good(1e-6), size)[1]
+        limit, growth = limit * growth, growth * step_sizes.LIMIT_GROWTH
         assert size <= limit * (1.0 + 1e-12)
     assert size > 0.5
     for _ in range(20):
-        size = sizes.next(good(1e-6), size)[1]
+        size = sizes.take(good(1e-6), size)[1]
     assert size > 10.0
-    sizes.next(unsolved(0.6), size)
+    sizes.take(unsolved(0.6), size)
     sizes.forget()
     assert sizes.limit == math.inf
 
 
 def test_behind_a_kink_the_tolerance_of_the_user_counts() -> None:
     slack = 100.0
-    sizes = StepSize()
-    sizes.next(good(0.005, slack=slack), 1.0)
+    sizes = StepSizes()
+    sizes.take(good(0.005, slack=slack), 1.0)
     # As the last step foretells, or somewhat more: smooth.
-    assert sizes.next(good(0.005 * 0.9 * adaptivity.KINK_RATIO, slack=slack), 1.0)[0]
-    sizes.next(good(0.005, slack=slack), 1.0)
+    assert sizes.take(good(0.005 * 0.9 * step_sizes.KINK_RATIO, slack=slack), 1.0)[0]
+    sizes.take(good(0.005, slack=slack), 1.0)
     # A kink, where the estimate of a lower order is no bound.
-    assert not sizes.next(good(0.005 * 1.1 * adaptivity.KINK_RATIO, slack=slack), 1.0)[0]
-    for _ in range(adaptivity.WARY_STEPS):
-        assert not sizes.next(good(0.02, slack=slack), 1.0)[0]
-        assert sizes.next(good(0.005, slack=slack), 1.0)[0]
-    assert sizes.next(good(0.02, slack=slack), 1.0)[0]
+    assert not sizes.take(good(0.005 * 1.1 * step_sizes.KINK_RATIO, slack=slack), 1.0)[0]
+    for _ in range(int(step_sizes.WARY_STEPS)):
+        assert not sizes.take(good(0.02, slack=slack), 1.0)[0]
+        assert sizes.take(good(0.005, slack=slack), 1.0)[0]
+    assert sizes.take(good(0.02, slack=slack), 1.0)[0]
 
 
 def test_longer_steps_with_larger_errors_are_no_kink() -> None:
-    sizes = StepSize()
-    sizes.next(good(1e-3, slack=100.0), 1.0)
-    assert sizes.next(good(1e-3 * 4.0**ORDER, slack=100.0), 4.0)[0]
+    sizes = StepSizes()
+    sizes.take(good(1e-3, slack=100.0), 1.0)
+    assert sizes.take(good(1e-3 * 4.0**ORDER, slack=100.0), 4.0)[0]
     assert sizes.rough == 0
 
 
 def test_a_method_without_slack_takes_a_kink_as_it_is() -> None:
-    sizes = StepSize()
-    sizes.next(good(0.005), 1.0)
-    assert sizes.next(good(0.9), 1.0)[0]
+    sizes = StepSizes()
+    sizes.take(good(0.005), 1.0)
+    assert sizes.take(good(0.9), 1.0)[0]
 
 
 class Undetermined(ds.ProblemDAE):

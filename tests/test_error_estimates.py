@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,12 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.control.approach import Approach
 from dae_sdc.dae.noise import measured_noise
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
 from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, pencil_index
 from dae_sdc.sweepers.step_error import StepError, operators_at
+from dae_sdc.sweepers.step_sizes import StepSizes, approached
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -247,13 +248,21 @@ def test_a_jump_is_no_pole_and_is_passed_at_the_tightest_tolerances(kind: str) -
     assert solution.u[-1, 0] == pytest.approx(5.0 * (1.0 - since), rel=1e-8)
 
 
+class Steep:
+    """The end of steps at which u' is infinite."""
+
+    @staticmethod
+    def end_slope() -> float:
+        return math.inf
+
+
 def test_steps_in_proportion_to_the_time_left_are_an_approach() -> None:
     for share in (0.3, 0.03):
-        approach, time, found = Approach(1e-6), 0.0, None
+        sizes, time, found = StepSizes(1e-6), 0.0, math.nan
         for _ in range(10_000):
             dt = share * (2.0 - time)
-            found = approach.point(time, dt)
-            if found is not None:
+            found = approached(sizes, Steep, time, dt)
+            if not math.isnan(found):
                 break
             time += dt
         assert found == pytest.approx(2.0, abs=1e-3 * (2.0 - time) + 1e-6)
@@ -262,16 +271,16 @@ def test_steps_in_proportion_to_the_time_left_are_an_approach() -> None:
 
 def test_a_drop_into_a_fast_transient_is_no_approach() -> None:
     for ratio in (0.2, 0.7):
-        approach, time, dt = Approach(1e-6), 0.0, 1.0
+        sizes, time, dt = StepSizes(1e-6), 0.0, 1.0
         for _ in range(3):
             # Down at once, up again slowly: a relaxation oscillation.
             while dt > 1e-9:
                 dt *= 0.1 * ratio
-                assert approach.point(time, dt) is None
+                assert math.isnan(approached(sizes, Steep, time, dt))
                 time += dt
             while dt < 1.0:
                 dt *= 2.0
-                assert approach.point(time, dt) is None
+                assert math.isnan(approached(sizes, Steep, time, dt))
                 time += dt
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.approach import Approach
 from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.driver import driver_of
 from dae_sdc.dae.newton import undetermined
@@ -20,33 +19,16 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
+from dae_sdc.sweepers.step_sizes import (
+    STEP_ROUNDING,
+    TIME_ROUNDING,
+    StepSizes,
+    approached,
+    clipped,
+    end_of_step,
+)
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
-# LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
-LARGEST_FACTOR = 8.0
-SMALLEST_FACTOR = 0.2
-# Growth up to which a step size is kept, and with it the factors of the iteration matrices.
-KEPT_GROWTH = 1.2
-# Contraction of the iterations that a step size is chosen for where the error would allow more.
-WANTED_CONTRACTION = 0.3
-# Factor per step by which the limit that failed iterations have set grows, and this growth itself.
-LIMIT_GROWTH = 1.15
-# Ratio of an error to its forecast from the last step above which the solution has a kink.
-KINK_RATIO = 10.0
-# Error of a step below which a rejection of the next one shows that the solution is not smooth.
-SMOOTH_ERROR = 0.05
-# Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
-WARY_STEPS = 8
-# Least error that a forecast starts from: smaller ones are not the leading term.
-LEAST_FORETOLD_ERROR = 1e-6
-# Ratio of the error of a shorter step to that of the same step before above which it does not go with the
-# step: it comes from the start of the step, or from rounding.
-NOT_REDUCED = 0.97
-LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
-
-# Distance from a time to be met, in steps, by which the last step may be stretched.
-TIME_SLACK = 1e-10
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
 MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
@@ -66,88 +48,10 @@ LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps th
 # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
 ALLOWED_BETWEEN = 2.0
 
-# Distance between two times, relative to them, up to which they count as equal.
-TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple(
-    "_wanted _target _meets_target _halved _next _given _restarts _steps _look_at"
-    " _missed jumps _last_jump".split()
+    "_next _given _restarts _steps _look_at jumps _last_jump".split()
 )
-
-
-def time_slack(dt: float, time: float) -> float:
-    """Distance up to which the end of a step of size ``dt`` and another time count as equal."""
-    return TIME_SLACK * dt + TIME_ROUNDING * abs(time)
-
-
-class StepSize:
-    """The size of the next step from the errors of the last: a PI controller with limits.
-
-    References
-    ----------
-    K. Gustafsson, Control-theoretic techniques for stepsize selection in implicit Runge-Kutta methods, ACM
-    Trans. Math. Softw. 20 (1994) 496; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II
-    (1996), eq. (IV.8.25);
-    K. Gustafsson, G. Soderlind, Control strategies for the iterative solution of nonlinear equations in ODE
-    solvers, SIAM J. Sci. Comput. 18 (1997) 23.
-    """
-
-    def __init__(self) -> None:
-        self.last_dt = self.last_error = 0.0
-        self.plain_error = np.inf
-        self.attempt = np.inf, np.inf  # Errors at the end and between the nodes of a step that was rejected.
-        self.limit, self.relief = np.inf, LIMIT_GROWTH
-        self.rejections = self.rough = 0
-
-    def forget(self) -> None:
-        """Forget the steps so far."""
-        self.limit = np.inf
-        self.last_dt = self.last_error = 0.0
-
-    def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
-        """Accept or reject a step, and choose the size of the next or of its repetition."""
-        if not outcome.solved:
-            self.rejections += 1
-            # The contraction of simplified Newton iterations grows with the step.
-            slower = WANTED_CONTRACTION / outcome.rate if outcome.rate > 0.0 else 0.5
-            smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
-            self.limit, self.relief = smaller, LIMIT_GROWTH
-            self.rough = WARY_STEPS
-            return False, smaller
-        error = max(outcome.error, 1e-10)
-        expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
-        if error > KINK_RATIO * expected or (error > 1.0 and self.plain_error < SMOOTH_ERROR):
-            self.rough = WARY_STEPS
-        before, between = self.attempt
-        if self.rough and outcome.error <= NOT_REDUCED * before:
-            error *= outcome.slack
-        if outcome.between <= NOT_REDUCED * between:
-            error = max(error, outcome.between)
-        if not error <= 1.0:
-            self.rejections += 1
-            self.attempt = outcome.error, outcome.between or between
-            if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
-                return False, dt * 0.1
-            factor = SAFETY * error ** (-1.0 / outcome.order)
-            return False, dt * min(SAFETY, max(SMALLEST_FACTOR, factor))
-        safety = SAFETY * min(1.0, 2.1 / (2.0 + outcome.effort))
-        factor = safety * error ** (-1.0 / outcome.order)
-        if self.last_dt > 0.0:
-            trend = safety * (dt / self.last_dt) * (self.last_error / error**2) ** (1.0 / outcome.order)
-            factor = min(factor, trend)
-        if outcome.rate > 0.0:
-            factor = min(factor, max(1.0, WANTED_CONTRACTION / outcome.rate))
-        factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
-        if self.rejections:
-            factor = min(factor, 1.0)
-        self.rejections, self.attempt = 0, (np.inf, np.inf)
-        self.rough = max(0, self.rough - 1)
-        self.last_dt, self.last_error = dt, max(LEAST_STEP_ERROR, error)
-        self.plain_error = max(LEAST_FORETOLD_ERROR, outcome.error)
-        self.limit *= self.relief
-        self.relief *= LIMIT_GROWTH
-        wanted = min(dt * factor, self.limit)
-        return True, dt if dt <= wanted <= KEPT_GROWTH * dt else wanted
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
@@ -180,16 +84,14 @@ class AdaptivityDAE(RepeatingControl):
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
-        self.sizes = StepSize()
+        self.sizes = StepSizes()
         self._driver = driver_of(controller, description)
         if self._driver is not None:
             self._driver.adaptivity = self
         self._targets = [*(self.params.stops or ()), self.params.t_end]
-        self._target = self._targets[-1]
-        self._meets_target = self._halved = False
         self.remark, self.come_to = "", -np.inf
         self._limit: TimeLimit | None = None
-        self.jumps, self._last_jump, self._span, self._missed = 0, -np.inf, 0.0, False
+        self.jumps, self._last_jump, self._span = 0, -np.inf, 0.0
         self._given: float | None = None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -231,17 +133,18 @@ class AdaptivityDAE(RepeatingControl):
         if self.params.between and outcome.error <= 1.0:
             between = self._error_between(L)
             outcome = outcome._replace(between=between if nodes is None else nodes.from_last(between))
-        accepted, self._wanted = self.sizes.next(outcome, L.dt)
+        sizes = self.sizes
+        accepted, _ = sizes.take(outcome, L.dt)
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
         S.status.restart = not accepted
-        self._halved &= accepted
-        self._missed |= self._meets_target and not accepted
+        if not accepted:
+            sizes.halved, sizes.missed = 0.0, max(sizes.missed, sizes.meets)
         if accepted and self._check_approach(L, outcome):
             S.status.restart = True
         elif accepted:
-            if self._meets_target and self._missed:
-                L.params.dt = float(self._target - L.time)
+            if sizes.meets and sizes.missed:
+                L.params.dt = sizes.target - float(L.time)
             self.come_to = self.end_of_step(L)
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.
@@ -260,10 +163,10 @@ class AdaptivityDAE(RepeatingControl):
         return float(parts[self._judged[:k]].max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
-        rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
+        rounding = STEP_ROUNDING * max(abs(L.time), abs(L.time + L.dt))
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
-        size = self._wanted if S.status.restart else L.dt
+        size = self.sizes.wanted if S.status.restart else L.dt
         if size > least and self.sizes.rejections <= MOST_REJECTIONS:
             return
         has_jumped, failure = self._jump(L, 0.0)
@@ -300,24 +203,21 @@ class AdaptivityDAE(RepeatingControl):
             if (np.abs(move) > LARGEST_MOVE * sizes).any():  # towards a pole, or along a fold
                 return False, ""
             u[:k] += move
-        h = JUMP_RESTART_STEP * (self._target - L.time)
+        h = JUMP_RESTART_STEP * (self.sizes.target - L.time)
         has_jumped, failure = jump_behind(L.prob, u, L.time + ahead, h, LEAST_JUMP)
         if has_jumped:
             L.u[0] = u
             self.jumps, self._last_jump = self.jumps + 1, float(L.time)
-            self._approach.forget()
             # A step whose first node may lie before the change would fail again.
-            self.sizes, self._given = StepSize(), min(h, self.params.dt_max)
+            self.sizes.restart()
+            self._given = min(h, self.params.dt_max)
         return has_jumped, failure
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
 
-        def slope() -> float:
-            return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
-
-        point = self._approach.point(L.time, L.dt, slope)
-        if point is None:
+        point = approached(self.sizes, _EndOfStep(L), float(L.time), float(L.dt))
+        if np.isnan(point):
             return False
         if self._jump(L, point - L.time)[0]:
             return True
@@ -336,19 +236,19 @@ class AdaptivityDAE(RepeatingControl):
             tolerance.check_start(L.prob, u0)
             if self.params.stops is None:
                 self._targets = [*stops_of(L.prob, t0, self.params.t_end), self.params.t_end]
-        self._approach = Approach(tolerance.rtol)
-        self.sizes = StepSize()
+        self.sizes = StepSizes(tolerance.rtol)
+        self.sizes.most = self.params.dt_max
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._limit = current()
         if self.params.time_limit < np.inf:
             self._limit = TimeLimit.from_now(self.params.time_limit)
         span = self._span = self.params.t_end - t0
-        self.jumps, self._last_jump, self._missed = 0, -np.inf, False
+        self.jumps, self._last_jump = 0, -np.inf
         # An absolute tolerance of the user may ask for any step.
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
-        self._target = self._targets[min(self._next, len(self._targets) - 1)]
+        self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
         begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         L.prob.noise = _noise(L.prob, u0, t0)
@@ -360,12 +260,12 @@ class AdaptivityDAE(RepeatingControl):
             # Errors of other unknowns do not follow from their polynomials.
             self._judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
         given = self.params.dt_first
-        self._wanted = self._first_step(L, u0, t0) if given is None else given
-        L.params.dt = self._clipped(t0)
+        self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given
+        L.params.dt = clipped(self.sizes, t0)
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:
         """The size that the sweeper wants to begin with, but not below the rounding of the time."""
-        left = self._target - time
+        left = self.sizes.target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
         return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(time))))
 
@@ -425,11 +325,11 @@ class AdaptivityDAE(RepeatingControl):
 
     def set_next_step(self, dt: float) -> None:
         """Let the next step have this size, or less where a time is to be met."""
-        self._wanted = dt
+        self.sizes.wanted = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        return time >= self._target and self._next + 1 < len(self._targets)
+        return time >= self.sizes.target and self._next + 1 < len(self._targets)
 
     def restart(self) -> None:
         """Let the next step begin like the first: other equations hold from here on."""
@@ -437,22 +337,15 @@ class AdaptivityDAE(RepeatingControl):
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        end = L.time + L.dt
-        # An event may have ended the step just there.
-        meets = self._meets_target or abs(end - self._target) <= time_slack(L.dt, end)
-        return float(self._target if meets else end)
+        return float(end_of_step(self.sizes, float(L.time), float(L.dt)))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""
-        return {name: getattr(self, name) for name in SAVED} | {
-            "sizes": dict(vars(self.sizes)),
-            "approach": self._approach.get_state(),
-        }
+        return {name: getattr(self, name) for name in SAVED} | {"sizes": self.sizes.get_state()}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave."""
-        vars(self.sizes).update(kept["sizes"])
-        self._approach.set_state(kept["approach"])
+        self.sizes.set_state(kept["sizes"])
         for name in SAVED:
             setattr(self, name, kept[name])
 
@@ -462,35 +355,36 @@ class AdaptivityDAE(RepeatingControl):
         """Give the next step its size, and let it meet the times that are to be met."""
         L = S.levels[0]
         now = float(L.time) if S.status.restart else self.come_to
-        given, self._given = self._given, None
+        given, self._given, sizes = self._given, None, self.sizes
         stops, restarts, self._restarts = self.at_stop(now), self._restarts, False
         if stops:
             self._next += 1
-            self._target, self._missed = self._targets[self._next], False
+            sizes.target, sizes.missed = self._targets[self._next], 0.0
         if given is not None and not restarts:
-            L.params.dt, self._meets_target = given, False
+            L.params.dt, sizes.meets = given, 0.0
             return
         if stops or restarts:
-            self._approach.forget()
+            sizes.forget_approach()
             # The equations change here: what the last steps were like says nothing of the next.
             if not restarts:
                 L.uend.polynomial = None
                 # Where it fails, so do the next steps, and tell.
-                jump_behind(L.prob, L.uend, now, JUMP_RESTART_STEP * (self._target - now))
-            self.sizes.forget()
-            self._wanted = min(self._wanted, self._first_step(L, L.uend, now))
-        L.params.dt = self._clipped(now)
+                jump_behind(L.prob, L.uend, now, JUMP_RESTART_STEP * (sizes.target - now))
+            sizes.forget()
+            sizes.wanted = min(sizes.wanted, self._first_step(L, L.uend, now))
+        L.params.dt = clipped(sizes, now)
 
-    def _clipped(self, time: float) -> float:
-        """The step wanted, or the one that leads to the next time to be met in one or two steps."""
-        wanted, left = min(self._wanted, self.params.dt_max), self._target - time
-        # The second of two equal steps is as good as the first; halves of halves would never get there.
-        self._meets_target = wanted >= left * (1.0 - TIME_SLACK) or (self._halved and wanted > 0.5 * left)
-        self._halved = not self._meets_target and wanted > 0.5 * left
-        if self._meets_target and self._missed:
-            # A function of time may have changed its value at the very time that is to be met.
-            left -= 0.5 * TIME_ROUNDING * abs(self._target)
-        return float(left if self._meets_target else 0.5 * left if self._halved else wanted)
+
+class _EndOfStep:
+    """The end of an accepted step in a controller."""
+
+    def __init__(self, level: Any) -> None:
+        self._level = level
+
+    def end_slope(self) -> float:
+        """The largest u' of a differential unknown."""
+        L = self._level
+        return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.adaptivity import TIME_SLACK, time_slack
 from dae_sdc.control.controls import Control
 from dae_sdc.control.driver import LEAST_REMAINDER
+from dae_sdc.sweepers.step_sizes import TIME_SLACK, time_slack
 
 
 class FixedSteps(Control):
