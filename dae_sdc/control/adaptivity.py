@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.step_sizes import (
+    MOST_REJECTIONS,
     STEP_ROUNDING,
     TIME_ROUNDING,
     StepSizes,
@@ -27,8 +29,11 @@ from dae_sdc.sweepers.step_sizes import (
     clipped,
     end_of_step,
 )
+from dae_sdc.sweepers.steps_ahead import Taken
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
+FIRST_AHEAD = 8  # Steps that the first call of compiled code takes, whose time is not known yet.
+LONGEST_CALL = 0.05  # Seconds that a call of compiled code may take.
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
 MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
@@ -36,7 +41,6 @@ MOST_NAMED_UNKNOWNS = 3  # Largest number of unknowns that a message names.
 FIRST_STEP_ROUNDINGS = 100.0
 # Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
 SHORTEST_STEP = 1e-28
-MOST_REJECTIONS = 60  # Rejections in a row after which a run is given up.
 JUMP_RESTART_STEP = 1e-4  # First step, in units of the time left, after a jump of algebraic unknowns.
 # Distance, in units of a step that failed, within which the equations have changed.
 FAILED_STEPS = 10.0
@@ -49,9 +53,7 @@ LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps th
 ALLOWED_BETWEEN = 2.0
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
-SAVED = tuple(
-    "_next _given _restarts _steps _look_at jumps _last_jump".split()
-)
+SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
@@ -93,6 +95,8 @@ class AdaptivityDAE(RepeatingControl):
         self._limit: TimeLimit | None = None
         self.jumps, self._last_jump, self._span = 0, -np.inf, 0.0
         self._given: float | None = None
+        self._between: tuple[Any, Any] = None, None
+        self._longest = FIRST_AHEAD
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup(
@@ -154,13 +158,17 @@ class AdaptivityDAE(RepeatingControl):
 
     def _error_between(self, L: Any) -> float:
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
-        after = L.uend.polynomial
+        by_stages = getattr(L.sweep, "error_between", None)
+        largest = None if by_stages is None else by_stages(*self._between)
+        if largest is not None:
+            return float(largest)
+        after, (weights, judged) = L.uend.polynomial, self._between
         if not isinstance(after, StepPolynomial) or after.nodes[0] == 0.0:
             return 0.0
         k = after.n_integrated
         parts = unresolved(after.nodes, np.vstack([L.u[0], after.value])[:, :k])
-        parts *= self._between.of_stages(after.value, L.dt)[:k]
-        return float(parts[self._judged[:k]].max(initial=0.0))
+        parts *= weights.of_stages(after.value, L.dt)[:k]
+        return float(parts[judged[:k]].max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = STEP_ROUNDING * max(abs(L.time), abs(L.time + L.dt))
@@ -215,7 +223,6 @@ class AdaptivityDAE(RepeatingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-
         point = approached(self.sizes, _EndOfStep(L), float(L.time), float(L.dt))
         if np.isnan(point):
             return False
@@ -256,9 +263,9 @@ class AdaptivityDAE(RepeatingControl):
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         if self.params.between:
-            self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True)
             # Errors of other unknowns do not follow from their polynomials.
-            self._judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
+            judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
+            self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
         given = self.params.dt_first
         self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given
         L.params.dt = clipped(self.sizes, t0)
@@ -268,6 +275,33 @@ class AdaptivityDAE(RepeatingControl):
         left = self.sizes.target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
         return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(time))))
+
+    # --- steps taken ahead ----------------------------------------------------------------------------------
+
+    def go_ahead(self, L: Any, value: Any, time: float, most: int | None) -> Taken | None:
+        """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
+        free = self._given is None and not self._restarts and self.second_opinion is None
+        ahead = L.sweep.steps_ahead(value, time + L.params.dt) if free and L.prob.noise is None else None
+        if ahead is None:
+            return None
+        most = self._longest if most is None else min(self._longest, most)
+        if L.prob.run_scales.watched:
+            most = min(most, self._look_at - self._steps)
+        began = perf_counter()
+        about = self.sizes, self._shortest, self._between, L.sweep.repetition(time)
+        taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
+        count = len(taken.starts)
+        # Interrupts and time limits are looked at between the calls.
+        wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
+        self._longest = max(1, min(4 * self._longest, int(wanted)))
+        L.sweep.went_ahead(taken)
+        L.params.dt, L.uend, self.come_to = taken.next_dt, taken.value, taken.time
+        if count:
+            self._steps += count - 1
+            L.status.time = float(taken.starts[-1])
+        if self._limit is not None:
+            self._limit.check_at(float(L.time), " or rtol")
+        return taken
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""

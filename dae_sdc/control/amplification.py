@@ -61,6 +61,11 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._values: deque[Vector] = deque()
         self._slopes: deque[Vector] = deque()
 
+    @property
+    def idle(self) -> bool:
+        """Whether no later step is looked at."""
+        return not self._next
+
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
         # Nothing is added to statistics, for which the base keeps a count.

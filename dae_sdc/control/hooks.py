@@ -12,7 +12,7 @@ from pySDC.implementations.hooks.log_work import LogWork as LogWork
 from dae_sdc.control.steps import Steps
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.interpolant import step_data
+from dae_sdc.dae.interpolant import step_data, steps_of_stages
 from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
 
@@ -204,6 +204,14 @@ class StepRecord(Hooks):  # type: ignore[misc]
         self.rejected = 0
         self._before: dict[int, list[int]] = {}
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a subclass changes nothing of how accepted steps are kept."""
+        return all(
+            getattr(type(self), name) is getattr(StepRecord, name)
+            for name in ("pre_step", "post_step", "keep", "take", "take_ahead")
+        )
+
     def pre_run(self, step: Any, level_number: int) -> None:
         """Forget the last run."""
         super().pre_run(step, level_number)
@@ -246,6 +254,18 @@ class StepRecord(Hooks):  # type: ignore[misc]
         self.new.append(row)
         if not self.collects:
             self.keep(self.take())
+
+    def take_ahead(self, taken: Any, nodes: tuple[float, ...], n_integrated: int) -> None:
+        """Keep steps of collocation that were taken one after the other."""
+        m, ends, u, du = len(nodes), taken.starts + taken.sizes, taken.u, taken.du
+        dense = []
+        if self.dense:
+            places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
+            # The start of a step stands before its stages: it is the last stage of the one before.
+            dense = steps_of_stages(places, nodes, u, n_integrated, self.n_slopes)
+        self.rows.extend(ends, u[m::m], du[:, -1], taken.counts, dense)
+        for end in ends.tolist():
+            self.show_progress(end)
 
     def _end(self, time: float) -> float:
         """The time of the grid that a step has come to, or the time itself where an event has ended it."""

@@ -19,7 +19,9 @@ from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
+from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import StepSizeError
+from dae_sdc.sweepers.steps_ahead import FULL, REACHED, UNFINISHED, Taken
 
 # Entries of the status of a step before its prediction.
 AT_START = {
@@ -37,6 +39,11 @@ STAGES = (
 )
 # Methods of convergence controllers that ``convergence_control`` calls, in this order.
 CHECKS = ("get_new_step_size", "determine_restart", "check_iteration_status")
+# Methods of hooks that are called in every step.
+OF_STEPS = (
+    *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
+    *("post_comm", "post_predict"),
+)
 # Entries of the status of a level before its prediction.
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
@@ -84,6 +91,24 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._direct = self.MS[0].params.maxiter == 0
         checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
         self._checks = [check for c in checks for check in _checks_of(c)]
+        self._record, self._watching = self._of_plain_steps(order)
+
+    def _of_plain_steps(self, order: list[Any]) -> tuple[StepRecord | None, list[Any]]:
+        """The record, and hooks that may be idle, where steps can be taken ahead; no record where not."""
+        own = {name: getattr(Hooks, name) for name in OF_STEPS}
+        looking = [
+            hook
+            for hook in self.active_hooks
+            if any(getattr(type(hook), name) is not own[name] for name in own)
+        ]
+        records = [hook for hook in looking if isinstance(hook, StepRecord)]
+        watching = [hook for hook in looking if hook not in records]
+        alone = self.events is None and isinstance(self.adaptivity, AdaptivityDAE) and self._direct
+        alone = alone and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
+        alone = alone and all(hasattr(hook, "idle") for hook in watching)
+        if not alone or len(records) != 1 or records[0].collects or not records[0].is_plain:
+            return None, []
+        return records[0], watching
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
@@ -141,6 +166,17 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end
         while time < Tend:
+            taken = self._go_ahead(level, value, time)
+            if taken is not None and len(taken.starts):
+                value, time, step.status.restart = taken.value, taken.time, False
+                if self.adaptivity.finds_wrong_scales(level, value):
+                    break
+                if taken.status == REACHED and time < Tend:
+                    self.adaptivity.prepare_next_block(self, step, 1, [time], Tend, MS=block)
+                if self.checkpoints is not None and taken.status != UNFINISHED and time < Tend:
+                    self.checkpoints.look(self, time, value)
+                if taken.status in (FULL, REACHED):
+                    continue
             self._begin(time, value)
             self._take(step, level, block)
             if step.status.restart:
@@ -163,6 +199,20 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 if self.checkpoints is not None and not step.status.restart:
                     self.checkpoints.look(self, time, value)
         return value
+
+    def _go_ahead(self, level: Any, value: Any, time: float) -> Taken | None:
+        """Let steps be taken one after the other while nothing but the adaptivity looks at each of them."""
+        record = self._record
+        if record is None or not all(hook.idle for hook in self._watching):
+            return None
+        checkpoints, most = self.checkpoints, None
+        if checkpoints is not None:
+            most = checkpoints.every - len(record.rows) % checkpoints.every
+        taken: Taken | None = self.adaptivity.go_ahead(level, value, time, most)
+        if taken is not None:
+            record.rejected += taken.rejected
+            record.take_ahead(taken, level.sweep.nodes_of_stages, level.prob.n)
+        return taken
 
     def _begin(self, time: float, value: Any) -> None:
         """Set the step to what it is before its prediction."""

@@ -56,14 +56,8 @@ class Steps(Sequence[dict[str, Any]]):
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a step."""
+        self._make_room(len(row["u"]))
         n = len(row["u"])
-        if not self._parts or self._used == len(self._parts[-1][0]):
-            self._before += self._used
-            width = 2 * n + 2
-            most = max(1, _LARGEST // (8 * width))
-            size = min(max(_FIRST, self._before // 4), most)
-            self._parts.append((np.empty((size, width)), np.empty((size, len(COUNTS)), dtype=np.int64)))
-            self._used = 0
         values, counts = self._parts[-1]
         own = values[self._used]
         own[0], own[1], own[2 : 2 + n], own[2 + n :] = row["t"], row["residual"], row["u"], row["du"]
@@ -71,6 +65,31 @@ class Steps(Sequence[dict[str, Any]]):
         if "dense" in row:
             self.dense.append(row["dense"])
         self._used += 1
+
+    def extend(self, ends: Vector, u: Vector, du: Vector, counts: Any, dense: Sequence[StepData]) -> None:
+        """Add steps that were solved without sweeps, whose residual is not known and counts as 0."""
+        # Shapes: ends (K,), u and du (K, n), counts (K, 5).
+        done, n = 0, u.shape[1]
+        while done < len(ends):
+            self._make_room(n)
+            rows, of_rows = self._parts[-1]
+            count = min(len(rows) - self._used, len(ends) - done)
+            now, new = slice(self._used, self._used + count), slice(done, done + count)
+            rows[now, 0], rows[now, 1], of_rows[now, 0] = ends[new], 0.0, 0
+            rows[now, 2 : 2 + n], rows[now, 2 + n :], of_rows[now, 1:] = u[new], du[new], counts[new]
+            self._used, done = self._used + count, done + count
+        self.dense.extend(dense)
+
+    def _make_room(self, n: int) -> None:
+        """Begin another array where the last one is full."""
+        if self._parts and self._used < len(self._parts[-1][0]):
+            return
+        self._before += self._used
+        width = 2 * n + 2
+        most = max(1, _LARGEST // (8 * width))
+        size = min(max(_FIRST, self._before // 4), most)
+        self._parts.append((np.empty((size, width)), np.empty((size, len(COUNTS)), dtype=np.int64)))
+        self._used = 0
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
         """Replace all rows by those of whole columns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
@@ -110,6 +110,18 @@ def step_data(
     elif nodes[-1] != 1.0:
         rows[-1] = end
     return StepData(time, dt, scheme, rows)
+
+
+def steps_of_stages(
+    places: Iterable[tuple[float, float]],
+    nodes: tuple[float, ...],
+    u: Vector,
+    n_integrated: int,
+    n_slopes: int,
+) -> list[StepData]:
+    """What is kept of collocation steps in a row, as views: u is the first start and all stages in order."""
+    m, scheme = len(nodes), _collocation(nodes, n_integrated, n_slopes)
+    return [StepData(*place, scheme, u[k * m : (k + 1) * m + 1]) for k, place in enumerate(places)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -215,6 +215,11 @@ class JacobianWatch:
         self._in_a_row = self._failures = self._crawled = 0
         self._look_at = 2
 
+    @property
+    def looks(self) -> bool:
+        """Whether :meth:`begin` has still to check something."""
+        return self._at_start or self._behind_start or not self._kernels_checked
+
     def begin(self, u0: Any, t: float, dt: float) -> None:
         """Check the Jacobian at the start of a step, of the first two alone."""
         if not self._kernels_checked:
@@ -285,8 +290,8 @@ class JacobianWatch:
         entry = wrong_entry(problem, linearization, u, du, t)
         return None if entry is None else (linearization, entry)
 
-    def succeeded(self, crawls: bool) -> None:
-        """A step was solved; ``crawls`` if slow contraction held it up."""
+    def succeeded(self, crawls: int) -> None:
+        """Steps were solved, so many of which slow contraction held up."""
         self._in_a_row = 0
         self._crawled += crawls
         if self._crawled >= MOST_CRAWLING_STEPS:

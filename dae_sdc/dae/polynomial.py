@@ -96,6 +96,15 @@ def _last_coefficients(nodes: tuple[float, ...]) -> Vector:
     return np.asarray(np.linalg.inv(legvander(2.0 * _as_array(nodes) - 1.0, len(nodes) - 1))[:-4:-1])
 
 
+@lru_cache(maxsize=64)
+def coefficients_of_last(nodes: tuple[float, ...]) -> Vector:
+    """The matrices of :func:`unresolved` on start and nodes, with and without the start, (2, 3, M + 1)."""
+    matrices = np.zeros((2, 3, len(nodes) + 1))
+    if len(nodes) > 2:
+        matrices[0], matrices[1, :, 1:] = _last_coefficients((0.0, *nodes)), _last_coefficients(nodes)
+    return matrices
+
+
 @dataclass(frozen=True)
 class EndDerivative:
     """What a step without a polynomial leaves behind: u' at its end."""

@@ -199,7 +199,7 @@ class Execution:
                     bar.reach(time)
                 else:
                     bar.update(1)
-                if run.samples is not None and len(self.rows) == WINDOW:
+                if run.samples is not None and len(self.rows) >= WINDOW:
                     run.samples.advance(self.rows)
                 run.save_now_and_then(self)
 

@@ -27,13 +27,26 @@ from dae_sdc.dae.machine import (
     within_compiled,
 )
 from dae_sdc.dae.memory import address, fields, tell_addresses
-from dae_sdc.dae.polynomial import StepPolynomial, lagrange_weights, reaches
+from dae_sdc.dae.polynomial import (
+    FARTHEST_EXTRAPOLATION,
+    StepPolynomial,
+    coefficients_of_last,
+    lagrange_weights,
+    reaches,
+)
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import KEPT_RATE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import simultaneous as own, tolerance
-from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
+from dae_sdc.sweepers import simultaneous as own, step_sizes, steps_ahead, tolerance
+from dae_sdc.sweepers.simultaneous import (
+    NOT_JUDGED,
+    RELATIVE_ROUND_OFF,
+    RunNumbers,
+    Simultaneous,
+    StepNumbers,
+)
+from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
@@ -54,14 +67,21 @@ class StagesMemory(ctypes.Structure):
     _fields_ = [
         ("numbers", StepNumbers),
         ("counts", Counts),
+        ("run", RunNumbers),
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(
-            ctypes.c_double, "rtol rate least_rate part high"
+            ctypes.c_double, "rtol rate least_rate part high between_rtol"
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
             "own",  # address of this structure
+            # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
+            # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
+            # and the estimates of errors, where they are kept.
+            "taken room step_sizes sizes_before rows run_u run_du graded estimates",
+            # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
+            "last_coefficients judged between_atol",
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
@@ -100,8 +120,10 @@ class StagesMemory(ctypes.Structure):
     ]
 
 
-_view = RecordView(StagesMemory)
-stages_at = _view.at
+_view, _sizes_view = RecordView(StagesMemory), RecordView(StepSizes)
+stages_at, sizes_of_steps_at = _view.at, _sizes_view.at
+
+SIZES = ctypes.sizeof(StepSizes) // 8  # Numbers of the sizes of steps.
 
 TINY = float(np.finfo(float).tiny)
 
@@ -663,6 +685,21 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     combine(a, (0, m), (n_diff, n), a.inverse, a.change, a.guess)
 
 
+@within_compiled
+def write_weights(a: Any, h: Any, sizes_at: Any) -> None:
+    """Turn absolute values into weights by sizes of the unknowns."""
+    n, out, sizes, exponents = a.n, doubles(a.weights), doubles(sizes_at), integers(a.exponents)
+    for j in range(n):
+        allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
+        factor, k = doubles(a.counted)[j], exponents[j]
+        if k > 0:
+            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
+            factor *= a.high * max(min(1.0, part * h * a.rate) ** k, a.rtol)
+            if k > 2:
+                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
+        out[j] = factor / max(allowed, TINY)
+
+
 @_view.method()
 def _weigh(a: Any, h: Any, known: Any) -> Any:
     n, u0, out, sizes = a.n, doubles(a.u0), doubles(a.weights), doubles(a.sizes)
@@ -681,18 +718,121 @@ def _weigh(a: Any, h: Any, known: Any) -> Any:
                 total += change * change
                 count += 1
         a.rate = max(np.sqrt(total / count), KEPT_RATE * a.rate, a.least_rate)
+    write_weights(a, h, a.sizes)
+
+
+@_view.method()
+def _weigh_within(a: Any, h: Any) -> Any:
+    n, u, out, sizes, largest = a.n, doubles(a.u), doubles(a.weights), doubles(a.sizes), doubles(a.work)
+    if a.atol != 0:
+        return False
+    grown = False
     for j in range(n):
-        allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
-        factor, k = doubles(a.counted)[j], exponents[j]
-        if k > 0:
-            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
-            factor *= a.high * max(min(1.0, part * h * a.rate) ** k, a.rtol)
-            if k > 2:
-                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
-        out[j] = factor / max(allowed, TINY)
+        largest[j] = abs(u[j])
+        for i in range(1, a.m):
+            largest[j] = max(largest[j], abs(u[i * n + j]))
+        grown = grown or largest[j] > 2.0 * sizes[j]
+    if grown:
+        for j in range(n):
+            out[j], largest[j] = abs(u[j]), max(largest[j], sizes[j])
+        write_weights(a, h, a.work)
+    return grown
+
+
+@_view.method()
+def _reaches(a: Any, end: Any) -> Any:
+    return (end - a.time_before) / a.step_before <= FARTHEST_EXTRAPOLATION
+
+
+@within_compiled
+def put_counts(a: Any, row_at: Any, sign: Any) -> None:
+    """Add what was counted, times a sign, to the last numbers of a row of a step."""
+    row, counts = doubles(row_at), a.counts
+    row[2] += sign * counts.rhs
+    row[3] += sign * counts.newton
+    row[4] += sign * counts.jacobian
+    row[5] += sign * counts.factorization
+    row[6] += sign * counts.solve
+
+
+@_view.method()
+def _begin_step(a: Any) -> None:
+    block, row_at, now, before = 8 * a.m * a.n, a.rows + 56 * a.taken, a.step_sizes, a.sizes_before
+    a.u, a.du = a.run_u + block * a.taken, a.run_du + block * a.taken
+    for i in range(SIZES):
+        doubles(before)[i] = doubles(now)[i]
+    for i in range(7):
+        doubles(row_at)[i] = 0.0
+    put_counts(a, row_at, -1.0)
+
+
+@_view.method()
+def _restore_sizes(a: Any) -> None:
+    for i in range(SIZES):
+        doubles(a.step_sizes)[i] = doubles(a.sizes_before)[i]
+
+
+@_view.method()
+def _end_step(a: Any, time: Any, h: Any) -> None:
+    row_at, n, u0, u = a.rows + 56 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
+    row = doubles(row_at)
+    row[0], row[1] = time, h
+    put_counts(a, row_at, 1.0)
+    for j in range(n):
+        u0[j] = u[j]
+    if a.graded != 0:
+        a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
+    a.u_before, a.du_before, a.time_before, a.step_before = a.u, a.du, time, h
+    a.taken += 1
+
+
+@_view.method()
+def _end_slope(a: Any) -> Any:
+    du, largest = doubles(a.du + 8 * (a.m - 1) * a.n), 0.0
+    for j in range(a.n_diff):
+        largest = max(largest, abs(du[j]))
+    return largest
+
+
+@within_compiled
+def last_coefficient(a: Any, which: Any, j: Any) -> Any:
+    """The last Legendre coefficient of an unknown, less where those before tell that they fall."""
+    m, n, u0, u, last, before = a.m, a.n, doubles(a.u0), doubles(a.u), 0.0, 0.0
+    for row in range(3):
+        weights = doubles(a.last_coefficients + 8 * (3 * which + row) * (m + 1))
+        total = weights[0] * u0[j]
+        for i in range(m):
+            total += weights[i + 1] * u[i * n + j]
+        if row == 0:
+            last = abs(total)
+        else:
+            before = max(before, abs(total))
+    ratio = last / max(before, last, TINY)
+    return last * (np.sqrt(ratio) if which == 0 else ratio)
+
+
+@_view.method()
+def _error_between(a: Any) -> Any:
+    m, n, u, sizes, largest = a.m, a.n, doubles(a.u), doubles(a.sizes), 0.0
+    for j in range(n):
+        counted = doubles(a.judged)[j]
+        if counted > 0.0:
+            size = 0.0
+            for i in range(m):
+                size = max(size, abs(u[i * n + j]))
+            if a.between_atol != 0:
+                allowed = a.between_rtol * size + doubles(a.between_atol)[j]
+            else:
+                allowed = a.between_rtol * (size + sizes[j])
+            part = min(last_coefficient(a, 0, j), last_coefficient(a, 1, j))
+            largest = max(largest, part * (counted / max(allowed, TINY)))
+    return largest
 
 
 for _function in (
+    *(step_sizes.begin_approach, step_sizes.approached, step_sizes.next_size, step_sizes.time_slack),
+    *(step_sizes.end_of_step, step_sizes.clipped, own.solved_and_judged, steps_ahead.take_steps),
+    *(steps_ahead.solved_ahead, steps_ahead.accepted_ahead, steps_ahead.rejected_ahead, steps_ahead.shortest),
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
     *(own.defect, own.judge, own.renew, own.slope, own.act),
 ):
@@ -707,6 +847,12 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
     if what == own.WEIGH:
         a.weigh(h, again)
         return 0.0
+    if what == own.WITHIN:
+        return 1.0 if a.weigh_within(h) else 0.0
+    if what == own.BETWEEN:
+        return a.error_between()
+    if what == own.STEPS:
+        return float(steps_ahead.take_steps(a, sizes_of_steps_at(a.step_sizes)))
     return own.act(a, what, t0, h, first, again, looks)
 
 
@@ -762,6 +908,7 @@ class MachineStages(Simultaneous):
         memory: Any = StagesMemory(self.numbers)
         self._memory = memory
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
+        self.run = memory.run
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
@@ -789,6 +936,8 @@ class MachineStages(Simultaneous):
         self._latest: _Placed | None = None
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
+        self._between: Weights | None = None
+        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
         self._make_matrices()
 
     def _make_matrices(self) -> None:
@@ -856,19 +1005,25 @@ class MachineStages(Simultaneous):
         self._known_before = self._known_before[0], self._latest
         self._latest = _Placed(self.u, self.du, memory.u, memory.du)
 
+    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
+        return False if self._advanced is not None else super().begin(u0, t0, h)
+
+    def continues(self, before: Any, end: float) -> bool:
+        """Whether compiled code continues the polynomial of the step before to a time."""
+        alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
+        return alike and reaches(before, end, self.problem.n)
+
     def _continue(self, before: Any, t0: float, h: float) -> None:
-        if not (
-            type(before) is StepPolynomial
-            and before.nodes == self.nodes
-            and self.nodes[-1] == 1.0
-            and reaches(before, t0 + h, self.problem.n)
-        ):
+        if not self.continues(before, t0 + h):
             super()._continue(before, t0, h)
             return
+        self._take_step_before(before)
+        act(self._memory.own, own.CONTINUE, t0, h, 0, False, False)
+
+    def _take_step_before(self, before: StepPolynomial) -> None:
         memory, placed = self._memory, self._place_of(before)
         memory.u_before, memory.du_before = placed.u_at, placed.du_at
         memory.time_before, memory.step_before = before.time, before.dt
-        act(memory.own, own.CONTINUE, t0, h, 0, False, False)
 
     def _place_of(self, before: StepPolynomial) -> _Placed:
         """The stages of the step before: those of the last step, or of one that was repeated since."""
@@ -879,17 +1034,34 @@ class MachineStages(Simultaneous):
         u, du = np.ascontiguousarray(before.value), np.ascontiguousarray(before.derivative)
         return _Placed(u, du, address(u), address(du))
 
+    def weighs(self, weights: Weights) -> bool:
+        """Whether compiled code writes these weights."""
+        return weights.scales.unknowns is self._arrays["sizes"]
+
     def weigh(self, weights: Weights, h: float, first: bool) -> None:
-        memory, scales = self._memory, weights.scales
-        if scales.unknowns is not self._arrays["sizes"]:
+        if self._advanced is not None:
+            return
+        if not self.weighs(weights):
             super().weigh(weights, h, first)
             return
+        self._begin_weights(weights)
+        act(self._memory.own, own.WEIGH, 0.0, h, 0, not first, False)
+        self._end_weights(weights)
+
+    def weigh_within(self, weights: Weights, h: float) -> bool:
+        if not self.weighs(weights):
+            return super().weigh_within(weights, h)
+        return act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED) != 0.0
+
+    def _begin_weights(self, weights: Weights) -> None:
         if weights is not self._weights:
             self._take_weights(weights)
+        memory, scales = self._memory, weights.scales
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
-        act(memory.own, own.WEIGH, 0.0, h, 0, not first, False)
-        scales.rate, weights.least_factor = memory.rate, weights.rtol
+
+    def _end_weights(self, weights: Weights) -> None:
+        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
 
     def _take_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted."""
@@ -905,11 +1077,67 @@ class MachineStages(Simultaneous):
         tell_addresses(memory, own)
         self._weights, self._of_weights = weights, own
 
+    # --- steps taken ahead ----------------------------------------------------------------------------------
+
+    def goes_ahead(self, value: Any, end: float, weights: Weights) -> bool:
+        """Whether steps can be taken ahead from a state."""
+        idle = self.team is None and not self._by_numpy and self._advanced is None
+        return idle and self.continues(value.polynomial, end) and self.weighs(weights)
+
+    def judge_between(self, weights: Weights | None, judged: Vector | None) -> None:
+        """Let errors between the nodes of some unknowns, 1 in ``judged``, count by these weights, or none."""
+        self.run.between = float(weights is not None and len(self.nodes) > 2)
+        if weights is None or judged is None or weights is self._between:
+            return
+        self._between, memory = weights, self._memory
+        arrays = {"judged": judged * weights.counted, "last_coefficients": coefficients_of_last(self.nodes)}
+        memory.between_atol, memory.between_rtol = 0, weights.rtol
+        if weights.atol is not None:
+            arrays["between_atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        self._arrays |= arrays
+        tell_addresses(memory, arrays)
+
+    def error_between(self, weights: Weights, judged: Vector) -> float:
+        """The largest error between the nodes of a solved step, in units of what is allowed."""
+        self.judge_between(weights, judged)
+        return float(act(self._memory.own, own.BETWEEN, 0.0, 0.0, *NOT_JUDGED)) if self.run.between else 0.0
+
+    def take_steps(
+        self, value: MeshDAE, weights: Weights, arrays: Mapping[str, Vector], numbers: Mapping[str, int]
+    ) -> tuple[int, int]:
+        """Take steps ahead from a state; how they have ended, and how many they are."""
+        memory = self._memory
+        self.u0[:] = value
+        self._take_step_before(value.polynomial)
+        self._begin_weights(weights)
+        tell_addresses(memory, arrays)
+        for name, number in numbers.items():
+            setattr(memory, name, number)
+        memory.taken = 0
+        status = int(self._act(own.STEPS, 0.0, 0.0))
+        self._end_weights(weights)
+        if status == steps_ahead.UNFINISHED:
+            self._advanced = int(self.run.status)
+        return status, int(memory.taken)
+
+    def count_before(self, step: Vector | None) -> None:
+        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
+        counts: Any = np.frombuffer(self.counts, dtype=np.int64)
+        if step is None:
+            self.count()
+            return
+        all_of_it = counts.copy()
+        counts[:] = -step
+        self.count()
+        counts[:] = all_of_it + step.astype(np.int64)
+
     def _advance(self, t0: float, h: float, first: int, looks: bool) -> int:
         if self._by_numpy:
             self.forget()
             self._by_numpy = False
-        status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
+        status, self._advanced = self._advanced, None
+        if status is None:
+            status = int(self._act(own.ADVANCE, t0, h, (first, False, looks)))
         if status != own.UNDEFINED or self.numbers.linearized > 0.0:
             return status
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.

@@ -19,7 +19,7 @@ from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
@@ -30,13 +30,11 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
+from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead, Taken
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance
-
-# Contraction of Newton's method above which it, and not the error alone, limits the step size.
-CRAWLING_CONTRACTION = 0.3
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, Weights
 
 
 def estimates_error(tableau: Tableau) -> bool:
@@ -111,6 +109,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._tried_at, self._repeated = np.nan, 0
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
+        self._ahead: StepsAhead | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -251,12 +250,47 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Solve all stages as one system, and estimate the error."""
         L = self.level
         t0, together = L.time, self._together
-        self._repeated = self._repeated + 1 if self._tried_at == t0 else 0
+        self._repeated = self.repetition(t0)
         self._tried_at = t0
         self.outcome = together.step(L.u[0], t0, L.dt, self._repeated)
         stages, self._used = together.used.stages, together.used.tableau
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+
+    def steps_ahead(self, value: Any, end: float) -> StepsAhead | None:
+        """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
+        if self.shows_stages or not self._solves_together or self._switched is not None or self._watch.looks:
+            return None
+        method, ahead = self._together.plain, self._ahead
+        if method is None or method.stages.team is not None:
+            return None
+        stages: Any = method.stages
+        if not hasattr(stages, "goes_ahead") or not stages.goes_ahead(value, end, method.weights):
+            return None
+        if ahead is None or ahead.method is not method:
+            ahead = self._ahead = StepsAhead(method, self.level.prob)
+        return ahead
+
+    @property
+    def nodes_of_stages(self) -> tuple[float, ...]:
+        """The nodes of the stages of the last step, in units of the step."""
+        return self._used.nodes
+
+    def repetition(self, time: float) -> int:
+        """Number of earlier attempts of the step from a time."""
+        return self._repeated + 1 if self._tried_at == time else 0
+
+    def went_ahead(self, taken: Taken) -> None:
+        """Take note of steps that were taken ahead."""
+        if taken.solved:
+            self._watch.succeeded(taken.crawled)
+        if taken.repeated:
+            self._tried_at, self._repeated = taken.time, taken.repeated - 1
+
+    def error_between(self, weights: Weights, judged: Vector) -> float | None:
+        """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""
+        stages: Any = self._together.used.stages if self._solves_together else None
+        return stages.error_between(weights, judged) if hasattr(stages, "error_between") else None
 
     @property
     def fewer_nodes(self) -> int:

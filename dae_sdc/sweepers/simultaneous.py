@@ -54,6 +54,14 @@ class StepNumbers(ctypes.Structure):
     )
 
 
+class RunNumbers(ctypes.Structure):
+    """Numbers of steps that are taken one after the other, see :mod:`dae_sdc.sweepers.steps_ahead`."""
+
+    _fields_ = fields(
+        ctypes.c_double, "time dt shortest slack between status repeated rejected solved crawled"
+    )
+
+
 # Largest number of Newton iterations; a step whose contraction predicts more is given up earlier.
 MOST_NEWTON_ITERATIONS = 10
 # Correction, relative to the unknowns, below which an iteration that stagnates has reached round-off.
@@ -77,6 +85,10 @@ ERROR_NEAR_SIZE = 20.0
 # Largest correction of the last stage by a Jacobian of its own, in units of the error allowed to Newton's
 # method: that is at most a hundredth of the tolerance of the user.
 END_SHARE = 200.0
+GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
+# Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
+# step is still accepted.
+LARGEST_DEFECT = 100.0
 # Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it is in
 # steps that grow, are repeated or have fewer nodes.
 SMALL_STEP_ERROR = 1e-3
@@ -339,23 +351,29 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, CONTINUE, WEIGH = range(6)
-"""What :func:`act` may be asked for, the last two in compiled code alone."""
+ADVANCE, JUDGE, SLOPE, RENEW, CONTINUE, WEIGH, WITHIN, BETWEEN, STEPS = range(9)
+"""What :func:`act` may be asked for, from ``CONTINUE`` on in compiled code alone."""
 NOT_JUDGED = 1, False, False  # The last arguments of :func:`act` where stages are not to be judged.
 
 
-def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
-    """Call one of the functions above by its number; stages that are solved without doubt are judged, too."""
+def solved_and_judged(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    """Solve the stages of a step, and judge those that are solved without doubt; see :func:`iterate`."""
     x = w.numbers
+    x.judged = 0.0
+    status = advance(w, t0, h)
+    if first == 0 and status == SOLVED and x.end_error <= END_SHARE * x.kappa:
+        x.judged = 1.0
+        judge(w, t0, h, first, again, looks)
+    return status
+
+
+def act(w: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    """Call one of the functions above by its number."""
     if what == ADVANCE:
-        x.judged, status = 0.0, advance(w, t0, h)
-        if first == 0 and status == SOLVED and x.end_error <= END_SHARE * x.kappa:
-            x.judged = 1.0
-            judge(w, t0, h, first, again, looks)
-        return float(status)
+        return float(solved_and_judged(w, t0, h, first, again, looks))
     if what == JUDGE:
         judge(w, t0, h, first, again, looks)
-        return float(x.error)
+        return float(w.numbers.error)
     if what == RENEW:
         return 1.0 if renew(w, t0, h) else 0.0
     return float(slope(w, t0, h))
@@ -692,6 +710,10 @@ class Simultaneous(StageOperations):
     def weigh(self, weights: Weights, h: float, first: bool) -> None:
         """Write the weights of errors at the start of a step that has begun, see :meth:`Weights.fill`."""
         weights.fill(self.u0, h, self.weights, None if first else self.du0, floor=True)
+
+    def weigh_within(self, weights: Weights, h: float) -> bool:
+        """Write the weights by the values at the solved stages where these are larger than known sizes."""
+        return weights.fill_within(self.u, h, self.weights)
 
     def solve(self, t0: float, h: float, first: int = 1, looks: bool = False) -> int:
         """Solve the stages from ``guess``, see :func:`act`; one of :data:`SOLVED` to :data:`UNRESOLVED`."""

@@ -41,6 +41,7 @@ LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of 
 TIME_SLACK = 1e-10
 # Distance between two times, relative to them, up to which they count as equal.
 TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
+MOST_REJECTIONS = 60  # Rejections in a row after which a run is given up.
 STEP_ROUNDING = 16.0 * float(np.finfo(float).eps)  # Size of a step, relative to the time, that changes it.
 
 FALL = 10.0  # Factor between the step sizes at which times of an approach are remembered.
@@ -204,8 +205,8 @@ def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
     """The time that accepted steps approach in proportion to the time left to it, or NaN.
 
     The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
-    at a pole, or at a root of a solution under a fractional power. The largest u' of a differential unknown at
-    the end of the step is ``w.end_slope()``.
+    at a pole, or at a root of a solution under a fractional power. The largest u' of a differential unknown
+    at the end of the step is ``w.end_slope()``.
     """
     x.falling += 1.0
     if dt > RECOVERY_OF_STEPS * FALL * x.least or x.times == 0.0:

@@ -14,6 +14,8 @@ from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
     END_SHARE,
+    GROWN_STEP,
+    LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
@@ -37,10 +39,6 @@ STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number
 # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
 MOST_STEPS_WITH_FEWER_NODES = 1000
 LEAST_NODES = 2  # Least number of nodes.
-GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and not by rounding alone.
-# Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
-# step is still accepted.
-LARGEST_DEFECT = 100.0
 # Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
@@ -81,7 +79,7 @@ class StagesTogether:
         self.weights = tolerance.weights_of(problem, factor)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
-        self._slack = max(1.0, factor) if index < 3 else 1.0
+        self.slack = max(1.0, factor) if index < 3 else 1.0
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         self.stages.set_tolerance(share, self.weights.rtol)
 
@@ -108,7 +106,7 @@ class StagesTogether:
             error = numbers.error if numbers.judged else stages.judge(t0, h, first, False, looks)
             if error >= 1.0:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
-                if self.weights.fill_within(stages.u, h, stages.weights) or again:
+                if stages.weigh_within(self.weights, h) or again:
                     error = stages.judge(t0, h, first, again, looks)
             if error <= 1.0:
                 if self._index > 1 and not first:
@@ -124,7 +122,7 @@ class StagesTogether:
             stages.forget()
         effort = numbers.iterations / MOST_NEWTON_ITERATIONS
         about = stages.m + 1, effort, numbers.rate, REASONS[status], int(numbers.worst)
-        return Outcome(status == SOLVED, error, *about, self._slack)
+        return Outcome(status == SOLVED, error, *about, self.slack)
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""
@@ -187,6 +185,13 @@ class FewerNodes:
         if nodes not in self._methods:
             self._methods[nodes] = StagesTogether(self._problem, radau_iia(nodes), self._tolerance, wary=True)
         return self._methods[nodes]
+
+    @property
+    def plain(self) -> StagesTogether | None:
+        """The method of all nodes, if no step with fewer of them was wanted since its last solved step."""
+        full = self._methods[self._full]
+        unsettled = self._failures or self._since or self.tried or self.used is not full
+        return None if unsettled else full
 
     @property
     def keeps_state(self) -> bool:

@@ -307,8 +307,8 @@ class Weights:
             scales.see_rate(sqrt(changes @ changes / len(changes)))
         self._write(self._sizes, h, out)
 
-    def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: float = 1.0) -> None:
-        """Keep the estimated errors of an accepted step, relative to the unknowns from size 1 on.
+    def see(self, error: Vector, u: Vector | None = None, nodes: int = 1, growth: Any = 1.0) -> None:
+        """Keep the estimated errors of accepted steps, in rows, relative to the unknowns from size 1 on.
 
         At index 2 those at the end ``u`` of a step of Radau IIA that is ``growth`` times as long as the last.
         The estimate is the jump of u' between both, to which the start of the step contributes r = growth^M
@@ -319,10 +319,11 @@ class Weights:
             return
         sizes, factor = self._sizes, 1.0
         if u is not None and not self._lets_go:
-            r = min(growth, SETTINGS.largest_growth) ** nodes
-            sizes, factor = np.abs(u), nodes * max(1.0, r) / (nodes + r)
-        seen = self.scales.errors[: len(error)]
-        np.maximum(seen, factor * np.abs(error) / np.maximum(self._least, sizes), out=seen)
+            r = np.minimum(growth, SETTINGS.largest_growth) ** nodes
+            sizes, factor = np.abs(u), nodes * np.maximum(1.0, r) / (nodes + r)
+        seen = self.scales.errors[: len(self.counted)]
+        errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))
+        np.maximum(seen, errors.max(axis=0), out=seen)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.

@@ -1,0 +1,198 @@
+"""Steps that are taken one after the other in one call, with the decisions of the controller.
+
+They are the plain ones: solved without doubt, accepted, between two times that are to be met. The step with
+which something else happens is left to the controller, from its begin or from where its stages are solved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.polynomial import StepPolynomial
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.sweepers.simultaneous import (
+    GROWN_STEP,
+    LARGEST_DEFECT,
+    MOST_NEWTON_ITERATIONS,
+    SOLVED,
+    judge,
+    solved_and_judged,
+)
+from dae_sdc.sweepers.step_sizes import (
+    MOST_REJECTIONS,
+    STEP_ROUNDING,
+    StepSizes,
+    approached,
+    clipped,
+    end_of_step,
+    next_size,
+)
+
+FULL, BEGINNING, UNFINISHED, REACHED = range(4)
+"""How steps end: without memory for more; with one to be begun, or to be judged; at a time to be met."""
+
+POOL_BYTES = 1 << 21  # Largest memory of the stages of steps, with the next step's at least.
+# Contraction of Newton's method above which it, and not the error alone, limits the step size.
+CRAWLING_CONTRACTION = 0.3
+MOST_STEPS = 256  # Largest number of steps in one memory.
+
+
+def take_steps(w: Any, x: Any) -> Any:
+    """Take steps with stages ``w`` and sizes ``x`` until one is not plain; how they have ended."""
+    run = w.run
+    while w.taken < w.room:
+        if shortest(run, run.dt) >= run.dt or (x.meets > 0.0 and x.missed > 0.0):
+            return BEGINNING
+        if not w.reaches(run.time + run.dt):
+            return BEGINNING
+        if not solved_ahead(w, run.time, run.dt):
+            return UNFINISHED
+        if w.numbers.error <= 1.0:
+            if not accepted_ahead(w, x, run.time, run.dt):
+                w.restore_sizes()
+                return UNFINISHED
+            if run.time >= x.target:
+                return REACHED
+        elif not rejected_ahead(w, x, run.time, run.dt):
+            w.restore_sizes()
+            return UNFINISHED
+        run.dt = clipped(x, run.time)
+    return FULL
+
+
+def shortest(run: Any, h: Any) -> Any:
+    """The size of a step up to which it hardly changes the time."""
+    return max(STEP_ROUNDING * max(abs(run.time), abs(run.time + h)), run.shortest)
+
+
+def solved_ahead(w: Any, time: Any, h: Any) -> Any:
+    """Solve and judge a step; False where there is doubt."""
+    run, numbers = w.run, w.numbers
+    w.begin_step()
+    w.continue_stages(time, h)
+    w.weigh(h, True)
+    again = run.repeated > 0.0
+    looks = again or h > GROWN_STEP * w.step_before
+    run.status = solved_and_judged(w, time, h, 0, False, looks)
+    if run.status != SOLVED or numbers.judged == 0.0:
+        return False
+    run.solved += 1.0
+    if numbers.rate > CRAWLING_CONTRACTION:
+        run.crawled += 1.0
+    if numbers.error >= 1.0 and (w.weigh_within(h) or again):
+        judge(w, time, h, 0, again, looks)
+    return not np.isnan(numbers.error)
+
+
+def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
+    """Accept a step whose error is small enough at its nodes; False where it is not, or one has to look."""
+    run, numbers = w.run, w.numbers
+    if numbers.at_end > numbers.allowed_at_end or not numbers.defect <= LARGEST_DEFECT:
+        return False
+    between = w.error_between() if run.between > 0.0 else 0.0
+    effort = numbers.iterations / MOST_NEWTON_ITERATIONS
+    if not next_size(x, True, numbers.error, w.m + 1.0, run.slack, effort, numbers.rate, between, h):
+        return False
+    if not np.isnan(approached(x, w, time, h)):
+        return False
+    w.end_step(time, h)
+    run.time, run.repeated = end_of_step(x, time, h), 0.0
+    return True
+
+
+def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
+    """Reject a step whose error is too large; False where no smaller one is left."""
+    run, numbers = w.run, w.numbers
+    effort = numbers.iterations / MOST_NEWTON_ITERATIONS
+    next_size(x, True, numbers.error, w.m + 1.0, run.slack, effort, numbers.rate, 0.0, h)
+    if x.wanted <= shortest(run, h) or x.rejections > MOST_REJECTIONS:
+        return False
+    x.halved, x.missed = 0.0, max(x.missed, x.meets)
+    run.repeated += 1.0
+    run.rejected += 1.0
+    return True
+
+
+class Taken(NamedTuple):
+    """Steps that were taken ahead: how they have ended, and what is kept of each of the K steps."""
+
+    status: int
+    time: float  # The time that they have come to.
+    value: MeshDAE  # The state there.
+    next_dt: float  # The size of the step that follows.
+    starts: Vector  # Shape (K,). Their starts.
+    sizes: Vector  # Shape (K,).
+    # Numbers of steps that were rejected, and that were solved, and in which Newton's method crawled.
+    rejected: int
+    solved: int
+    crawled: int
+    repeated: int  # Attempts of the step that follows so far.
+    counts: Vector  # Shape (K, 5). Work by :data:`~dae_sdc.dae.counters.COUNTERS`.
+    u: Vector  # Shape (K M + 1, n). The start, and the stages of all steps in order.
+    du: Vector  # Shape (K, M, n).
+
+
+class StepsAhead:
+    """Takes steps ahead with the compiled stages of a method, into memory of their own."""
+
+    def __init__(self, method: Any, problem: Any) -> None:
+        self.method = method
+        self._problem = problem
+        stages = method.stages
+        m, n = stages.m, stages.n
+        self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
+        self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
+        graded = bool(method.weights.exponents.any())
+        self._estimates = np.empty((self._capacity if graded else 0, n))
+        self._before = StepSizes()
+        self._used = self._capacity
+
+    def take(
+        self,
+        value: MeshDAE,
+        time: float,
+        dt: float,
+        most: int,
+        sizes: StepSizes,
+        shortest: float,
+        between: tuple[Any, Any],
+        repeated: int,
+    ) -> Taken:
+        """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
+        stages, method, capacity = self.method.stages, self.method, self._capacity
+        m = stages.m
+        if self._used == capacity:
+            self._u, self._du = np.empty((capacity * m + 1, stages.n)), np.empty((capacity, m, stages.n))
+            self._used = 0
+        first, before = self._used, value.polynomial.dt
+        self._u[first * m] = value
+        run: Any = stages.run
+        run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
+        run.rejected, run.solved, run.crawled, run.repeated = 0.0, 0.0, 0.0, repeated
+        stages.judge_between(*between)
+        arrays = {"run_u": self._u[first * m + 1 :], "run_du": self._du[first:], "rows": self._rows}
+        arrays["estimates"] = self._estimates
+        numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
+        numbers |= {"graded": int(len(self._estimates) > 0), "room": min(most, capacity - first)}
+        status, k = stages.take_steps(value, method.weights, arrays, numbers)
+        self._used = first + k
+        rows, u = self._rows[:k].copy(), self._u[first * m : (first + k) * m + 1]
+        if k:
+            du, starts, dts = self._du[first : first + k], rows[:, 0], rows[:, 1]
+            value = attach(u[-1].copy(), self._problem.n_diff)
+            last = float(starts[-1]), float(dts[-1]), stages.nodes, u[-m:], du[-1], stages.n
+            value.polynomial = StepPolynomial(*last)
+            if len(self._estimates):
+                growth = dts / np.array([before, *dts[:-1]])
+                method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
+        if status == UNFINISHED:
+            stages.u, stages.du = self._u[(first + k) * m + 1 :][:m], self._du[first + k]
+            self._used += 1
+        stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
+        numbers_of = (int(number) for number in (run.rejected, run.solved, run.crawled, run.repeated))
+        about = rows[:, 0], rows[:, 1], *numbers_of, rows[:, 2:]
+        return Taken(status, float(run.time), value, float(run.dt), *about, u, self._du[first : first + k])
