@@ -278,13 +278,13 @@ class AdaptivityDAE(RepeatingControl):
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
-    def go_ahead(self, L: Any, value: Any, time: float, most: int | None) -> Taken | None:
+    def go_ahead(self, L: Any, value: Any, time: float, most: int) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
-        free = self._given is None and not self._restarts and self.second_opinion is None
-        ahead = L.sweep.steps_ahead(value, time + L.params.dt) if free and L.prob.noise is None else None
+        free = self._given is None and not self._restarts
+        ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
         if ahead is None:
             return None
-        most = self._longest if most is None else min(self._longest, most)
+        most = min(self._longest, most)
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         began = perf_counter()
@@ -295,8 +295,9 @@ class AdaptivityDAE(RepeatingControl):
         wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
         self._longest = max(1, min(4 * self._longest, int(wanted)))
         L.sweep.went_ahead(taken)
-        L.params.dt, L.uend, self.come_to = taken.next_dt, taken.value, taken.time
+        L.uend, self.come_to = taken.value, taken.time
         if count:
+            L.params.dt = float(taken.sizes[-1])
             self._steps += count - 1
             L.status.time = float(taken.starts[-1])
         if self._limit is not None:

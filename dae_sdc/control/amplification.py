@@ -23,6 +23,7 @@ from dae_sdc.sweepers.amplification import (
     pencil_index,
 )
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
+from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
 
 
@@ -62,9 +63,23 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._slopes: deque[Vector] = deque()
 
     @property
-    def idle(self) -> bool:
-        """Whether no later step is looked at."""
-        return not self._next
+    def steps_ahead(self) -> int:
+        """Number of steps that may be taken before the next check."""
+        if not self._accepted:
+            return 0
+        return self._next - self._accepted if self._next else MOST_STEPS
+
+    def take_ahead(self, L: Any, taken: Taken) -> None:
+        """Take note of accepted steps, and check the last of them where it is due."""
+        if not self._next:
+            return
+        self._accepted += len(taken.starts)
+        if self._mass is None:
+            m = taken.du.shape[1]
+            self._times.extend((taken.starts + taken.sizes).tolist())
+            self._values.extend(taken.u[m::m].copy())
+            self._slopes.extend(taken.du[:, -1].copy())
+        self._check_where_due(L)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Check an accepted step."""
@@ -81,6 +96,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._accepted += 1
         if self._mass is None:
             self._record(L)
+        self._check_where_due(L)
+
+    def _check_where_due(self, L: Any) -> None:
         if self._accepted >= self._next:
             self._next = min(2 * self._accepted, self._accepted + self.options.widest)
             self._check(L)

@@ -35,6 +35,7 @@ from dae_sdc.control.singular_determinants import (
 )
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.structure.determinants import DETERMINANTS
+from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 
 
 class SingularPointError(SingularMatrixError):
@@ -114,6 +115,14 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             deficiency = found.deficiency(at, start, [probe], recent_steps.ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
+
+    @property
+    def steps_ahead(self) -> int:
+        """Number of steps that may be taken before one is to be looked at: any where nothing is watched."""
+        return 0 if self._problem is None or self._steps.watched is not None else MOST_STEPS
+
+    def take_ahead(self, L: Any, taken: Taken) -> None:
+        """Does nothing: nothing is watched."""
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""

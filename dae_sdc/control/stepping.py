@@ -21,7 +21,7 @@ from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import StepSizeError
-from dae_sdc.sweepers.steps_ahead import FULL, REACHED, UNFINISHED, Taken
+from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, UNFINISHED, Taken
 
 # Entries of the status of a step before its prediction.
 AT_START = {
@@ -105,7 +105,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         watching = [hook for hook in looking if hook not in records]
         alone = self.events is None and isinstance(self.adaptivity, AdaptivityDAE) and self._direct
         alone = alone and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
-        alone = alone and all(hasattr(hook, "idle") for hook in watching)
+        alone = alone and all(hasattr(hook, "steps_ahead") for hook in watching)
         if not alone or len(records) != 1 or records[0].collects or not records[0].is_plain:
             return None, []
         return records[0], watching
@@ -203,15 +203,20 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def _go_ahead(self, level: Any, value: Any, time: float) -> Taken | None:
         """Let steps be taken one after the other while nothing but the adaptivity looks at each of them."""
         record = self._record
-        if record is None or not all(hook.idle for hook in self._watching):
+        if record is None:
             return None
-        checkpoints, most = self.checkpoints, None
-        if checkpoints is not None:
-            most = checkpoints.every - len(record.rows) % checkpoints.every
-        taken: Taken | None = self.adaptivity.go_ahead(level, value, time, most)
-        if taken is not None:
-            record.rejected += taken.rejected
+        most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
+        if self.checkpoints is not None:
+            most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
+        taken: Taken | None = self.adaptivity.go_ahead(level, value, time, most) if most > 0 else None
+        if taken is None:
+            return None
+        record.rejected += taken.rejected
+        if len(taken.starts):
             record.take_ahead(taken, level.sweep.nodes_of_stages, level.prob.n)
+            for hook in self._watching:
+                hook.take_ahead(level, taken)
+        level.params.dt = taken.next_dt
         return taken
 
     def _begin(self, time: float, value: Any) -> None:

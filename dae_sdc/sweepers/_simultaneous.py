@@ -32,7 +32,6 @@ from dae_sdc.dae.polynomial import (
     StepPolynomial,
     coefficients_of_last,
     lagrange_weights,
-    reaches,
 )
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import KEPT_RATE
@@ -672,6 +671,12 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     du0, before = doubles(a.du0), doubles(a.du_before)
     for j in range(n):
         du0[j] = before[last + j]
+    if (t0 + h - a.time_before) / a.step_before > FARTHEST_EXTRAPOLATION:
+        guess = doubles(a.guess)
+        for i in range(m):
+            for j in range(n):
+                guess[i * n + j] = du0[j] if j < n_diff else 0.0
+        return
     put_continuation(a, (t0 - a.time_before) / a.step_before, h / a.step_before)
     combine(a, (0, m), (0, n), a.continuation, a.du_before, a.guess)
     if n_diff == n:
@@ -737,11 +742,6 @@ def _weigh_within(a: Any, h: Any) -> Any:
             out[j], largest[j] = abs(u[j]), max(largest[j], sizes[j])
         write_weights(a, h, a.work)
     return grown
-
-
-@_view.method()
-def _reaches(a: Any, end: Any) -> Any:
-    return (end - a.time_before) / a.step_before <= FARTHEST_EXTRAPOLATION
 
 
 @within_compiled
@@ -1008,13 +1008,13 @@ class MachineStages(Simultaneous):
     def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
         return False if self._advanced is not None else super().begin(u0, t0, h)
 
-    def continues(self, before: Any, end: float) -> bool:
-        """Whether compiled code continues the polynomial of the step before to a time."""
+    def continues(self, before: Any) -> bool:
+        """Whether compiled code continues the polynomial of the step before."""
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return alike and reaches(before, end, self.problem.n)
+        return alike and before.n_integrated == self.problem.n
 
     def _continue(self, before: Any, t0: float, h: float) -> None:
-        if not self.continues(before, t0 + h):
+        if not self.continues(before):
             super()._continue(before, t0, h)
             return
         self._take_step_before(before)
@@ -1079,10 +1079,10 @@ class MachineStages(Simultaneous):
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
-    def goes_ahead(self, value: Any, end: float, weights: Weights) -> bool:
+    def goes_ahead(self, value: Any, weights: Weights) -> bool:
         """Whether steps can be taken ahead from a state."""
         idle = self.team is None and not self._by_numpy and self._advanced is None
-        return idle and self.continues(value.polynomial, end) and self.weighs(weights)
+        return idle and self.continues(value.polynomial) and self.weighs(weights)
 
     def judge_between(self, weights: Weights | None, judged: Vector | None) -> None:
         """Let errors between the nodes of some unknowns, 1 in ``judged``, count by these weights, or none."""

@@ -257,7 +257,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
 
-    def steps_ahead(self, value: Any, end: float) -> StepsAhead | None:
+    def steps_ahead(self, value: Any) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
         if self.shows_stages or not self._solves_together or self._switched is not None or self._watch.looks:
             return None
@@ -265,7 +265,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if method is None or method.stages.team is not None:
             return None
         stages: Any = method.stages
-        if not hasattr(stages, "goes_ahead") or not stages.goes_ahead(value, end, method.weights):
+        if not hasattr(stages, "goes_ahead") or not stages.goes_ahead(value, method.weights):
             return None
         if ahead is None or ahead.method is not method:
             ahead = self._ahead = StepsAhead(method, self.level.prob)
@@ -284,6 +284,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Take note of steps that were taken ahead."""
         if taken.solved:
             self._watch.succeeded(taken.crawled)
+            self._together.solved(taken.solved)
         if taken.repeated:
             self._tried_at, self._repeated = taken.time, taken.repeated - 1
 

@@ -45,9 +45,7 @@ def take_steps(w: Any, x: Any) -> Any:
     """Take steps with stages ``w`` and sizes ``x`` until one is not plain; how they have ended."""
     run = w.run
     while w.taken < w.room:
-        if shortest(run, run.dt) >= run.dt or (x.meets > 0.0 and x.missed > 0.0):
-            return BEGINNING
-        if not w.reaches(run.time + run.dt):
+        if run.dt <= shortest(run, run.dt):
             return BEGINNING
         if not solved_ahead(w, run.time, run.dt):
             return UNFINISHED
@@ -99,7 +97,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         return False
     if not np.isnan(approached(x, w, time, h)):
         return False
-    w.end_step(time, h)
+    w.end_step(time, x.target - time if x.meets > 0.0 and x.missed > 0.0 else h)
     run.time, run.repeated = end_of_step(x, time, h), 0.0
     return True
 
@@ -149,7 +147,19 @@ class StepsAhead:
         graded = bool(method.weights.exponents.any())
         self._estimates = np.empty((self._capacity if graded else 0, n))
         self._before = StepSizes()
-        self._used = self._capacity
+        self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
+        self._used = self._row = 0
+
+    def _place(self, value: MeshDAE, m: int) -> tuple[int, int]:
+        """Where the next step is kept, and the row with its start, which may be the end of the last one."""
+        if self._row and not np.array_equal(self._u[self._row], value):
+            self._row += 1
+        if self._used == len(self._du) or self._row + m >= len(self._u):
+            self._u = np.empty((self._capacity * m + 1, len(value)))
+            self._du = np.empty((self._capacity, m, len(value)))
+            self._used = self._row = 0
+        self._u[self._row] = value
+        return self._used, self._row
 
     def take(
         self,
@@ -163,24 +173,21 @@ class StepsAhead:
         repeated: int,
     ) -> Taken:
         """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
-        stages, method, capacity = self.method.stages, self.method, self._capacity
-        m = stages.m
-        if self._used == capacity:
-            self._u, self._du = np.empty((capacity * m + 1, stages.n)), np.empty((capacity, m, stages.n))
-            self._used = 0
-        first, before = self._used, value.polynomial.dt
-        self._u[first * m] = value
+        stages, method = self.method.stages, self.method
+        m, before = stages.m, value.polynomial.dt
+        first, row = self._place(value, m)
         run: Any = stages.run
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
         run.rejected, run.solved, run.crawled, run.repeated = 0.0, 0.0, 0.0, repeated
         stages.judge_between(*between)
-        arrays = {"run_u": self._u[first * m + 1 :], "run_du": self._du[first:], "rows": self._rows}
+        arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
         arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}
-        numbers |= {"graded": int(len(self._estimates) > 0), "room": min(most, capacity - first)}
+        room = min(most, len(self._du) - first, (len(self._u) - 1 - row) // m)
+        numbers |= {"graded": int(len(self._estimates) > 0), "room": room}
         status, k = stages.take_steps(value, method.weights, arrays, numbers)
-        self._used = first + k
-        rows, u = self._rows[:k].copy(), self._u[first * m : (first + k) * m + 1]
+        self._used, self._row = first + k, row + k * m
+        rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
         if k:
             du, starts, dts = self._du[first : first + k], rows[:, 0], rows[:, 1]
             value = attach(u[-1].copy(), self._problem.n_diff)
@@ -190,8 +197,8 @@ class StepsAhead:
                 growth = dts / np.array([before, *dts[:-1]])
                 method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
         if status == UNFINISHED:
-            stages.u, stages.du = self._u[(first + k) * m + 1 :][:m], self._du[first + k]
-            self._used += 1
+            stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
+            self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
         numbers_of = (int(number) for number in (run.rejected, run.solved, run.crawled, run.repeated))
         about = rows[:, 0], rows[:, 1], *numbers_of, rows[:, 2:]

@@ -150,9 +150,7 @@ class FewerNodes:
         if method is full or not self._left:
             outcome = self._step(full, u0, t0, h, repeated)
             if outcome.solved:
-                if self._failures or self._since or self.tried:
-                    self._failures, self._since = max(0.0, self._failures - RECOVERY), 0
-                    self.tried = ""
+                self.solved(1)
                 return outcome
             method, self._failures = full, min(FAILURES_OF_ALL_NODES, self._failures + 1.0)
         else:
@@ -188,10 +186,14 @@ class FewerNodes:
 
     @property
     def plain(self) -> StagesTogether | None:
-        """The method of all nodes, if no step with fewer of them was wanted since its last solved step."""
+        """The method of all nodes where the last step was taken with it, else None."""
         full = self._methods[self._full]
-        unsettled = self._failures or self._since or self.tried or self.used is not full
-        return None if unsettled else full
+        return full if self.used is full else None
+
+    def solved(self, count: int) -> None:
+        """Take note of so many steps that the method of all nodes has solved."""
+        if count and (self._failures or self._since or self.tried):
+            self._failures, self._since, self.tried = max(0.0, self._failures - RECOVERY * count), 0, ""
 
     @property
     def keeps_state(self) -> bool:
