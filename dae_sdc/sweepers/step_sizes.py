@@ -112,13 +112,19 @@ class StepSizes(ctypes.Structure):
         about = float(outcome.order), outcome.slack, outcome.effort, outcome.rate, outcome.between
         return next_size(self, outcome.solved, outcome.error, *about, dt), self.wanted
 
+    @property
+    def _numbers(self) -> Vector:
+        """All numbers, in the memory of this object."""
+        memory: Any = self
+        return np.frombuffer(memory, dtype=np.float64)
+
     def get_state(self) -> Vector:
         """State on which later calls depend, for a checkpoint, shape (any,)."""
-        return np.frombuffer(self).copy()
+        return np.array(self._numbers)
 
     def set_state(self, kept: Any) -> None:
         """Restore what :meth:`get_state` gave."""
-        np.frombuffer(self)[:] = kept
+        self._numbers[:] = kept
 
     def __deepcopy__(self, memo: Any) -> Self:
         return type(self).from_buffer_copy(self)

@@ -200,6 +200,18 @@ class StepsAhead:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
-        numbers_of = (int(number) for number in (run.rejected, run.solved, run.crawled, run.repeated))
-        about = rows[:, 0], rows[:, 1], *numbers_of, rows[:, 2:]
-        return Taken(status, float(run.time), value, float(run.dt), *about, u, self._du[first : first + k])
+        return Taken(
+            status=status,
+            time=float(run.time),
+            value=value,
+            next_dt=float(run.dt),
+            starts=rows[:, 0],
+            sizes=rows[:, 1],
+            rejected=int(run.rejected),
+            solved=int(run.solved),
+            crawled=int(run.crawled),
+            repeated=int(run.repeated),
+            counts=rows[:, 2:],
+            u=u,
+            du=self._du[first : first + k],
+        )
