@@ -1011,7 +1011,7 @@ class MachineStages(Simultaneous):
     def continues(self, before: Any) -> bool:
         """Whether compiled code continues the polynomial of the step before."""
         alike = type(before) is StepPolynomial and before.nodes == self.nodes and self.nodes[-1] == 1.0
-        return alike and bool(before.n_integrated == self.problem.n)
+        return bool(alike and before.n_integrated == self.problem.n)
 
     def _continue(self, before: Any, t0: float, h: float) -> None:
         if not self.continues(before):
