@@ -16,6 +16,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import dae_sdc as ds
+from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.paths import newton_homotopy
 from dae_sdc.dae.state import attach
 from dae_sdc.sweepers.restart import consistent_restart
@@ -323,6 +324,7 @@ def seven_nodes_fail(monkeypatch: pytest.MonkeyPatch) -> None:
         return outcome._replace(solved=False, error=np.inf, reason="made to fail") if fails else outcome
 
     monkeypatch.setattr(StagesTogether, "step", failing)
+    monkeypatch.setattr(SteppingController, "_go_ahead", lambda *_: None)
 
 
 def oscillator(t: float, u: Any, du: Any) -> list[Any]:

@@ -1,0 +1,142 @@
+"""Steps taken ahead in one compiled call: those of the controller to the last bit, seen by who wants to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pySDC.core.hooks import Hooks
+
+import dae_sdc as ds
+from dae_sdc.control.checkpoint import Checkpoints
+from dae_sdc.control.stepping import SteppingController
+from dae_sdc.problems import PROBLEMS
+from dae_sdc.run.solution import Solution
+
+LOOSE_AND_TIGHT = [pytest.param(rtol, marks=pytest.mark.long) for rtol in (1e-4, 1e-9)]
+
+
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SteppingController, "_go_ahead", lambda *_: None)
+
+
+def solved_twice(monkeypatch: pytest.MonkeyPatch, problem: Any, **options: Any) -> list[Solution]:
+    """The solution with steps taken ahead, and that with each of them taken by the controller."""
+    ahead = ds.solve(problem, **options)
+    with monkeypatch.context() as patch:
+        one_by_one(patch)
+        return [ahead, ds.solve(problem, **options)]
+
+
+def require_equal(ahead: Solution, alone: Solution) -> None:
+    for name in ("t", "u", "du"):
+        np.testing.assert_array_equal(getattr(ahead, name), getattr(alone, name))
+    assert ahead.stats == alone.stats
+    assert ahead.message == alone.message
+    for name, values in ahead.per_step.items():
+        np.testing.assert_array_equal(values, alone.per_step[name])
+
+
+@pytest.mark.parametrize("rtol", [1e-6, *LOOSE_AND_TIGHT])
+@pytest.mark.parametrize("name", sorted(PROBLEMS))
+def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name: str, rtol: float) -> None:
+    require_equal(*solved_twice(monkeypatch, name, rtol=rtol))
+
+
+@pytest.mark.parametrize("options", [{"dense": True}, {"t_eval": 101}, {"nodes": 3}, {"atol": 1e-7}], ids=str)
+@pytest.mark.parametrize(
+    "name", ["charge-pump", "pendulum", "robertson", "two-transistor", "transmission-line"]
+)
+def test_steps_are_those_of_the_controller_with_options(
+    monkeypatch: pytest.MonkeyPatch, name: str, options: dict[str, Any]
+) -> None:
+    if "t_eval" in options:
+        t = ds.solve(name, rtol=1e-3).t
+        options = {"t_eval": np.linspace(t[0], t[-1], options["t_eval"])}
+    ahead, alone = solved_twice(monkeypatch, name, rtol=1e-6, **options)
+    require_equal(ahead, alone)
+    if ahead.dense is not None and alone.dense is not None:
+        for one, other in zip(ahead.dense.steps, alone.dense.steps, strict=True):
+            assert (one.time, one.dt, one.scheme) == (other.time, other.dt, other.scheme)
+            np.testing.assert_array_equal(one.rows, other.rows)
+
+
+def steps_of_the_controller(monkeypatch: pytest.MonkeyPatch, problem: Any, **options: Any) -> tuple[int, int]:
+    """How many attempts the controller made itself, and how many were made altogether."""
+    taken: list[float] = []
+    take = SteppingController._take
+
+    def counted(self: SteppingController, step: Any, level: Any, block: list[Any]) -> None:
+        taken.append(level.time)
+        take(self, step, level, block)
+
+    monkeypatch.setattr(SteppingController, "_take", counted)
+    stats = ds.solve(problem, rtol=1e-6, **options).stats
+    return len(taken), stats["steps"] + stats["rejected"]
+
+
+def decay(t: float, u: Any, du: Any) -> Any:
+    return [du[0] + u[0] - np.cos(t), u[1] - u[0] ** 2]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    ["robertson", "hires", "car-axis", "transmission-line", decay],
+    ids=lambda problem: getattr(problem, "__name__", problem),
+)
+def test_smooth_runs_are_taken_ahead(monkeypatch: pytest.MonkeyPatch, problem: Any) -> None:
+    # The first step, and the second, in which a Jacobian is compared, are the controller's.
+    options = {"u0": [1.0, 1.0], "t_end": 30.0} if callable(problem) else {}
+    alone, altogether = steps_of_the_controller(monkeypatch, problem, **options)
+    assert 1 <= alone <= 2 + 0.2 * altogether
+
+
+class Ends(Hooks):  # type: ignore[misc]
+    """Keeps the ends of accepted steps."""
+
+    ends: list[float]
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        type(self).ends = []
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        if not step.status.get("restart"):
+            self.ends.append(step.levels[level_number].time + step.levels[level_number].dt)
+
+
+def test_a_hook_of_the_user_sees_every_step() -> None:
+    plain = ds.solve("robertson", rtol=1e-6)
+    watched = ds.solve("robertson", rtol=1e-6, hooks=[Ends])
+    np.testing.assert_array_equal(watched.u, plain.u)
+    np.testing.assert_array_equal(Ends.ends, plain.t[1:])
+
+
+def test_progress_is_shown_for_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[float] = []
+    monkeypatch.setattr(ds.StepRecord, "show_progress", lambda self, time: seen.append(time))
+    record = type("Record", (ds.StepRecord,), {})
+    solution = ds.solve("robertson", rtol=1e-6, hooks=[record])
+    assert set(solution.t[1:].tolist()) <= set(seen)
+
+
+def test_checkpoints_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written: list[list[int]] = []
+    for way in ("ahead", "alone"):
+        counts: list[int] = []
+        with monkeypatch.context() as patch:
+            if way == "alone":
+                one_by_one(patch)
+            patch.setattr(Checkpoints, "_state", _counted(Checkpoints._state, counts))
+            ds.solve("two-transistor", rtol=1e-6, checkpoint=tmp_path / f"{way}.npz", every=7)
+        written.append(counts)
+    assert written[0] == written[1] == list(range(7, 7 * len(written[0]) + 1, 7))
+
+
+def _counted(state: Any, counts: list[int]) -> Any:
+    def call(self: Any, controller: Any, time: float, value: Any) -> Any:
+        counts.append(len(self._record.rows))
+        return state(self, controller, time, value)
+
+    return call
