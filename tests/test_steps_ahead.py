@@ -140,3 +140,14 @@ def _counted(state: Any, counts: list[int]) -> Any:
         return state(self, controller, time, value)
 
     return call
+
+
+def test_a_problem_that_chooses_its_branch_is_asked_in_every_step() -> None:
+    seen: set[float] = set()
+
+    class Told(ds.SimpleDAE):  # type: ignore[misc]
+        def start_step(self, u: Any, t: float) -> None:
+            seen.add(t)
+
+    solution = ds.solve(Told, rtol=1e-6)
+    assert set(solution.t[:-1].tolist()) <= seen

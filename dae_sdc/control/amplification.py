@@ -65,9 +65,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     @property
     def steps_ahead(self) -> int:
         """Number of steps that may be taken before the next check."""
-        if not self._accepted:
-            return 0
-        return self._next - self._accepted if self._next else MOST_STEPS
+        if not self._next:
+            return MOST_STEPS
+        return self._next - self._accepted if self._accepted else 0
 
     def take_ahead(self, L: Any, taken: Taken) -> None:
         """Take note of accepted steps, and check the last of them where it is due."""

@@ -67,6 +67,11 @@ class Branches:
         :meth:`sides` only, so that a repeated step repeats it.
         """
 
+    @property
+    def starts_alike(self) -> bool:
+        """Whether :meth:`start_step` changes nothing in the steps between two breakpoints."""
+        return type(self).start_step is Branches.start_step
+
     def get_switching_info(self, u: Sequence[MeshDAE], t: float) -> tuple[bool, int, list[float]]:
         """What pySDC's ``SwitchEstimator`` asks for after a step: the first switch that changes its sign."""
         if self.__dict__.get("_has_stages"):

@@ -96,6 +96,11 @@ class PulsedProblem(TestSetProblem):
         """The corners of all trains strictly between ``t0`` and ``t_end``, in order."""
         return tuple(sorted(set().union(*(pulse.corners(t0, t_end) for pulse in self.pulses))))
 
+    @property
+    def starts_alike(self) -> bool:
+        """True where the pieces, which change at breakpoints alone, are all that is chosen."""
+        return type(self).start_step is PulsedProblem.start_step
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the pieces that contain ``t``; at a corner, those that begin there."""
         if self._lasting[0] <= t < self._lasting[1]:

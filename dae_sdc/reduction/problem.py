@@ -274,6 +274,11 @@ class ReducedProblem(ModelProblem):
 
     # The choice of pivots and dummies
 
+    @property
+    def starts_alike(self) -> bool:
+        """Whether no pivots are watched that may become small."""
+        return not self._assembled.watched
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Check the pivots or the columns of the dummies, and choose others where they have become small."""
         assembled = self._assembled

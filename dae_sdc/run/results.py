@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -495,6 +496,7 @@ def _plain(value: Any, where: str) -> Any:
     )
 
 
+@cache
 def _version(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)

@@ -262,7 +262,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self.shows_stages or not self._solves_together or self._switched is not None or self._watch.looks:
             return None
         method, ahead = self._together.plain, self._ahead
-        if method is None or method.stages.team is not None:
+        if method is None or method.stages.team is not None or not self.level.prob.starts_alike:
             return None
         stages: Any = method.stages
         if not hasattr(stages, "goes_ahead") or not stages.goes_ahead(value, method.weights):
