@@ -1051,7 +1051,7 @@ class MachineStages(Simultaneous):
     def weigh_within(self, weights: Weights, h: float) -> bool:
         if not self.weighs(weights):
             return super().weigh_within(weights, h)
-        return act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED) != 0.0
+        return bool(act(self._memory.own, own.WITHIN, 0.0, h, *NOT_JUDGED))
 
     def _begin_weights(self, weights: Weights) -> None:
         if weights is not self._weights:
