@@ -278,7 +278,7 @@ class AdaptivityDAE(RepeatingControl):
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
-    def go_ahead(self, L: Any, value: Any, time: float, most: int) -> Taken | None:
+    def go_ahead(self, L: Any, value: Any, time: float, most: int, hesitation: Any) -> Taken | None:
         """Steps that are taken one after the other from a state, as they would be one by one, if any can."""
         free = self._given is None and not self._restarts
         ahead = L.sweep.steps_ahead(value) if free and L.prob.noise is None else None
@@ -288,7 +288,7 @@ class AdaptivityDAE(RepeatingControl):
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         began = perf_counter()
-        about = self.sizes, self._shortest, self._between, L.sweep.repetition(time)
+        about = self.sizes, self._shortest, self._between, L.sweep.repetition(time), hesitation
         taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
         count = len(taken.starts)
         # Interrupts and time limits are looked at between the calls.

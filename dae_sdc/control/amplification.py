@@ -70,12 +70,12 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         return self._next - self._accepted if self._accepted else 0
 
     def take_ahead(self, L: Any, taken: Taken) -> None:
-        """Take note of accepted steps, and check the last of them where it is due."""
+        """Take note of steps that were taken ahead, and check the last of them where it is due."""
         if not self._next:
             return
         self._accepted += len(taken.starts)
         if self._mass is None:
-            m = taken.du.shape[1]
+            m = len(taken.nodes)
             self._times.extend((taken.starts + taken.sizes).tolist())
             self._values.extend(taken.u[m::m].copy())
             self._slopes.extend(taken.du[:, -1].copy())

@@ -15,6 +15,7 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import step_data, steps_of_stages
 from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
+from dae_sdc.sweepers.steps_ahead import Taken
 
 # Distance, in steps, between the end of a step and a time of a grid up to which they are equal.
 GRID_SLACK = 1e-10
@@ -255,15 +256,15 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if not self.collects:
             self.keep(self.take())
 
-    def take_ahead(self, taken: Any, nodes: tuple[float, ...], n_integrated: int) -> None:
+    def take_ahead(self, taken: Taken) -> None:
         """Keep steps of collocation that were taken one after the other."""
-        m, ends, u, du = len(nodes), taken.starts + taken.sizes, taken.u, taken.du
+        nodes, ends, u, du = taken.nodes, taken.starts + taken.sizes, taken.u, taken.du
         dense = []
         if self.dense:
             places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
             # The start of a step stands before its stages: it is the last stage of the one before.
-            dense = steps_of_stages(places, nodes, u, n_integrated, self.n_slopes)
-        self.rows.extend(ends, u[m::m], du[:, -1], taken.counts, dense)
+            dense = steps_of_stages(places, nodes, u, self.n_slopes)
+        self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], taken.counts, dense)
         for end in ends.tolist():
             self.show_progress(end)
 

@@ -52,6 +52,9 @@ class _Leap:
     tries: int = 0  # How often it has failed.
 
 
+WATCHED_AHEAD = 16  # Steps that may be taken before they are looked at.
+
+
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
     """Looks for singular points on every accepted step; ends the run at one, or remembers it."""
 
@@ -118,11 +121,36 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     @property
     def steps_ahead(self) -> int:
-        """Number of steps that may be taken before one is to be looked at: any where nothing is watched."""
-        return 0 if self._problem is None or self._steps.watched is not None else MOST_STEPS
+        """Number of steps that may be taken before they are looked at; 0 where each changes the next."""
+        if self._problem is None or self._leap is not None or self.trusts:
+            return 0
+        if self._steps.watched is None:
+            return MOST_STEPS
+        return 0 if self.refuses and isinstance(self._steps.watched, _SaddleDeterminant) else WATCHED_AHEAD
 
-    def take_ahead(self, L: Any, taken: Taken) -> None:
-        """Does nothing: nothing is watched."""
+    @property
+    def hesitation(self) -> tuple[float, float]:
+        """What :meth:`judge` acts below: a size relative to the longest of the last steps, and that."""
+        if self._steps.watched is None or not self._steps.last:
+            return 0.0, 0.0
+        return self._hesitant, self._steps.longest()
+
+    @property
+    def _hesitant(self) -> float:
+        passes = self.way == "pass"
+        return recent_steps.HESITANT_STEP if passes else 2.0 * recent_steps.CREEPING_STEP
+
+    @property
+    def looks(self) -> bool:
+        """Whether something is watched."""
+        return self._steps.watched is not None
+
+    def see(self, L: Any, taken: Taken, k: int, start: Any, end: Any) -> None:
+        """Look for singular points on a step that was taken ahead."""
+        found, slope = self._steps.watched, start.polynomial.derivative_at_end()
+        assert found is not None
+        places = float(taken.starts[k]), float(taken.sizes[k])
+        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), found)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
@@ -132,18 +160,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return
         problem = L.prob
         found = self._steps.watched if problem is self._problem else self._take(problem)
-        if found is None:
-            return
-        time, dt, start, last = L.time, L.dt, L.u[0], L.uend
-        made = AcceptedStep(L, time, dt, start, last, L.f[0], self.n_slopes)
+        if found is not None:
+            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), found)
+
+    def _see(self, made: AcceptedStep, found: Watched) -> None:
+        """Look for singular points on an accepted step."""
         if self.trusts:
             self._trust(made, found)
             return
-        recent = self._steps.last
-        if not recent or not (start is recent[-1].end or np.array_equal(start, recent[-1].end)):
+        recent, problem = self._steps.last, made.level.prob
+        if not recent or not (made.start is recent[-1].end or np.array_equal(made.start, recent[-1].end)):
             self._steps.clear()
-            found.begin(end_of(start, time, found))
-        end = end_of(last, time + dt, found)
+            found.begin(end_of(made.start, made.time, found))
+        end = end_of(made.end, made.time + made.dt, found)
         if self.refuses and isinstance(found, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
         marks = found.follow(end)
@@ -151,7 +180,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self._look(found, made, marks)
         recent.append(made)
         self._steps.remember(made)
-        few, creeping = recent_steps.LEAST_STEPS, recent_steps.CREEPING_STEP
+        few, creeping, dt = recent_steps.LEAST_STEPS, recent_steps.CREEPING_STEP, made.dt
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * self._steps.longest() else history)
@@ -313,8 +342,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
         largest = self._steps.longest()
-        small = recent_steps.HESITANT_STEP if self.way == "pass" else 2.0 * recent_steps.CREEPING_STEP
-        hesitant = L.dt < small * largest
+        hesitant = L.dt < self._hesitant * largest
         last = self._steps.tip() if hesitant and L.u[0] is self._steps.last[-1].end else None
         near = None if last is None else self._steps.ahead(last)
         if near is None or last is None:

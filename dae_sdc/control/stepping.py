@@ -16,10 +16,12 @@ from pySDC.implementations.convergence_controller_classes.spread_step_sizes impo
 from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
+from dae_sdc.control.singular import WatchSingularPoints
 from dae_sdc.errors import StepSizeError
 from dae_sdc.sweepers.steps_ahead import FULL, MOST_STEPS, REACHED, UNFINISHED, Taken
 
@@ -44,6 +46,8 @@ OF_STEPS = (
     *("pre_step", "post_step", "pre_iteration", "post_iteration", "pre_sweep", "post_sweep", "pre_comm"),
     *("post_comm", "post_predict"),
 )
+# Hooks that can look at several steps afterwards.
+OBSERVERS = (StepRecord, WatchSingularPoints, WatchAmplification)
 # Entries of the status of a level before its prediction.
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 
@@ -91,24 +95,24 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._direct = self.MS[0].params.maxiter == 0
         checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
         self._checks = [check for c in checks for check in _checks_of(c)]
-        self._record, self._watching = self._of_plain_steps(order)
+        self._look_for_plain_steps(order)
 
-    def _of_plain_steps(self, order: list[Any]) -> tuple[StepRecord | None, list[Any]]:
-        """The record, and hooks that may be idle, where steps can be taken ahead; no record where not."""
-        own = {name: getattr(Hooks, name) for name in OF_STEPS}
+    def _look_for_plain_steps(self, order: list[Any]) -> None:
+        """Note who looks at steps that could be taken ahead; without a record none of them can."""
         looking = [
             hook
             for hook in self.active_hooks
-            if any(getattr(type(hook), name) is not own[name] for name in own)
+            if any(getattr(type(hook), name) is not getattr(Hooks, name) for name in OF_STEPS)
         ]
-        records = [hook for hook in looking if isinstance(hook, StepRecord)]
-        watching = [hook for hook in looking if hook not in records]
-        alone = self.events is None and isinstance(self.adaptivity, AdaptivityDAE) and self._direct
-        alone = alone and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
-        alone = alone and all(hasattr(hook, "steps_ahead") for hook in watching)
-        if not alone or len(records) != 1 or records[0].collects or not records[0].is_plain:
-            return None, []
-        return records[0], watching
+        kinds = [next((kind for kind in OBSERVERS if isinstance(hook, kind)), type(None)) for hook in looking]
+        by_kind = dict(zip(kinds, looking, strict=True))
+        self._watch, self._growth = by_kind.get(WatchSingularPoints), by_kind.get(WatchAmplification)
+        record = by_kind.get(StepRecord)
+        plain = record is not None and record.is_plain and not record.collects and self._direct
+        plain = plain and len(by_kind) == len(looking) and type(None) not in by_kind
+        plain = plain and self.events is None and isinstance(self.adaptivity, AdaptivityDAE)
+        plain = plain and all(isinstance(control, AdaptivityDAE | CheckConvergence) for control in order)
+        self._record = record if plain else None
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
@@ -205,17 +209,32 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         record = self._record
         if record is None:
             return None
-        most = min([MOST_STEPS, *(hook.steps_ahead for hook in self._watching)])
+        watch, growth = self._watch, self._growth
+        watching = [hook for hook in (watch, growth) if hook is not None]
+        most = min([MOST_STEPS, *(hook.steps_ahead for hook in watching)])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
-        taken: Taken | None = self.adaptivity.go_ahead(level, value, time, most) if most > 0 else None
+        hesitation = (0.0, 0.0) if watch is None else watch.hesitation
+        taken: Taken | None = None
+        if most > 0:
+            taken = self.adaptivity.go_ahead(level, value, time, most, hesitation)
         if taken is None:
             return None
         record.rejected += taken.rejected
-        if len(taken.starts):
-            record.take_ahead(taken, level.sweep.nodes_of_stages, level.prob.n)
-            for hook in self._watching:
-                hook.take_ahead(level, taken)
+        seen = count = len(taken.starts)
+        if count and watch is not None and watch.looks:
+            try:
+                for seen in range(count):
+                    end = taken.end(seen, level.prob.n_diff)
+                    watch.see(level, taken, seen, value, end)
+                    value = end
+                seen = count
+            finally:  # what comes to a singular point ends before the step that does
+                record.take_ahead(taken.first(seen))
+        elif count:
+            record.take_ahead(taken)
+        if count and growth is not None:
+            growth.take_ahead(level, taken)
         level.params.dt = taken.next_dt
         return taken
 

@@ -271,11 +271,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             ahead = self._ahead = StepsAhead(method, self.level.prob)
         return ahead
 
-    @property
-    def nodes_of_stages(self) -> tuple[float, ...]:
-        """The nodes of the stages of the last step, in units of the step."""
-        return self._used.nodes
-
     def repetition(self, time: float) -> int:
         """Number of earlier attempts of the step from a time."""
         return self._repeated + 1 if self._tried_at == time else 0

@@ -58,7 +58,8 @@ class RunNumbers(ctypes.Structure):
     """Numbers of steps that are taken one after the other, see :mod:`dae_sdc.sweepers.steps_ahead`."""
 
     _fields_ = fields(
-        ctypes.c_double, "time dt shortest slack between status repeated rejected solved crawled"
+        ctypes.c_double,
+        "time dt shortest slack between status repeated rejected solved crawled hesitant longest",
     )
 
 

@@ -98,7 +98,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     if not np.isnan(approached(x, w, time, h)):
         return False
     w.end_step(time, x.target - time if x.meets > 0.0 and x.missed > 0.0 else h)
-    run.time, run.repeated = end_of_step(x, time, h), 0.0
+    run.time, run.repeated, run.longest = end_of_step(x, time, h), 0.0, max(run.longest, h)
     return True
 
 
@@ -106,6 +106,8 @@ def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     """Reject a step whose error is too large; False where no smaller one is left."""
     run, numbers = w.run, w.numbers
     effort = numbers.iterations / MOST_NEWTON_ITERATIONS
+    if h < run.hesitant * run.longest:
+        return False
     next_size(x, True, numbers.error, w.m + 1.0, run.slack, effort, numbers.rate, 0.0, h)
     if x.wanted <= shortest(run, h) or x.rejections > MOST_REJECTIONS:
         return False
@@ -132,6 +134,20 @@ class Taken(NamedTuple):
     counts: Vector  # Shape (K, 5). Work by :data:`~dae_sdc.dae.counters.COUNTERS`.
     u: Vector  # Shape (K M + 1, n). The start, and the stages of all steps in order.
     du: Vector  # Shape (K, M, n).
+    nodes: tuple[float, ...]
+
+    def first(self, count: int) -> Taken:
+        """The first of the steps, without how they have ended."""
+        rows = {name: getattr(self, name)[:count] for name in ("starts", "sizes", "counts", "du")}
+        return self._replace(u=self.u[: count * len(self.nodes) + 1], **rows)
+
+    def end(self, k: int, n_diff: int) -> MeshDAE:
+        """The state at the end of a step, with its polynomial."""
+        m, (time, dt) = len(self.nodes), (float(self.starts[k]), float(self.sizes[k]))
+        u, du = self.u[k * m + 1 : (k + 1) * m + 1], self.du[k]
+        state = attach(u[-1].copy(), n_diff)
+        state.polynomial = StepPolynomial(time, dt, self.nodes, u, du, u.shape[1])
+        return state
 
 
 class StepsAhead:
@@ -171,6 +187,7 @@ class StepsAhead:
         shortest: float,
         between: tuple[Any, Any],
         repeated: int,
+        hesitation: tuple[float, float],
     ) -> Taken:
         """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
         stages, method = self.method.stages, self.method
@@ -179,6 +196,7 @@ class StepsAhead:
         run: Any = stages.run
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
         run.rejected, run.solved, run.crawled, run.repeated = 0.0, 0.0, 0.0, repeated
+        run.hesitant, run.longest = hesitation
         stages.judge_between(*between)
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
         arrays["estimates"] = self._estimates
@@ -189,10 +207,7 @@ class StepsAhead:
         self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
         if k:
-            du, starts, dts = self._du[first : first + k], rows[:, 0], rows[:, 1]
-            value = attach(u[-1].copy(), self._problem.n_diff)
-            last = float(starts[-1]), float(dts[-1]), stages.nodes, u[-m:], du[-1], stages.n
-            value.polynomial = StepPolynomial(*last)
+            dts = rows[:, 1]
             if len(self._estimates):
                 growth = dts / np.array([before, *dts[:-1]])
                 method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
@@ -200,7 +215,7 @@ class StepsAhead:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
-        return Taken(
+        taken = Taken(
             status=status,
             time=float(run.time),
             value=value,
@@ -214,4 +229,6 @@ class StepsAhead:
             counts=rows[:, 2:],
             u=u,
             du=self._du[first : first + k],
+            nodes=stages.nodes,
         )
+        return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken
