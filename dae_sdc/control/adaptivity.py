@@ -32,7 +32,7 @@ from dae_sdc.sweepers.step_sizes import (
 from dae_sdc.sweepers.steps_ahead import Taken
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-FIRST_AHEAD = 8  # Steps that the first call of compiled code takes, whose time is not known yet.
+FIRST_AHEAD = 2  # Steps that the first call of compiled code takes, whose time is not known yet.
 LONGEST_CALL = 0.05  # Seconds that a call of compiled code may take.
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
@@ -153,8 +153,7 @@ class AdaptivityDAE(RepeatingControl):
         if not accepted or (not S.status.restart and (self._driver or controller).events is None):
             # An accepted step may have been shortened by a switch, with events.
             self._check_progress(S, L, outcome)
-        if self._limit is not None:
-            self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
+        self.check_limit(L)
 
     def _error_between(self, L: Any) -> float:
         """The largest error between the nodes of a step, in units of what is allowed; 0 if not known."""
@@ -300,9 +299,13 @@ class AdaptivityDAE(RepeatingControl):
             L.params.dt = float(taken.sizes[-1])
             self._steps += count - 1
             L.status.time = float(taken.starts[-1])
-        if self._limit is not None:
-            self._limit.check_at(float(L.time), " or rtol")
         return taken
+
+    def check_limit(self, L: Any) -> None:
+        """End the run where its time is over."""
+        nodes = getattr(L.sweep, "nodes", None)
+        if self._limit is not None:
+            self._limit.check_at(L.time, " or rtol", None if nodes is None else nodes.from_last)
 
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong."""

@@ -225,7 +225,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if count and watch is not None and watch.looks:
             try:
                 for seen in range(count):
-                    end = taken.end(seen, level.prob.n_diff)
+                    end = taken.value if seen == count - 1 else taken.end(seen, level.prob.n_diff)
                     watch.see(level, taken, seen, value, end)
                     value = end
                 seen = count
@@ -235,6 +235,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             record.take_ahead(taken)
         if count and growth is not None:
             growth.take_ahead(level, taken)
+        self.adaptivity.check_limit(level)
         level.params.dt = taken.next_dt
         return taken
 

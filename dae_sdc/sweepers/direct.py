@@ -175,6 +175,10 @@ class DirectMethod(NotOfOthers):
         """Who shared the stages, and why; empty where nobody was to share them."""
         return self._serial_remark if self.team is None else self.team.remark
 
+    def steps_ahead(self, value: Any) -> Any:
+        """What takes the next steps ahead; None where the controller takes each of them."""
+        return None
+
     @property
     def linear_step(self) -> LinearStep | None:
         """What a step does with errors of the past; None where that is not known."""
