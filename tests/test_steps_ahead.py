@@ -13,7 +13,12 @@ import dae_sdc as ds
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.problems import PROBLEMS
+from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution
+
+WATCHED = ("centrifuge", "diode-ladder", "double-wishbone", "furuta-pendulum", "transistor-amplifier")
+"""Models whose runs look for singular points, and the other circuits."""
+OTHERS = [pytest.param(name, marks=pytest.mark.long) for name in sorted({*MODELS} - {*PROBLEMS, *WATCHED})]
 
 LOOSE_AND_TIGHT = [pytest.param(rtol, marks=pytest.mark.long) for rtol in (1e-4, 1e-9)]
 
@@ -43,6 +48,11 @@ def require_equal(ahead: Solution, alone: Solution) -> None:
 @pytest.mark.parametrize("name", sorted(PROBLEMS))
 def test_steps_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name: str, rtol: float) -> None:
     require_equal(*solved_twice(monkeypatch, name, rtol=rtol))
+
+
+@pytest.mark.parametrize("name", [*WATCHED, *OTHERS])
+def test_steps_of_models_are_those_of_the_controller(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    require_equal(*solved_twice(monkeypatch, name, rtol=1e-6))
 
 
 @pytest.mark.parametrize("options", [{"dense": True}, {"t_eval": 101}, {"nodes": 3}, {"atol": 1e-7}], ids=str)
