@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.compiled.points import MachinePoints
 from dae_sdc.dae.pointwise import PointwiseEquations
 from dae_sdc.initial.hidden import HiddenConstraints
+from dae_sdc.problems import PROBLEMS
 
 TIMES = np.linspace(0.003, 0.997, 17)
 
@@ -273,3 +275,54 @@ def test_errors_of_values_that_are_not_corrected_are_asked_for_the_size_of_their
     solution = ds.solve(capacitor, u0=dict(voltage=0.0, current=1.0), t_end=1.0, rtol=1e-6, t_eval=times)
     assert "interpolated" in solution.message
     assert len(sizes) == 5 and min(sizes) > 0.0
+
+
+DENSE = ("car-axis", "chemical-akzo-nobel", "hires", "pendulum", "robertson", "simple", "two-transistor")
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_compiled_corrections_are_those_of_numpy(name: str) -> None:
+    problem, solution = PROBLEMS[name](), ds.solve(name, rtol=1e-6, dense=True)
+    rng, sizes = np.random.default_rng(3), np.abs(solution.u).max(axis=0)
+    times = np.sort(rng.uniform(solution.t[0], solution.t[-1], 60))
+    values, slopes = solution.dense(times), solution.dense.derivative(times)
+    values += 1e-9 * sizes * rng.standard_normal(values.shape)
+    results = []
+    for way in (PointwiseEquations, MachinePoints):
+        u, du = values.copy(), slopes.copy()
+        done = way(problem, sizes).correct(times, u, du, solution.dense.sizes_at(times))
+        results.append((done, u))
+    (done, u), (done_too, u_too) = results
+    np.testing.assert_array_equal(done, done_too)
+    assert done.mean() > 0.9
+    # Both iterations end where changes are below 1e-13 of the sizes.
+    assert (np.abs(u - u_too)[done] <= 1e-12 * sizes).all()
+
+
+class Tiny(ds.ProblemDAE):
+    """y' = -y, z = y^2, the second equation in units in which its pivot looks like rounding."""
+
+    index = 1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(n_diff=1, n_alg=1, **settings)
+
+    @staticmethod
+    def residual_kernel(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+        out[0] = du[0] + u[0]
+        out[1] = 1e-25 * (u[1] - u[0] ** 2)
+
+    @staticmethod
+    def jacobian_kernel(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+        out[0], out[1] = 1.0 + c, 0.0
+        out[2], out[3] = -2e-25 * c * u[0], 1e-25 * c
+
+
+def test_what_compiled_code_takes_for_singular_is_done_in_python() -> None:
+    problem, sizes = Tiny(), np.ones(2)
+    times = np.array([0.1, 0.2])
+    u, du = np.array([[0.9, 0.5], [0.8, 0.1]]), np.zeros((2, 2))
+    done = MachinePoints(problem, sizes).correct(times, u, du, np.full(2, 0.1))
+    assert done.all()
+    np.testing.assert_allclose(u, [[0.9, 0.81], [0.8, 0.64]], rtol=1e-12)
+    np.testing.assert_allclose(du[:, 0], [-0.9, -0.8], rtol=1e-12)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,11 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InconsistentStateError, SolveError
 
-__all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations", "PointwiseOptions"]
+__all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations"]
+
+
+UNSOLVED = (SolveError, np.linalg.LinAlgError, RuntimeError)
+"""What is raised where equations have no linear approximation that can be solved."""
 
 
 class Pointwise(Protocol):
@@ -38,35 +41,64 @@ class Pointwise(Protocol):
         # Shapes: u and du (n,) -> (n,).
 
 
-@dataclass(frozen=True)
-class PointwiseOptions:
-    """Settings of :class:`PointwiseEquations`."""
+MAX_ITERATIONS = 12  # Newton iterations at one time.
+ROUND_OFF = 1e-13  # Change of u, relative to the size of each unknown in the run, that ends the iteration.
+# Largest relative change of u that may be left after the last iteration; more counts as a failure.
+ACCEPTED_CHANGE = 1e-9
+STALLED_CHANGE = 1e-11  # Relative change of u at which the iteration ends once changes no longer shrink.
+SMALLEST_SHARE = 1e-3  # Least part of a change that is tried where F is not defined at its end.
+# Largest ratio of a change to the one before with which factors are kept, within a time and from one time to
+# the next.
+KEPT_RATE = 0.1
+# The latter where F does not determine the values: the change of the least norm is then that of another
+# matrix, by about this part of the change.
+KEPT_RATE_OF_NEAREST = 0.01
+# Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
+TRUSTED = 1e-6
+# Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
+# whether the unknown follows the others within FOLLOWS times SPARED of the step: where it changes by FOLLOWS
+# of the step times the change of the derivative, that is smaller by SPARED at least.
+UNLIKELY_RATE = 1e-8
+FOLLOWS = 0.1
+SPARED = 0.01
+# K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of what
+# is integrated, the row space of dF/du', relative to those of algebraic unknowns.
+WEIGHT = 1e6
 
-    max_iterations: int = 12  # Newton iterations at one time.
-    # Change of u, relative to the size of each unknown in the run, that ends the iteration.
-    round_off: float = 1e-13
-    # Largest relative change of u that may be left after the last iteration; more counts as a failure.
-    accepted_change: float = 1e-9
-    # Relative change of u at which the iteration ends once changes no longer shrink.
-    stalled_change: float = 1e-11
-    smallest_share: float = 1e-3  # Least part of a change that is tried where F is not defined at its end.
-    # Largest ratio of a change to the one before with which factors are kept, within a time and from one
-    # time to the next.
-    kept_rate: float = 0.1
-    # The latter where F does not determine the values: the change of the least norm is then that of another
-    # matrix, by about this part of the change.
-    kept_rate_of_nearest: float = 0.01
-    # Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
-    trusted: float = 1e-6
-    # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
-    # whether the unknown follows the others within ``follows`` times ``spared`` of the step: where it changes
-    # by ``follows`` of the step times the change of the derivative, that is smaller by ``spared`` at least.
-    unlikely_rate: float = 1e-8
-    follows: float = 0.1
-    spared: float = 0.01
-    # K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
-    # what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
-    weight: float = 1e6
+
+def solve_point(w: Any, borrowed: Any) -> Any:
+    """Newton's method for the pair of u and u' at a time: whether it converges.
+
+    With factors that are ``borrowed`` from another time it must converge fast. The operations are methods of
+    :class:`Point`, and of its form in compiled code.
+    """
+    w.evaluate()
+    last, kept_rate = np.inf, KEPT_RATE_OF_NEAREST if borrowed and not w.is_determined() else KEPT_RATE
+    known = borrowed
+    for iteration in range(MAX_ITERATIONS):
+        if not known and not w.refactor():
+            return False
+        known = True
+        change = w.find_change()
+        if not change < np.inf:
+            return False
+        fast = change <= kept_rate * last
+        if borrowed and not fast:
+            return False
+        share = w.move()
+        if not share > 0.0:
+            return False
+        stalled = change >= last and change <= STALLED_CHANGE
+        # Changes that shrink by a ratio add up to no more than this.
+        left = change
+        if iteration > 0 and change < last:
+            left = change * min(1.0, change / (last - change))
+        last = change
+        # With factors of another time, the first change alone does not tell how far the solution is.
+        if share == 1.0 and (not borrowed or iteration > 0) and (left <= ROUND_OFF or stalled):
+            return left <= ACCEPTED_CHANGE
+        known = borrowed or (share == 1.0 and fast)
+    return known and last <= ACCEPTED_CHANGE
 
 
 class PointwiseEquations:
@@ -95,29 +127,38 @@ class PointwiseEquations:
 
     at_ends = False
 
-    def __init__(self, problem: ProblemDAE, sizes: Vector, options: PointwiseOptions | None = None) -> None:
-        self.problem, self.options = problem, options or PointwiseOptions()
+    def __init__(self, problem: ProblemDAE, sizes: Vector) -> None:
+        self.problem = problem
         self.sizes = np.where(sizes > 0.0, sizes, float(np.max(sizes, initial=0.0)) or 1.0)
-        self._algebraic = problem.is_algebraic
+        self.algebraic = problem.is_algebraic
+        self._kept: _Factors | None = None
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
         done = np.zeros(len(t), dtype=bool)
-        kept: _Factors | None = None
-        with self._at_any_side():
+        with self._at_any_side(), np.errstate(all="ignore"):
+            before: float | None = None
             # Factors of one time do for the next ones in the same step.
             for row in np.argsort(t, kind="stable").tolist():
-                time, size = float(t[row]), float(h[row])
-                kept = kept if kept is not None and kept.h == size else None
-                with suppress(SolveError, np.linalg.LinAlgError, RuntimeError), np.errstate(all="ignore"):
-                    found = None if kept is None else self._solved(time, u[row], du[row], kept)
-                    if found is None:
-                        kept = None
-                        found = self._solved(time, u[row], du[row], size)
-                    if found is not None:
-                        u[row], du[row], kept = found
-                        done[row] = True
+                size = float(h[row])
+                done[row] = self._solve(float(t[row]), u[row], du[row], size, size == before)
+                before = size if done[row] else None
         return done
+
+    def _solve(self, t: float, u: Vector, du: Vector, h: float, borrows: bool) -> bool:
+        """Make a pair satisfy the equations in place, at first with factors of the time before if any."""
+        kept = self._kept if borrows else None
+        self._kept = None
+        for factors in (kept, None) if kept is not None else (None,):
+            with suppress(*UNSOLVED):
+                point = Point(self, t, u, du, h, factors)
+                if solve_point(point, factors is not None):
+                    u[:] = point.here.u
+                    if point.is_determined():
+                        du[:] = point.here.du
+                    self._kept = point.factors
+                    return True
+        return False
 
     @contextmanager
     def _at_any_side(self) -> Iterator[None]:
@@ -131,90 +172,33 @@ class PointwiseEquations:
 
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
         """Estimated errors of values that were not corrected, at most 1, see :meth:`Pointwise.errors`."""
-        problem, here = self.problem, _Pair(u, du, self.problem.n_diff)
-        change, unsolved = np.full(len(u), np.inf), (SolveError, np.linalg.LinAlgError, RuntimeError)
-        with self._at_any_side(), suppress(*unsolved), np.errstate(all="ignore"):
-            problem.start_step(here.u, t)
-            residual = problem.evaluate(here.u, here.du, t).copy()
-            factors = self._factors(linearize(problem, here.u, here.du, t), residual, h)
-            change, _ = factors.change(residual)
+        change = np.full(len(u), np.inf)
+        with self._at_any_side(), suppress(*UNSOLVED), np.errstate(all="ignore"):
+            point = Point(self, t, u, du, h, None)
+            point.evaluate()
+            if point.refactor() and point.factors is not None:
+                change, _ = point.factors.change(point.residual)
         return np.where(np.abs(change) < self.sizes, np.abs(change) / self.sizes, 1.0)
 
-    def _solved(
-        self, t: float, u: Vector, du: Vector, given: _Factors | float
-    ) -> tuple[Vector, Vector, _Factors] | None:
-        """u, and u' where F determines it, near the given pair with F = 0 at t; None without convergence.
-
-        ``given`` are factors from another time, with which it must converge fast, or the size of the step.
-        The last factors are returned, too.
-        """
-        problem, options = self.problem, self.options
-        factors = None if isinstance(given, float) else given
-        borrowed, h = factors is not None, given if isinstance(given, float) else given.h
-        here, there = _Pair(u, du, problem.n_diff), _Pair(u, du, problem.n_diff)
-        problem.start_step(here.u, t)
-        residual = problem.evaluate(here.u, here.du, t)
-        nearest = factors is not None and not factors.determined
-        last, kept_rate = np.inf, options.kept_rate_of_nearest if nearest else options.kept_rate
-        for iteration in range(options.max_iterations):
-            if factors is None:
-                residual = residual.copy()  # differences of F write where F has written
-                factors = self._factors(linearize(problem, here.u, here.du, t), residual, h)
-            v, w = factors.change(residual)
-            change = largest(v / self.sizes)
-            if not change + self.rate(w, h) < np.inf:
-                return None
-            fast = change <= kept_rate * last
-            if borrowed and not fast:
-                return None
-            share, residual = self._move(t, here, there, v, w)
-            if not largest(residual) < np.inf:
-                return None
-            here, there = there, here
-            stalled = change >= last and change <= options.stalled_change
-            # With factors of another time, the first change alone does not tell how far the solution is.
-            sure = not borrowed or iteration > 0
-            # Changes that shrink by a ratio add up to no more than this.
-            left = change * min(1.0, change / (last - change)) if iteration and change < last else change
-            last = change
-            if share == 1.0 and sure and (left <= options.round_off or stalled):
-                last = left
-                break
-            if not borrowed and (share < 1.0 or not fast):
-                factors = None
-        if last > options.accepted_change or factors is None:
-            return None
-        return here.values[0], here.values[1] if factors.determined else du, factors
-
-    def _move(self, t: float, here: _Pair, there: _Pair, v: Vector, w: Vector) -> tuple[float, Vector]:
-        """Set a pair to another one with changes of it; the part of them with which F is defined, and F."""
-        share, step = 1.0, np.array([v, w])
-        while True:
-            np.add(here.values, step, out=there.values)
-            value = self.problem.evaluate(there.u, there.du, t)
-            if largest(value) < np.inf or share < self.options.smallest_share:
-                return share, value
-            share, step = 0.5 * share, 0.5 * step
-
-    def _factors(self, parts: Linearization, residual: Vector, h: float) -> _Factors:
+    def factors(self, parts: Linearization, residual: Vector, h: float) -> _Factors:
         """What gives the changes of u and u' of Newton iterations."""
-        algebraic = self._algebraic
+        algebraic = self.algebraic
         # At index 1 the derivatives of all unknowns cannot follow from F.
         if self.problem.index == int(algebraic.any()) and not (abs(parts.mass) @ algebraic).any():
             with suppress(SolveError):
                 square = _Determined(parts, algebraic, h)
-                if square.solves(residual, self.options.trusted):
+                if square.solves(residual, TRUSTED):
                     return self._following(square, parts, residual)
-        return _Nearest(parts, self.sizes, h, self.options.weight)
+        return _Nearest(parts, self.sizes, h, WEIGHT)
 
     def _following(self, square: _Determined, parts: Linearization, residual: Vector) -> _Determined:
         """Other factors, with which y follows y', where these spare a large change of y'."""
         rate = self.rate(square.change(residual)[1], square.h)
-        if not self.options.unlikely_rate < rate < np.inf:
+        if not UNLIKELY_RATE < rate < np.inf:
             return square
         with suppress(SolveError):
-            other = _Determined(parts, self._algebraic, square.h, self.options.follows * square.h)
-            if self.rate(other.change(residual)[1], square.h) <= self.options.spared * rate:
+            other = _Determined(parts, self.algebraic, square.h, FOLLOWS * square.h)
+            if self.rate(other.change(residual)[1], square.h) <= SPARED * rate:
                 return other
         return square
 
@@ -229,6 +213,61 @@ class _Pair:
     def __init__(self, u: Vector, du: Vector, n_diff: int) -> None:
         self.values = np.array([u, du])
         self.u, self.du = attach(self.values[0], n_diff), attach(self.values[1], n_diff)
+
+
+class Point:
+    """The operations of :func:`solve_point` with NumPy and SciPy, for any problem."""
+
+    def __init__(
+        self,
+        equations: PointwiseEquations,
+        t: float,
+        u: Vector,
+        du: Vector,
+        h: float,
+        factors: _Factors | None,
+    ) -> None:
+        self.equations, self.t, self.h, self.factors = equations, t, h, factors
+        n_diff = equations.problem.n_diff
+        self.here, self._there = _Pair(u, du, n_diff), _Pair(u, du, n_diff)
+        equations.problem.start_step(self.here.u, t)
+
+    def evaluate(self) -> None:
+        """Evaluate F at the pair."""
+        self.residual = self.equations.problem.evaluate(self.here.u, self.here.du, self.t)
+
+    def is_determined(self) -> bool:
+        """Whether the factors determine u'."""
+        return self.factors is not None and self.factors.determined
+
+    def refactor(self) -> bool:
+        """Make factors of the equations at the pair."""
+        self.residual = self.residual.copy()  # differences of F write where F has written
+        parts = linearize(self.equations.problem, self.here.u, self.here.du, self.t)
+        self.factors = self.equations.factors(parts, self.residual, self.h)
+        return True
+
+    def find_change(self) -> float:
+        """Find a change of the pair; that of u relative to the sizes, infinite where one of u' is."""
+        assert self.factors is not None
+        self._step = np.array(self.factors.change(self.residual))
+        v, w = self._step
+        change = largest(v / self.equations.sizes)
+        return change if change + self.equations.rate(w, self.h) < np.inf else np.inf
+
+    def move(self) -> float:
+        """Change the pair by the part of the change with which F is defined; 0 where there is none."""
+        share, step = 1.0, self._step
+        while True:
+            np.add(self.here.values, step, out=self._there.values)
+            there = self._there
+            self.residual = self.equations.problem.evaluate(there.u, there.du, self.t)
+            if largest(self.residual) < np.inf:
+                self.here, self._there = there, self.here
+                return share
+            if share < SMALLEST_SHARE:
+                return 0.0
+            share, step = 0.5 * share, 0.5 * step
 
 
 class _Factors(Protocol):

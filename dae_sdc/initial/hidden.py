@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.pointwise import PointwiseEquations
+from dae_sdc.compiled.pointwise import equations_at_points
+from dae_sdc.dae.pointwise import FOLLOWS, SPARED, UNLIKELY_RATE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import FIRST_PART
 from dae_sdc.dae.state import Vector
@@ -63,7 +64,7 @@ class HiddenConstraints:
 
     def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
         self.system, self.states = system, problem.form.states
-        self.between = PointwiseEquations(problem, sizes)
+        self.between = equations_at_points(problem, sizes)
         place, count = system.place, len(system.jets)
         # Numbers of the values in the state, and of their derivatives, for the unknowns of the problem.
         self.columns = np.array([place[state] for state in self.states])
@@ -105,13 +106,13 @@ class HiddenConstraints:
         before[self.columns] = u.T
         with np.errstate(all="ignore"):
             x, done = self._solved(t, before, np.zeros(len(t)))
-            options, h = self.between.options, np.abs(h)
+            h = np.abs(h)
             rates = self._rates(x - before, h)
-            unlikely = np.flatnonzero(options.unlikely_rate < rates)
+            unlikely = np.flatnonzero(UNLIKELY_RATE < rates)
             if unlikely.size:
                 start, steps = before[:, unlikely], h[unlikely]
-                other, solved = self._solved(t[unlikely], start, options.follows * steps)
-                solved &= self._rates(other - start, steps) <= options.spared * rates[unlikely]
+                other, solved = self._solved(t[unlikely], start, FOLLOWS * steps)
+                solved &= self._rates(other - start, steps) <= SPARED * rates[unlikely]
                 x[:, unlikely[solved]], done[unlikely[solved]] = other[:, solved], True
         rows = np.flatnonzero(done)
         u[rows] = x[self.columns][:, rows].T

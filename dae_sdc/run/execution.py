@@ -16,6 +16,7 @@ from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from pySDC.implementations.hooks.log_restarts import LogRestarts
 
+from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.controls import KeepTimeLimit
@@ -35,7 +36,7 @@ from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
-from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
+from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import current, limited, unchecked, under_way
@@ -464,7 +465,7 @@ class Execution:
         problem = self.problem
         if getattr(self.plan.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
-        return self.hidden_constraints(sizes) or PointwiseEquations(
+        return self.hidden_constraints(sizes) or equations_at_points(
             problem, np.maximum(sizes, self.least_sizes)
         )
 

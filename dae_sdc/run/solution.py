@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
-from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
+from dae_sdc.dae.pointwise import Pointwise
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
@@ -507,7 +508,7 @@ def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise |
         with suppress(InputError, TypeError, ValueError, ArithmeticError):  # parameters of another version
             problem = PROBLEMS[name](**parameters.get("params", {}))
             if problem.n == len(dense.u0):
-                return PointwiseEquations(problem, dense.largest())
+                return equations_at_points(problem, dense.largest())
     return None
 
 

@@ -1,0 +1,284 @@
+"""The operations of :func:`dae_sdc.dae.pointwise.solve_point` on memory, compiled. Imports numba."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve, largest_of, loop_solve
+from dae_sdc.dae import pointwise
+from dae_sdc.dae.compiling import kept, lightly_optimized
+from dae_sdc.dae.machine import (
+    RecordView,
+    call_jacobian,
+    call_residual,
+    doubles,
+    short_integers,
+    within_compiled,
+)
+from dae_sdc.dae.memory import ArrayMemory, address, fields
+from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT, PointwiseEquations
+from dae_sdc.dae.state import Vector
+
+EPS = float(np.finfo(float).eps)
+LARGEST_LOOP_SOLVE = 24  # Largest system whose triangular solves are loops here.
+
+
+class PointMemory(ctypes.Structure):
+    """What the pair at a time is solved on: addresses of doubles unless said."""
+
+    _fields_ = [
+        *fields(ctypes.c_double, "time h scale"),  # with the unit of time of Jacobians
+        *fields(
+            ctypes.c_int64,
+            "residual jacobian p",  # kernels, and their parameters
+            "dgetrf dgetrs small",  # functions of LAPACK; integers of 32 bits for n and 3 n, (2, 4)
+            "n square",  # number of unknowns; whether u' and algebraic unknowns may follow from F
+            "determined follows",  # whether they do, by the factors, and y changes with y'
+            "doubtful",  # whether a matrix may be singular
+            "here there step",  # pairs and a change of them, (2, n)
+            "value sizes algebraic",  # (n,); the last 1 for algebraic unknowns
+            "mass stiffness",  # row by row, (n, n)
+            "matrix lu other",  # row by row, (n, n), and factors, column by column, (3 n, 3 n)
+            "pivots",  # integers of 32 bits, (3 n,)
+            "right row_scale",  # (3 n,) and (n,)
+        ),
+    ]
+
+
+_view = RecordView(PointMemory)
+point_at = _view.at
+
+
+@_view.method()
+def _evaluate(a: Any) -> None:
+    call_residual(a.residual, a.time, a.here, a.here + 8 * a.n, a.p, a.value)
+
+
+@_view.method()
+def _is_determined(a: Any) -> Any:
+    return a.determined != 0
+
+
+@within_compiled
+def factorize_square(a: Any, follows: Any) -> Any:
+    """Factorise the matrix of y' and z, where y changes by ``follows`` times y'; False if it is singular."""
+    n, mass, stiffness = a.n, doubles(a.mass), doubles(a.stiffness)
+    matrix, lu, algebraic, largest = doubles(a.matrix), doubles(a.lu), doubles(a.algebraic), 0.0
+    for i in range(n):
+        for j in range(n):
+            k = i * n + j
+            matrix[k] = stiffness[k] if algebraic[j] > 0.0 else mass[k] + follows * stiffness[k]
+            lu[j * n + i] = matrix[k]
+            largest = max(largest, abs(matrix[k]))
+    if not lapack_factor(a.dgetrf, a.small, a.lu, a.pivots):
+        return False
+    for j in range(n):
+        if not abs(lu[j * n + j]) > n * EPS * largest:
+            column = 0.0
+            for i in range(n):
+                column = max(column, abs(matrix[i * n + j]))
+            if not abs(lu[j * n + j]) > n * EPS * column:
+                # Whether such a matrix is singular, or an equation has small units, is told in Python.
+                a.doubtful = 1
+                return False
+    return True
+
+
+@within_compiled
+def solve_square(a: Any, x_at: Any) -> None:
+    """Solve with these factors, in place."""
+    if a.n <= LARGEST_LOOP_SOLVE:
+        loop_solve(a.n, doubles(a.lu), short_integers(a.pivots), doubles(x_at))
+    else:
+        lapack_solve(a.dgetrs, a.small, a.lu, a.pivots, x_at)
+
+
+@within_compiled
+def rate_of_square(a: Any) -> Any:
+    """The largest change of a derivative over the step, relative to the size, by these factors."""
+    n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
+    for j in range(n):
+        right[j] = value[j]
+    solve_square(a, a.right)
+    for j in range(n):
+        if doubles(a.algebraic)[j] == 0.0:
+            size = abs(right[j]) / doubles(a.sizes)[j]
+            if not size <= largest:
+                largest = size
+    return a.h * largest
+
+
+@within_compiled
+def make_square(a: Any) -> Any:
+    """Make factors of y' and z; False where F does not determine these."""
+    n, mass, matrix, left = a.n, doubles(a.mass), doubles(a.matrix), 0.0
+    for j in range(n):
+        if doubles(a.algebraic)[j] > 0.0:
+            for i in range(n):
+                if mass[i * n + j] != 0.0:
+                    return False
+    if not factorize_square(a, 0.0):
+        return False
+    a.follows = 0
+    rate = rate_of_square(a)
+    right, value = doubles(a.right), doubles(a.value)
+    for i in range(n):
+        total = -value[i]
+        for j in range(n):
+            total += matrix[i * n + j] * right[j]
+        left = max(left, abs(total))
+    if not left <= TRUSTED * largest_of(value, 0, n):
+        return False
+    if UNLIKELY_RATE < rate and rate < np.inf:
+        if factorize_square(a, FOLLOWS * a.h) and rate_of_square(a) <= SPARED * rate:
+            a.follows = 1
+        else:
+            factorize_square(a, 0.0)
+    return True
+
+
+@within_compiled
+def norm_of_row(values: Any, n: Any) -> Any:
+    """1 over the root of the sum of the squares of n numbers, 0 where these are 0."""
+    total = 0.0
+    for j in range(n):
+        total += values[j] * values[j]
+    return 1.0 / np.sqrt(total) if total > 0.0 else 0.0
+
+
+@within_compiled
+def make_nearest(a: Any) -> Any:
+    """Make factors of the equations of the change of the least norm; False where they are singular."""
+    n, m, mass, stiffness = a.n, 3 * a.n, doubles(a.mass), doubles(a.stiffness)
+    sizes, lu, scale = doubles(a.sizes), doubles(a.lu), doubles(a.row_scale)
+    for k in range(m * m):
+        lu[k] = 0.0
+    for i in range(n):
+        row = doubles(a.other)
+        for j in range(n):
+            row[j] = mass[i * n + j] * sizes[j]
+        factor = norm_of_row(row, n)
+        for j in range(n):
+            if row[j] != 0.0:
+                for k in range(n):
+                    lu[(n + j) * m + n + k] += WEIGHT * WEIGHT * factor * row[j] * factor * row[k]
+        for j in range(n):
+            row[j], row[n + j] = row[j] / a.h, stiffness[i * n + j] * sizes[j]
+        scale[i] = norm_of_row(row, 2 * n)
+        for j in range(2 * n):
+            lu[j * m + 2 * n + i] = lu[(2 * n + i) * m + j] = row[j] * scale[i]
+    for j in range(n):
+        lu[j * m + j] += 1.0
+        lu[(n + j) * m + n + j] += WEIGHT
+    return lapack_factor(a.dgetrf, a.small + 16, a.lu, a.pivots)
+
+
+@_view.method()
+def _refactor(a: Any) -> Any:
+    n, mass, stiffness = a.n, doubles(a.mass), doubles(a.stiffness)
+    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, 0.0, a.p, a.mass)
+    call_jacobian(a.jacobian, a.time, a.here, a.here + 8 * n, a.scale, a.p, a.stiffness)
+    for k in range(n * n):
+        stiffness[k] = (stiffness[k] - mass[k]) / a.scale
+        if not abs(stiffness[k]) < np.inf:
+            return False
+    a.doubtful = 0
+    a.determined = 1 if a.square != 0 and make_square(a) else 0
+    return a.doubtful == 0 and (a.determined != 0 or make_nearest(a))
+
+
+@_view.method()
+def _find_change(a: Any) -> Any:
+    n, value, sizes, step, right = a.n, doubles(a.value), doubles(a.sizes), doubles(a.step), doubles(a.right)
+    if a.determined != 0:
+        for j in range(n):
+            right[j] = value[j]
+        solve_square(a, a.right)
+        follows = FOLLOWS * a.h if a.follows != 0 else 0.0
+        for j in range(n):
+            algebraic = doubles(a.algebraic)[j] > 0.0
+            step[j] = -right[j] if algebraic else -follows * right[j]
+            step[n + j] = 0.0 if algebraic else -right[j]
+    else:
+        for j in range(n):
+            right[j] = right[n + j] = 0.0
+            right[2 * n + j] = -doubles(a.row_scale)[j] * value[j]
+        lapack_solve(a.dgetrs, a.small + 16, a.lu, a.pivots, a.right)
+        for j in range(n):
+            step[j], step[n + j] = sizes[j] * right[n + j], sizes[j] * right[j] / a.h
+    change, rate = 0.0, 0.0
+    for j in range(n):
+        size, speed = abs(step[j]) / sizes[j], abs(step[n + j]) / sizes[j]
+        if not (size < np.inf and speed < np.inf):
+            return np.inf
+        change, rate = max(change, size), max(rate, speed)
+    return change if change + a.h * rate < np.inf else np.inf
+
+
+@_view.method()
+def _move(a: Any) -> Any:
+    n, share = a.n, 1.0
+    here, there, step, value = doubles(a.here), doubles(a.there), doubles(a.step), doubles(a.value)
+    for j in range(2 * n):
+        there[j] = here[j]
+    while True:
+        for j in range(2 * n):
+            here[j] = there[j] + share * step[j]
+        a.evaluate()
+        if largest_of(value, 0, n) < np.inf:
+            return share
+        if share < pointwise.SMALLEST_SHARE:
+            return 0.0
+        share *= 0.5
+
+
+within_compiled(pointwise.solve_point)
+
+
+def _solve_point(where: Any, borrowed: Any) -> Any:
+    return pointwise.solve_point(point_at(where), borrowed)
+
+
+with lightly_optimized():
+    solve = kept(_solve_point, types.boolean(types.int64, types.boolean))
+"""Call :func:`solve_point` of the pair whose memory is at an address."""
+
+
+class MachinePoints(PointwiseEquations):
+    """:class:`PointwiseEquations` in compiled code, for a problem with kernels of dense Jacobians."""
+
+    def __init__(self, problem: Any, sizes: Vector) -> None:
+        super().__init__(problem, sizes)
+        n, kernels = problem.n, problem.kernels
+        memory: Any = PointMemory(residual=kernels.residual, jacobian=kernels.jacobian, n=n)
+        memory.square = int(problem.index == int(self.algebraic.any()))
+        memory.dgetrf, memory.dgetrs = lapack("dgetrf"), lapack("dgetrs")
+        self._owners, self._pairs = kernels, np.empty((2, n))
+        small = np.array([[count, 1, 0, ord("N")] for count in (n, 3 * n)], dtype=np.int32)
+        arrays = {name: np.empty((n, n)) for name in ("mass", "stiffness", "matrix")}
+        arrays |= {name: np.empty((2, n)) for name in ("there", "step", "other")}
+        arrays |= {"here": self._pairs, "value": np.empty(n), "row_scale": np.empty(n), "small": small}
+        arrays |= {"lu": np.empty((3 * n, 3 * n)), "pivots": np.empty(3 * n, dtype=np.int32)}
+        arrays |= {"sizes": self.sizes.astype(float), "algebraic": self.algebraic.astype(float)}
+        self._memory = ArrayMemory(memory, arrays | {"right": np.empty(3 * n)})
+        self._borrows = False
+
+    def _solve(self, t: float, u: Vector, du: Vector, h: float, borrows: bool) -> bool:
+        memory, p = self._memory.structure, self.problem.packed_parameters
+        memory.time, memory.h, memory.p = t, h, address(p)
+        memory.scale = self.problem.run_scales.time
+        for borrowed in (True, False) if borrows and self._borrows else (False,):
+            self._pairs[0], self._pairs[1] = u, du
+            if solve(self._memory.address, borrowed):
+                u[:] = self._pairs[0]
+                if memory.determined:
+                    du[:] = self._pairs[1]
+                self._borrows = True
+                return True
+        # What fails here is done again in Python, where differences may stand for a Jacobian of NaN.
+        self._borrows = False
+        return super()._solve(t, u, du, h, False)
