@@ -14,11 +14,9 @@ from dae_sdc.initial.parts import leaf_values
 from dae_sdc.structure.prolongation import Tape
 from dae_sdc.structure.series import RealArithmetic, many_digits
 
-MOST_NEWTON_STEPS = 80
-"""Largest number of steps of Newton's method."""
-
+MOST_NEWTON_STEPS = 80  # Largest number of steps of Newton's method.
+# Step, relative to 1 + the values, at which Newton's method has converged quadratically.
 CONVERGED_STEP = 1e-45
-"""Step, relative to 1 + the values, at which Newton's method has converged quadratically."""
 
 
 class ManyDigits:

@@ -18,8 +18,7 @@ from dae_sdc.initial.plan import PIVOT_SIZES, Block, Plan, pivots
 from dae_sdc.initial.solver import SEARCH, Distance, Given
 from dae_sdc.initial.turns import Turn, TurnError
 
-MOST_STARTS = 128
-"""Largest number of solutions kept from block to block: those nearest to the guesses."""
+MOST_STARTS = 128  # Largest number of solutions kept from block to block: those nearest to the guesses.
 
 
 @dataclass(frozen=True, eq=False)

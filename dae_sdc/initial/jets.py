@@ -24,8 +24,7 @@ from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
 
-MOST_DENSE_JETS: Final = 100
-"""Number of values up to which the Jacobian of a stage is an array."""
+MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 

@@ -18,11 +18,10 @@ from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.structure.rank import Span
 
+# Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
 SURROUNDING_DISTANCE = 0.1
-"""Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives."""
-
+# Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot.
 PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
-"""Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot."""
 
 
 @dataclass(eq=False)

@@ -26,8 +26,8 @@ from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
+# Largest number of values for which all solutions are sought in order to find the nearest one.
 MOST_VALUES_OF_EVERY_START = 200
-"""Largest number of values for which all solutions are sought in order to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -238,11 +238,8 @@ def _rate(name: str) -> str:
     return name_of(base, order + 1)
 
 
-KEPT_JETS = 16
-"""Models whose differentiated equations are kept."""
-
-KEPT_NODES = 20_000
-"""Expressions of the largest of these."""
+KEPT_JETS = 16  # Models whose differentiated equations are kept.
+KEPT_NODES = 20_000  # Expressions of the largest of these.
 
 _JETS: dict[tuple[Any, ...], ModelJets] = {}
 

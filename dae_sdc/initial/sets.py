@@ -17,17 +17,12 @@ from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
 from dae_sdc.text import brief
 
-MOST_VARIABLES = 16
-"""Largest number of variables of a block whose solution set is decomposed."""
-
+MOST_VARIABLES = 16  # Largest number of variables of a block whose solution set is decomposed.
+# Largest product of the degrees of the polynomials of a block whose solution set is decomposed.
 MOST_DECOMPOSED_PATHS = 128
-"""Largest product of the degrees of the polynomials of a block whose solution set is decomposed."""
-
+# Largest product of the degrees, times 2 for each variable, for which singular points are sought.
 MOST_SINGULAR = 512
-"""Largest product of the degrees, times 2 for each variable, for which singular points are sought."""
-
-MOST_POINTS_SHOWN = 20
-"""Largest number of points that are printed."""
+MOST_POINTS_SHOWN = 20  # Largest number of points that are printed.
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,14 +16,9 @@ from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.systems import LARGEST_MULTIPLE, TRIGONOMETRIC
 
-VANISHING_RATE = 1e-12
-"""Rate of a sum, relative to its terms, up to which it is 0."""
-
-FRACTION_TOLERANCE = 1e-9
-"""Largest difference of a ratio from a simple fraction, relative to the ratio or 1."""
-
-MOST_TRIES = 200
-"""Largest number of equations that are examined for values that change with an angle."""
+VANISHING_RATE = 1e-12  # Rate of a sum, relative to its terms, up to which it is 0.
+FRACTION_TOLERANCE = 1e-9  # Largest difference of a ratio from a simple fraction, relative to the ratio or 1.
+MOST_TRIES = 200  # Largest number of equations that are examined for values that change with an angle.
 
 
 class TurnError(DAEError):

@@ -67,8 +67,7 @@ if TYPE_CHECKING:
 
 QUIET = logging.ERROR
 
-PAUSE = 0.5
-"""Smallest time in seconds between two intermediate savings of a run."""
+PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
 CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
 """Parameters of the controller. Steps that iterate together take the newest value of the step before.

@@ -26,8 +26,7 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
 from dae_sdc.text import aligned
 
-SWEEPS = 10
-"""Default of the largest number of sweeps."""
+SWEEPS = 10  # Default of the largest number of sweeps.
 
 
 @dataclass(frozen=True, kw_only=True)

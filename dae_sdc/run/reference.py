@@ -13,11 +13,9 @@ from dae_sdc.errors import InputError, SolveError
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 
+# Ratio of the tolerance of a second run, whose difference from a reference measures the error of both.
 LOOSER = 10.0
-"""Ratio of the tolerance of a second run, whose difference from a reference measures the error of both."""
-
-UNCERTAINTY = 3.0
-"""Errors up to so many of these differences are not told from the error of the reference."""
+UNCERTAINTY = 3.0  # Errors up to so many of these differences are not told from the error of the reference.
 
 
 @dataclass(frozen=True)

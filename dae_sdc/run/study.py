@@ -88,8 +88,8 @@ class Study:
             put_down(self.result(), self.out, kind is None)
 
 
+# The functions ``add_arguments`` and ``main`` of the module of a verb.
 Verb = tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
-"""The functions ``add_arguments`` and ``main`` of the module of a verb."""
 
 
 def verb(

@@ -59,19 +59,16 @@ if TYPE_CHECKING:
 
 MODULE = "sksundae"
 
+# Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5.
 INNER = (0.2, 0.4, 0.6, 0.8)
-"""Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5."""
 
 NOTHING: Vector = np.empty((0, 0))
 
+# Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current.
 UNCHANGED_MATRIX = 1e-13
-"""Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current."""
-
+# Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'.
 LINEAR_IN_DERIVATIVES = 1e-7
-"""Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'."""
-
-STUCK = 3
-"""Number of steps in a row without a change of time after which the solver has failed."""
+STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
 
 _MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
 
@@ -749,8 +746,7 @@ class _WithoutMessages(io.TextIOBase):
         self._stream.flush()
 
 
-_OUTPUT = Lock()
-"""Held while standard output, which all threads share, is redirected."""
+_OUTPUT = Lock()  # Held while standard output, which all threads share, is redirected.
 
 
 @contextmanager
