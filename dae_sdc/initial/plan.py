@@ -11,8 +11,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.jets import Integers, ModelJets, Part
-from dae_sdc.initial.parts import Group, groups_of
+from dae_sdc.initial.jets import Group, Integers, ModelJets, Part, groups_of
 from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.structure.blocks import find_blocks, strong_components

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.jets import ModelJets, Part
-from dae_sdc.initial.parts import Group, groups_of
+from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.systems import Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points

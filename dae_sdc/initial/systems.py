@@ -17,8 +17,7 @@ from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
-from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.parts import leaf_values
+from dae_sdc.initial.jets import ModelJets, leaf_values
 from dae_sdc.initial.quotients import (
     UNIT,
     NotPolynomialError,
