@@ -17,8 +17,8 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.amplification import WatchAmplification
-from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.controls import KeepTimeLimit
+from dae_sdc.control.driver import ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
