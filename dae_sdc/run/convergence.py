@@ -33,11 +33,10 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.description import Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.reference import Reference, References, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study, verb
+from dae_sdc.run.study import Reference, References, Study, sentences, verb
 from dae_sdc.run.target import ProblemLike
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
