@@ -34,7 +34,8 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         QuasiLagrangeProblem as QuasiLagrangeProblem,
         QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
-    from dae_sdc.control.blocks import ShareBlock as ShareBlock
+    from dae_sdc.control.controls import StopAtRoundOff as StopAtRoundOff
+    from dae_sdc.control.driver import ShareBlock as ShareBlock
     from dae_sdc.control.events import Event as Event, EventRecord as EventRecord
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,
@@ -49,7 +50,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         RequireConvergence as RequireConvergence,
         StepRecord as StepRecord,
     )
-    from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.control.transfer import SameUnknowns as SameUnknowns, TransferDAE as TransferDAE
     from dae_sdc.dae.problem import PROBLEMS as PROBLEMS, ProblemDAE as ProblemDAE
     from dae_sdc.dae.state import MeshDAE as MeshDAE

@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
 
+# Largest counts that public functions take, by name of the argument; options have bounds of their own.
 MOST: Mapping[str, int] = {
     "ranks": 10_000,
     "repetitions": 100_000,
@@ -23,10 +24,8 @@ MOST: Mapping[str, int] = {
     "sizes": 10_000_000,
     "workers": 10_000,
 }
-"""Largest counts that public functions take, by name of the argument; options have bounds of their own."""
-
+# Smallest counts that public functions take, by the name of the argument.
 LEAST: Mapping[str, int] = {"seed": 0}
-"""Smallest counts that public functions take, by the name of the argument."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,8 +37,7 @@ def _is_of_numpy(value: Any, name: str) -> bool:
     return numpy is not None and isinstance(value, getattr(numpy, name))
 
 
-MOST_SHOWN = 60
-"""Characters of a value that a message shows."""
+MOST_SHOWN = 60  # Characters of a value that a message shows.
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+# Kinds of the types that messages have words for.
 PLAIN: Mapping[Any, Kind] = {
     float: Kind("a number", "numbers", _is_number),
     int: Kind("an integer", "integers", _is_integer),
@@ -75,7 +74,6 @@ PLAIN: Mapping[Any, Kind] = {
     type: Kind("a class", "classes", lambda value: isinstance(value, type)),
     Callable: Kind("a function", "functions", callable),
 }
-"""Kinds of the types that messages have words for."""
 
 
 def _several(kind: type) -> Callable[[Any], bool]:
@@ -87,13 +85,13 @@ def _several(kind: type) -> Callable[[Any], bool]:
     return takes
 
 
+# Whether a value is a collection, by the type of collections; its entries are checked separately.
 OF_SEVERAL: Mapping[Any, Callable[[Any], bool]] = {
     Sequence: _several(Sequence),
     list: lambda value: isinstance(value, list),
     tuple: lambda value: isinstance(value, tuple),
     Iterable: _several(Iterable),
 }
-"""Whether a value is a collection, by the type of collections; its entries are checked separately."""
 
 
 def shown(value: object) -> str:

@@ -42,11 +42,9 @@ class InputError(DAEError, pysdc.ParameterError, ValueError):  # type: ignore[mi
     """
 
 
+# Largest tolerance of residuals and corrections: beyond it anything would be a solution.
 LARGEST_TOLERANCE = 1.0
-"""Largest tolerance of residuals and corrections: beyond it anything would be a solution."""
-
-LARGEST_COUNT = 10**9
-"""Largest count where there is no reason for a smaller one: no run ends with more."""
+LARGEST_COUNT = 10**9  # Largest count where there is no reason for a smaller one: no run ends with more.
 
 
 def require_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:

@@ -38,25 +38,17 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
-WIDTH = 106
-"""Columns of a docstring."""
-
+WIDTH = 106  # Columns of a docstring.
+# Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed.
 LARGEST_ITERATION_COUNT = 100_000
-"""Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed."""
-
-MOST_TOGETHER = 10_000
-"""Steps that may iterate together: each has a level of its own in memory."""
-
-MOST_TIMES = 10_000_000
-"""Times at which a solution may be asked for."""
-
-HIGHEST_ORDER = 5
-"""Highest order of backward differentiation formulas."""
+MOST_TOGETHER = 10_000  # Steps that may iterate together: each has a level of its own in memory.
+MOST_TIMES = 10_000_000  # Times at which a solution may be asked for.
+HIGHEST_ORDER = 5  # Highest order of backward differentiation formulas.
 
 LARGEST_SEED = 2**32 - 1
 
+# What is called with the name of an option and its value, and raises InputError for one out of bounds.
 Check = Callable[[str, Any], object]
-"""What is called with the name of an option and its value, and raises InputError for one out of bounds."""
 
 
 @dataclass(frozen=True)
@@ -761,6 +753,7 @@ def parameters_section(record: Any) -> str:
 # --- The command line ---------------------------------------------------------------------------------------
 
 
+# What makes a value from the text in a shell, by the first of these that an annotation contains.
 READERS: Mapping[str, Callable[[str], Any]] = {
     "Sequence[float": listed(float, "numbers"),
     "Sequence[int": listed(int, "integers"),
@@ -769,7 +762,6 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "int": int,
     "": str,
 }
-"""What makes a value from the text in a shell, by the first of these that an annotation contains."""
 
 
 def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str] = ()) -> None:

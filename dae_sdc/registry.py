@@ -18,11 +18,8 @@ from dae_sdc.text import brief
 T = TypeVar("T")
 S = TypeVar("S")
 
-MOST_NAMES: Final = 60
-"""Most names that a message lists."""
-
-MOST_NEAR: Final = 3
-"""Most names that a message asks after, of those that begin with what was asked."""
+MOST_NAMES: Final = 60  # Most names that a message lists.
+MOST_NEAR: Final = 3  # Most names that a message asks after, of those that begin with what was asked.
 
 
 class Registry(Generic[T]):

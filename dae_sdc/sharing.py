@@ -25,14 +25,11 @@ from dae_sdc.errors import DAEWarning
 P = ParamSpec("P")
 R = TypeVar("R")
 
-REMEMBERED: Final = 256
-"""Most results that a function decorated with :func:`once` keeps."""
-
+REMEMBERED: Final = 256  # Most results that a function decorated with :func:`once` keeps.
+# Bytes that the files in one directory may take; those unused for longest are removed.
 CACHE_BYTES: Final = 256 * 2**20
-"""Bytes that the files in one directory may take; those unused for longest are removed."""
-
+# Seconds after which a process compiles what another has begun to compile, which may have been stopped.
 LONGEST_WAIT: Final = 120.0
-"""Seconds after which a process compiles what another has begun to compile, which may have been stopped."""
 
 _MAGIC: Final = b"dae_sdc kept 1\n"
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
@@ -59,8 +56,8 @@ class Lock:
         self._lock.release()
 
 
+# To be held while equations of models are read or extended; reading them adds to them, too.
 EQUATIONS: Final = Lock()
-"""To be held while equations of models are read or extended; reading them adds to them, too."""
 
 _STATE: Final = Lock()
 

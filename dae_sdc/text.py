@@ -29,11 +29,8 @@ def brief(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-MOST_TABLE_ROWS = 20
-"""Rows of a table in a view."""
-
-PIXELS = 560
-"""Width of a picture in a view."""
+MOST_TABLE_ROWS = 20  # Rows of a table in a view.
+PIXELS = 560  # Width of a picture in a view.
 
 
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[object]], most: int = MOST_TABLE_ROWS) -> str:

@@ -1,4 +1,4 @@
-"""What steps of a given accuracy and events need of pySDC's own controllers, with one step or several."""
+"""What steps of a given accuracy and events need of pySDC's own controllers, and blocks of steps on ranks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from pySDC.core.hooks import Hooks
 
 from dae_sdc.control.controls import Control, require_single_steps
-from dae_sdc.control.hooks import MarkProvisionalStarts, add_at_end
+from dae_sdc.control.hooks import MarkProvisionalStarts, StepRecord, add_at_end, unconverged
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.parallel import raise_everywhere
 
 LEAST_REMAINDER = 1e-3  # Least part of a step that gets a step of its own on the way back to the grid.
 SAME_TIME = 1e-10  # Distance of two times, in steps, up to which they are equal.
@@ -371,3 +372,46 @@ def driver_of(controller: Any, description: dict[str, Any]) -> StepDriver | None
         return None
     controller.add_convergence_controller(StepDriver, description)
     return next(one for one in controller.convergence_controllers if isinstance(one, StepDriver))
+
+
+class ShareBlock(Control):
+    """Brings the finished steps of a block to the first rank, and the error of one step to all ranks.
+
+    Sweepers keep their errors until then, as a rank that leaves a block early leaves the others waiting. The
+    steps before the first that failed are finished; those after it started from what it left, and are not
+    recorded.
+
+    Examples
+    --------
+    >>> description["convergence_controllers"] = {ds.ShareBlock: {}}  # doctest: +SKIP
+    """
+
+    order = -1000  # before the others that communicate at the end of a block
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Tell the sweepers to keep their errors."""
+        for step in controller.steps:
+            for level in step.levels:
+                level.sweep.defers = True
+        self._record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: float, Tend: float, comm: Any, **kwargs: Any
+    ) -> None:
+        """Exchange errors and steps.
+
+        Raises
+        ------
+        Exception
+            The error of the earliest step that failed, on all ranks.
+        """
+        failures = (level.sweep.failure for level in S.levels)
+        failure = next((error for error in failures if error is not None), None) or unconverged(S)
+        failed = comm.allgather(failure is not None)
+        first = failed.index(True) if any(failed) else len(failed)
+        new = self._record.take() if comm.Get_rank() < first else []
+        collected = comm.gather(new, root=0)
+        if collected is not None:
+            self._record.keep([row for rows in collected for row in rows])
+        if any(failed):
+            raise_everywhere(comm, first, failure)

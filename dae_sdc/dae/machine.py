@@ -151,8 +151,8 @@ INNER = {
     "error_model": "numpy",
 }
 
+# Decorator of functions that compiled code calls and Python may call.
 within_compiled = register_jitable(**INNER)
-"""Decorator of functions that compiled code calls and Python may call."""
 
 
 def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:

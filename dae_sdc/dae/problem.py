@@ -36,8 +36,8 @@ from dae_sdc.registry import Registry
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
+# Attributes whose values are checked.
 CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
-"""Attributes whose values are checked."""
 
 
 def _places(cls: type[Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, PRIME, Nodes, Roots, of_function, root
 from dae_sdc.expressions.operations import Op
 
+# Bits of numerator and denominator beyond which arithmetic with numbers is left to doubles.
 LONGEST_FRACTION: Final = 4096
-"""Bits of numerator and denominator beyond which arithmetic with numbers is left to doubles."""
 
 _AT_ZERO: Final[dict[Op, int]] = {
     Op.EXP: 1,

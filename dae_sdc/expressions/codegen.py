@@ -33,20 +33,15 @@ from dae_sdc.sharing import Lock, once
 Form = Literal["residual", "jacobian"]
 How = Literal["auto", "llvm", "tape"]
 
+# Instructions and outputs up to which LLVM optimises a program: about 20 us each, in place of 7 us.
 LONGEST_OPTIMISED: Final = 20_000
-"""Instructions and outputs up to which LLVM optimises a program: about 20 us each, in place of 7 us."""
-
+# Instructions and outputs up to which a program is compiled when the caller does not choose.
 LONGEST_COMPILED: Final = 500_000
-"""Instructions and outputs up to which a program is compiled when the caller does not choose."""
-
+# Instructions and outputs of a program whose object file is kept; shorter ones are made as fast as read.
 SHORTEST_KEPT: Final = 500
-"""Instructions and outputs of a program whose object file is kept; shorter ones are made as fast as read."""
-
-FUNCTION_LENGTH: Final = 200
-"""Instructions and outputs of one function."""
-
+FUNCTION_LENGTH: Final = 200  # Instructions and outputs of one function.
+# Numbers passed on between functions that have their place in the stack's frame; a page holds them.
 MOST_IN_FRAME: Final = 480
-"""Numbers passed on between functions that have their place in the stack's frame; a page holds them."""
 
 _ARITIES: Final = np.array([*(op.arity for op in Op), 2])
 

@@ -42,8 +42,8 @@ def name_and_order(name: str) -> tuple[str, int]:
     return (match["base"].strip(), int(match["order"] or 1)) if match else (name, 0)
 
 
+# A prime p of 127 bits; (p - 1) / 2 is prime too, so that powers of no small number repeat themselves.
 PRIME: Final = 0x5B03B5B9D20C13CF3A6DDE8DECA58F6F
-"""A prime p of 127 bits; (p - 1) / 2 is prime too, so that powers of no small number repeat themselves."""
 
 _LARGEST_POSITIVE = PRIME // 2
 _INVERSE_OF_2 = (PRIME + 1) // 2
@@ -125,17 +125,13 @@ def _hyperbola(op: Op, size: int, negative: bool) -> int:
     return (PRIME - odd) % PRIME if negative else odd
 
 
-CONSTANTS: Final[dict[str, float]] = {"pi": math.pi}
-"""Numbers that are no fractions, by their names."""
+CONSTANTS: Final[dict[str, float]] = {"pi": math.pi}  # Numbers that are no fractions, by their names.
 
 TIME, UNKNOWN, PARAMETER, IRRATIONAL = 1, 2, 4, 8
 """Marks of a node: what it depends on as it is written, and whether it has more than arithmetic in it."""
 
-MOVING = TIME | UNKNOWN
-"""Marks of nodes that may change in time."""
-
-NODES_BETWEEN_CHECKS: Final = 256
-"""New nodes of a graph between two looks at the time."""
+MOVING = TIME | UNKNOWN  # Marks of nodes that may change in time.
+NODES_BETWEEN_CHECKS: Final = 256  # New nodes of a graph between two looks at the time.
 
 _KIND_MARKS: Final = {"t": TIME, "u": UNKNOWN, "p": PARAMETER, "c": PARAMETER, "d": PARAMETER}
 

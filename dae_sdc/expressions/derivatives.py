@@ -11,17 +11,13 @@ from dae_sdc.expressions.arithmetic import Expressions
 from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, MOVING, PARAMETER, Leaf, Nodes
 from dae_sdc.expressions.operations import FUNCTIONS, Op
 
-ZERO_TEST_DIGITS: Final = 60
-"""Decimal digits of the values."""
-
+ZERO_TEST_DIGITS: Final = 60  # Decimal digits of the values.
+# Size of a sum relative to its largest term below which the sum counts as 0.
 ZERO_SUM_TOLERANCE: Final = 1e-30
-"""Size of a sum relative to its largest term below which the sum counts as 0."""
-
+# Size of a function's operand above which the value of the function is unknown, NaN.
 LARGEST_OPERAND: Final = 1e6
-"""Size of a function's operand above which the value of the function is unknown, NaN."""
-
+# Size of the operand of tanh above which 1 - tanh^2, its derivative, would count as 0.
 LARGEST_OF_TANH: Final = 30.0
-"""Size of the operand of tanh above which 1 - tanh^2, its derivative, would count as 0."""
 
 _ZERO_TEST_POINTS: Final = 2
 _NOT_ANALYTIC: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
@@ -123,6 +119,7 @@ _CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
 _ZERO_WITH_FIRST: Final = frozenset({Op.NEG, Op.DIV, Op.INTPOW, Op.SQRT, Op.ABS, Op.SINH, Op.ATAN, Op.ASINH})
 _NEVER_ZERO: Final = frozenset({Op.EXP, Op.COSH, Op.INPUT, Op.CONSTANT})
 
+# ``outer`` times the derivative of a function f(a) of one operand, by the arithmetic of g.
 TIMES_SLOPE: Final[dict[Op, Callable[[Any, Any, Any, Any], Any]]] = {
     Op.SQRT: lambda g, a, f, outer: g.div(outer, g.mul(g.constant(2), f)),
     Op.EXP: lambda g, a, f, outer: g.mul(outer, f),
@@ -143,7 +140,6 @@ TIMES_SLOPE: Final[dict[Op, Callable[[Any, Any, Any, Any], Any]]] = {
         outer, g.call(Op.SQRT, g.add(g.integer_power(a, 2), g.constant(-1)))
     ),
 }
-"""``outer`` times the derivative of a function f(a) of one operand, by the arithmetic of g."""
 
 
 class Derivatives(Expressions):

@@ -13,8 +13,7 @@ from dae_sdc.expressions import operations
 from dae_sdc.expressions.operations import FUNCTIONS, Op
 from dae_sdc.sharing import alone, cache_directory, once, read_kept, write_kept
 
-SUBTRACT: Final = len(Op)
-"""The operation a - b, which compiled code has beside those of programs."""
+SUBTRACT: Final = len(Op)  # The operation a - b, which compiled code has beside those of programs.
 
 # LLVM replaces these by instructions where the machine has them, and joins the sine and cosine of one angle.
 _INTRINSICS: Final = {

@@ -79,8 +79,8 @@ class Op(IntEnum):
     SELECT = 31, 3, lambda a, b, c: _where(a != 0.0, b, c)[()], "Piecewise"  # b if a is true, else c
 
 
+# Smooth functions whose names in lower case are those of :mod:`math` and mpmath.
 FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
-"""Smooth functions whose names in lower case are those of :mod:`math` and mpmath."""
 
 
 class Cost(NamedTuple):

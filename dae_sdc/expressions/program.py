@@ -15,8 +15,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.derivatives import TIMES_SLOPE
 from dae_sdc.expressions.operations import Op, integer_power
 
+# Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian.
 KINDS: Final = ("t", "u", "du", "p", "c")
-"""Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian."""
 
 _FIRST = int(Op.ADD)  # constants and inputs have slots, and no instructions
 _ARITIES = np.array([op.arity for op in Op])

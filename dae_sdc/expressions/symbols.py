@@ -8,8 +8,7 @@ import sympy
 
 from dae_sdc.expressions.dag import name_of
 
-TIME: Any = sympy.Symbol("t", real=True)
-"""Time."""
+TIME: Any = sympy.Symbol("t", real=True)  # Time.
 
 
 class Unknown(sympy.Symbol):  # type: ignore[misc]

@@ -10,11 +10,9 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 from dae_sdc.reduction.factor import Row
 
-Vector = tuple[int, int, int]
-"""Components as nodes of a graph."""
-
+Vector = tuple[int, int, int]  # Components as nodes of a graph.
+# Displacements and rotations of a point, in the order of the degrees of freedom.
 DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
-"""Displacements and rotations of a point, in the order of the degrees of freedom."""
 
 
 @dataclass(frozen=True)

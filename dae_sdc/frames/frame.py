@@ -14,9 +14,9 @@ from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import Row
 from dae_sdc.reduction.symbolic_factors import SymbolicFactors, factor_method, typical_values
 
+# Sine of the angle to the axis z below which a beam has its local z axis along x, where ``up`` is not
+# given.
 VERTICAL: Final = 1e-6
-"""Sine of the angle to the axis z below which a beam has its local z axis along x, where ``up`` is not
-given."""
 
 
 class Frame:

@@ -13,14 +13,9 @@ from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.registry import unknown
 from dae_sdc.text import brief
 
-REPORTED_CHANGE = 1e-9
-"""Smallest change of a value, in units of its size, that is reported."""
-
-MOST_BLOCK_LINES = 12
-"""Largest number of blocks that are printed with a line each."""
-
-MOST_LINES = 60
-"""Largest number of lines of one kind that are printed."""
+REPORTED_CHANGE = 1e-9  # Smallest change of a value, in units of its size, that is reported.
+MOST_BLOCK_LINES = 12  # Largest number of blocks that are printed with a line each.
+MOST_LINES = 60  # Largest number of lines of one kind that are printed.
 
 
 @dataclass(frozen=True)

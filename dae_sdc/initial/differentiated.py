@@ -37,6 +37,7 @@ class Difference(NamedTuple):
     dependent: float
 
 
+# Differences for derivatives of order 0, 1, ...
 DIFFERENCES = (
     Difference(0.0, 0, TERM_ROUND_OFF, 1e-10),
     Difference(1e-3, 3, 1e-12, 1e-9),
@@ -44,16 +45,10 @@ DIFFERENCES = (
     Difference(6e-2, 4, 1e-9, 1e-7),
     Difference(1e-1, 4, 1e-8, 1e-6),
 )
-"""Differences for derivatives of order 0, 1, ..."""
-
-POINTS_OF_PATTERN = 3
-"""Number of points near the given one at which entries of the Jacobian are sought."""
-
-NEGLIGIBLE_ENTRY = 1e-13
-"""Entry, relative to the largest of its equation, up to which it counts as 0."""
-
+POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of the Jacobian are sought.
+NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
+# Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
-"""Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little."""
 
 
 def _places(order: int, forward: bool) -> Vector:

@@ -1,4 +1,4 @@
-"""Differentiated equations in the values of the unknowns and their derivatives (jets) at one time."""
+"""Differentiated equations in the values of the unknowns and their derivatives (jets), and their parts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
 
-MOST_DENSE_JETS: Final = 100
-"""Number of values up to which the Jacobian of a stage is an array."""
+MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
@@ -313,3 +312,43 @@ class Part:
                 if own & inner:
                     return False
         return True
+
+
+@dataclass(eq=False)
+class Group:
+    """Equations of a part of a stage, and the values of that part."""
+
+    # rows, jets: numbers of the equations, and of the values, which are at least as many.
+    rows: list[int]
+    jets: list[int]
+    stage: int  # k of the block :math:`B_k`.
+
+
+def groups_of(system: ModelJets) -> list[Group]:
+    """The parts of the stages of the solution scheme, in an order in which they can be solved."""
+    analysis = system.analysis
+    numbered = {row: i for i, row in enumerate(offsets_stages(analysis.c, analysis.d)[0])}
+    last = int(analysis.c.max(initial=0))
+    return [
+        Group(
+            [numbered[row] for row in task.equations],
+            [system.place[jet] for jet in (*task.unknowns, *task.free)],
+            stage.number + last,
+        )
+        for stage in analysis.stages
+        for task in stage.tasks
+    ]
+
+
+def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
+    """A function that gives the values of leaves at x of shape (jets,); 0 for higher derivatives."""
+    model = system.model
+    parameters = [float(entry.required(model.name)) for entry in model.parameters_by_name.values()]
+
+    def value(leaf: Leaf) -> float:
+        if leaf.kind == "u":
+            place = system.place.get((leaf.index, leaf.order))
+            return 0.0 if place is None else float(x[place])
+        return system.t if leaf.kind == "t" else parameters[leaf.index]
+
+    return value

@@ -18,23 +18,13 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.projection import TERM_ROUND_OFF
 
-DISPLACEMENT = 0.01
-"""Distance of the points from the start, in sizes of the unknowns."""
-
-LATER = 0.1
-"""Time between the points, in units of that in which the solution changes by its size."""
-
+DISPLACEMENT = 0.01  # Distance of the points from the start, in sizes of the unknowns.
+LATER = 0.1  # Time between the points, in units of that in which the solution changes by its size.
+# Number of unknowns above which points where F = 0 are not sought, and no matrix is dense.
 MOST_DENSE_UNKNOWNS = 100
-"""Number of unknowns above which points where F = 0 are not sought, and no matrix is dense."""
-
-MOST_CORRECTIONS = 12
-"""Steps of Newton's method to a point at which F = 0."""
-
-HELD = 1e-9
-"""Distance from such a point, in sizes of the unknowns, that counts as none."""
-
-USUAL_TOLERANCE = 1e-6
-"""Relative tolerance of the run for which sizes are taken."""
+MOST_CORRECTIONS = 12  # Steps of Newton's method to a point at which F = 0.
+HELD = 1e-9  # Distance from such a point, in sizes of the unknowns, that counts as none.
+USUAL_TOLERANCE = 1e-6  # Relative tolerance of the run for which sizes are taken.
 
 
 def dense(matrix: npt.ArrayLike) -> Vector:

@@ -11,18 +11,16 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.jets import Integers, ModelJets, Part
-from dae_sdc.initial.parts import Group, groups_of
+from dae_sdc.initial.jets import Group, Integers, ModelJets, Part, groups_of
 from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.structure.rank import Span
 
+# Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives.
 SURROUNDING_DISTANCE = 0.1
-"""Distance, in units of the sizes of values, of the points that give the usual sizes of derivatives."""
-
+# Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot.
 PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
-"""Thresholds, tried in order, of the part of a column that is independent of those before it, for a pivot."""
 
 
 @dataclass(eq=False)

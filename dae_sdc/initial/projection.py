@@ -15,8 +15,8 @@ from dae_sdc.deadline import check
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.structure.rank import LinearRows
 
+# Residual of an equation, relative to the size of its terms, that is round-off.
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
-"""Residual of an equation, relative to the size of its terms, that is round-off."""
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,11 @@ from dataclasses import dataclass
 
 from dae_sdc.errors import DAEError
 
-MOST_TERMS = 5000
-"""Largest number of terms of a polynomial up to which equations are multiplied out."""
-
-CANCELLED_SUM = 1e-14
-"""Size of a sum, relative to its terms, up to which it is round-off."""
-
-Monomial = tuple[tuple[int, int], ...]
-"""Pairs of the number of a variable and its power."""
-
-Polynomial = dict[Monomial, complex]
-"""Coefficients by monomial."""
-
-UNIT: Polynomial = {(): 1.0}
-"""The polynomial 1."""
+MOST_TERMS = 5000  # Largest number of terms of a polynomial up to which equations are multiplied out.
+CANCELLED_SUM = 1e-14  # Size of a sum, relative to its terms, up to which it is round-off.
+Monomial = tuple[tuple[int, int], ...]  # Pairs of the number of a variable and its power.
+Polynomial = dict[Monomial, complex]  # Coefficients by monomial.
+UNIT: Polynomial = {(): 1.0}  # The polynomial 1.
 
 
 class NotPolynomialError(DAEError):

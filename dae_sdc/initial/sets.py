@@ -9,25 +9,19 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.jets import ModelJets, Part
-from dae_sdc.initial.parts import Group, groups_of
+from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.systems import Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
 from dae_sdc.text import brief
 
-MOST_VARIABLES = 16
-"""Largest number of variables of a block whose solution set is decomposed."""
-
+MOST_VARIABLES = 16  # Largest number of variables of a block whose solution set is decomposed.
+# Largest product of the degrees of the polynomials of a block whose solution set is decomposed.
 MOST_DECOMPOSED_PATHS = 128
-"""Largest product of the degrees of the polynomials of a block whose solution set is decomposed."""
-
+# Largest product of the degrees, times 2 for each variable, for which singular points are sought.
 MOST_SINGULAR = 512
-"""Largest product of the degrees, times 2 for each variable, for which singular points are sought."""
-
-MOST_POINTS_SHOWN = 20
-"""Largest number of points that are printed."""
+MOST_POINTS_SHOWN = 20  # Largest number of points that are printed.
 
 
 @dataclass(frozen=True, eq=False)

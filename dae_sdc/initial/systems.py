@@ -17,8 +17,7 @@ from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
-from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.parts import leaf_values
+from dae_sdc.initial.jets import ModelJets, leaf_values
 from dae_sdc.initial.quotients import (
     UNIT,
     NotPolynomialError,
@@ -30,11 +29,8 @@ from dae_sdc.initial.quotients import (
 )
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
-MOST_BRANCHES = 64
-"""Largest number of combinations of branches of choices."""
-
-LARGEST_MULTIPLE = 12
-"""Largest multiple of an angle, and largest denominator of a ratio of two of them."""
+MOST_BRANCHES = 64  # Largest number of combinations of branches of choices.
+LARGEST_MULTIPLE = 12  # Largest multiple of an angle, and largest denominator of a ratio of two of them.
 
 TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
 _ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})

@@ -126,8 +126,8 @@ class Constants:
         )
 
 
+# Difference of two start values, relative to the larger one or 1, up to which they are equal.
 START_TOLERANCE: Final = 1e-9
-"""Difference of two start values, relative to the larger one or 1, up to which they are equal."""
 
 
 class Relation(NamedTuple):
@@ -228,11 +228,10 @@ class Starts:
         return self.constants.required(node) if needed else self.constants.value(node)
 
 
+# Highest order of derivative to which an unknown is differentiated in order to eliminate another one.
 HIGHEST_REQUIRED_ORDER: Final = 3
-"""Highest order of derivative to which an unknown is differentiated in order to eliminate another one."""
-
+# Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it.
 LARGEST_ERROR_FACTOR: Final = 100.0
-"""Largest ratio of the error of an eliminated unknown to the errors of the derivatives that give it."""
 
 _ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 

@@ -19,11 +19,9 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import to_sympy
 
+# Number of random points that are tried for one at which all entries of a Jacobian have values.
 MOST_RANDOM_POINTS = 8
-"""Number of random points that are tried for one at which all entries of a Jacobian have values."""
-
-MOST_DEFINITION_STEPS = 50
-"""Largest number of steps of Newton's method for auxiliary unknowns."""
+MOST_DEFINITION_STEPS = 50  # Largest number of steps of Newton's method for auxiliary unknowns.
 
 
 @dataclass

@@ -13,11 +13,8 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untraceable, node_of
 
-MOST_PATHS_OF_CALL: Final = 32
-"""Largest number of paths through the branches of one call of a function."""
-
-MOST_PATHS: Final = 10_000
-"""Largest number of paths through all calls of a function."""
+MOST_PATHS_OF_CALL: Final = 32  # Largest number of paths through the branches of one call of a function.
+MOST_PATHS: Final = 10_000  # Largest number of paths through all calls of a function.
 
 
 class Unmergeable(Exception):

@@ -16,8 +16,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
 
+# Largest number of unknowns with which a function is called to find how many it has.
 MOST_UNKNOWNS: Final = 200
-"""Largest number of unknowns with which a function is called to find how many it has."""
 
 
 def takes_equations(function: Any) -> bool:

@@ -18,24 +18,17 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 
+# Operations that jump.
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 _STEPS: Final = _COMPARISONS | {Op.SIGN, Op.FLOOR}
-"""Operations that jump."""
 
-MOST_TIMES: Final = 1_000_000
-"""Times in a run at which conditions of time alone change."""
-
-BORDER_POINTS: Final = 64
-"""Number of points of a border at which the two branches are compared."""
-
+MOST_TIMES: Final = 1_000_000  # Times in a run at which conditions of time alone change.
+BORDER_POINTS: Final = 64  # Number of points of a border at which the two branches are compared.
+# Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size.
 BORDER_DISTANCE: Final = 1e-2
-"""Distance from a border, relative to 1 + abs of an unknown, at which branches have their usual size."""
-
-BISECTIONS: Final = 60
-"""Halvings of a line on which a condition changes."""
-
+BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
+# Difference of two branches, relative to their size, up to which there is no jump.
 BRANCH_TOLERANCE: Final = 1e-9
-"""Difference of two branches, relative to their size, up to which there is no jump."""
 
 
 class Jump(NamedTuple):

@@ -18,8 +18,7 @@ from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, html_table, html_view
 
-HIGHEST_DERIVATIVE = 100
-"""Highest order of a derivative in equations."""
+HIGHEST_DERIVATIVE = 100  # Highest order of a derivative in equations.
 
 
 class Model(Equations):

@@ -25,11 +25,8 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.program import Input, Program, magnitudes
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 
-DENSE: Final = 30
-"""Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix."""
-
-ROUNDING: Final = 1e-13
-"""Bound on rounding errors of an equation, relative to its terms."""
+DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.
+ROUNDING: Final = 1e-13  # Bound on rounding errors of an equation, relative to its terms.
 
 _C = Leaf("c")
 

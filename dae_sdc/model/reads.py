@@ -11,19 +11,16 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sparse
 
+# Top-level modules whose functions return the same for the same arguments at all times.
 CONSTANT_MODULES: Final = frozenset(
     {"numpy", "scipy", "math", "cmath", "builtins", "operator", "functools", "itertools", "collections"}
     | {"typing", "fractions", "numbers", "dataclasses", "sympy", "dae_sdc", "__future__"}
 )
-"""Top-level modules whose functions return the same for the same arguments at all times."""
-
+# Built-in names by which a function can read what is not noted.
 UNSEEN: Final = frozenset(
     {"eval", "exec", "compile", "globals", "locals", "vars", "input", "id", "__class__", "__dict__"}
 )
-"""Built-in names by which a function can read what is not noted."""
-
-DEEPEST: Final = 8
-"""Lists and mappings inside one another that are looked into."""
+DEEPEST: Final = 8  # Lists and mappings inside one another that are looked into.
 
 _NUMBERS: Final = (type(None), bool, int, float, complex, str, bytes, np.generic)
 _BUILT_IN: Final = (BuiltinFunctionType, np.ufunc, type(np.sum))

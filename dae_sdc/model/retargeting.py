@@ -23,12 +23,11 @@ from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.reads import MISSING, Reads
 from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
 
+# Top-level modules whose functions are called without being copied.
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
-"""Top-level modules whose functions are called without being copied."""
-
+# Where pySDC keeps problems, whose functions are copied as those of a user.
 PROJECTS: Final = "pySDC.projects."
-"""Where pySDC keeps problems, whose functions are copied as those of a user."""
-
+# Functions of :mod:`math`, and the names of the NumPy functions that replace them.
 _MATH: Final = {
     **{name: name for name in "sqrt cbrt exp exp2 expm1 log2 log10 log1p sin cos tan sinh cosh tanh".split()},
     **{name: name for name in "floor ceil fabs copysign degrees radians".split()},
@@ -36,7 +35,6 @@ _MATH: Final = {
     "atan2": "arctan2",
     "pow": "power",
 }
-"""Functions of :mod:`math`, and the names of the NumPy functions that replace them."""
 
 _CONSTRUCTORS: Final = tuple(
     f"{name}{like}" for name in ("zeros", "empty", "ones", "full") for like in ("", "_like")

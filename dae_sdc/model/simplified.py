@@ -17,8 +17,8 @@ from dae_sdc.model.elimination import Condition
 from dae_sdc.model.model import Model
 from dae_sdc.text import aligned
 
+# Kinds of expressions of removed unknowns, see :attr:`Removed.kind`.
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
-"""Kinds of expressions of removed unknowns, see :attr:`Removed.kind`."""
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,16 @@ from dae_sdc.expressions.dag import MOVING
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 
+# Largest number of rows of linear systems of expressions, which are solved by elimination.
 LARGEST_SOLVE: Final = 12
-"""Largest number of rows of linear systems of expressions, which are solved by elimination."""
 
 
 class Untraceable(BaseException):
     """An operation on a symbol has no expression. No ``except Exception`` of the user's code catches this."""
 
 
+# Function that gives the truth value of an expression on which a traced function branches, or None.
 CONDITIONS: Final[ContextVar[Callable[[Scalar], bool] | None]] = ContextVar("CONDITIONS", default=None)
-"""Function that gives the truth value of an expression on which a traced function branches, or None."""
 
 
 class NumberNeeded(BaseException):

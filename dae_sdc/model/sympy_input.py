@@ -17,13 +17,12 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 
+# The operation of each of SymPy's classes.
 OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
-"""The operation of each of SymPy's classes."""
 
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
-HIGHEST_POWER: Final = 1_000_000
-"""Largest size of a rational exponent in equations."""
+HIGHEST_POWER: Final = 1_000_000  # Largest size of a rational exponent in equations.
 
 Resolve = Callable[[Any], int | None]
 

@@ -80,17 +80,12 @@ class SymbolicParts:
         return Scalar(self.graph, self.graph.differentiate(node_of(self.graph, value), leaf.node))
 
 
+# Number of random points near the start at which equations are compared with the function.
 CHECKED_POINTS = 4
-"""Number of random points near the start at which equations are compared with the function."""
-
-CHECKED_DISTANCE = 0.1
-"""Distance of these points from the start, relative to the sizes of the unknowns."""
-
-EQUAL_VALUES = 1e-7
-"""Difference, relative to the value of an equation, up to which both are equal."""
-
+CHECKED_DISTANCE = 0.1  # Distance of these points from the start, relative to the sizes of the unknowns.
+EQUAL_VALUES = 1e-7  # Difference, relative to the value of an equation, up to which both are equal.
+# Difference that rounding explains, relative to the largest value of all equations.
 EQUAL_BY_ROUNDING = 1e-11
-"""Difference that rounding explains, relative to the largest value of all equations."""
 
 _Start = tuple[Vector | None, Vector | None]
 
@@ -397,8 +392,8 @@ def _values(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
     return np.array(problem.evaluate(problem.state(u), problem.state(du), t))
 
 
+# Difference between a function and its equations, relative to their terms, that rounding explains.
 JUMP_TOLERANCE = 1e-7
-"""Difference between a function and its equations, relative to their terms, that rounding explains."""
 
 
 class TracedEquations(FormEquations):

@@ -16,22 +16,16 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import HIGHEST_POWER
 
-MOST_BITS: Final = 4096
-"""Largest number of bits of numerator and denominator of a number together."""
-
-LONGEST_NUMBER: Final = 400
-"""Largest number of digits of a number in the text."""
-
+MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
+LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
+# Largest decimal exponent of numbers and powers in the text, that of a double.
 LARGEST_DECIMAL_EXPONENT: Final = 308
-"""Largest decimal exponent of numbers and powers in the text, that of a double."""
-
+# Largest binary exponent of a computed number, slightly below that of a double.
 LARGEST_BINARY_EXPONENT: Final = 1020
-"""Largest binary exponent of a computed number, slightly below that of a double."""
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
-TRUTHS: Final = (sympy.true, sympy.false)
-"""The constant conditions."""
+TRUTHS: Final = (sympy.true, sympy.false)  # The constant conditions.
 
 _COMPARISONS: Final[dict[str, Any]] = {
     "<": sympy.StrictLessThan,
@@ -217,6 +211,7 @@ def _div(a: Any, b: Any) -> Any:
 
 _DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
 
+# Factors and offsets of changes of units.
 _CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
     "from_deg": (_DEGREE, _ZERO),
     "to_deg": (_DEGREES, _ZERO),
@@ -227,13 +222,13 @@ _CONVERSIONS: Final[dict[str, tuple[Any, Any]]] = {
     "from_bar": (sympy.Integer(10**5), _ZERO),
     "to_bar": (sympy.Rational(1, 10**5), _ZERO),
 }
-"""Factors and offsets of changes of units."""
 
 
 def _conversion(factor: Any, offset: Any) -> Callable[[Any], Any]:
     return lambda value: plus([times([value, factor]), offset])
 
 
+# Constants of ``Modelica.Constants``.
 CONSTANTS: Final[dict[str, Any]] = {
     "pi": sympy.pi,
     "e": sympy.E,
@@ -256,8 +251,7 @@ CONSTANTS: Final[dict[str, Any]] = {
     "mu_0": rational("1.25663706212e-6"),
     "epsilon_0": rational("8.8541878128e-12"),
 }
-"""Constants of ``Modelica.Constants``."""
-
+# Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{
         name: (1, _written(getattr(sympy, name)))
@@ -285,7 +279,6 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
         for name, conversion in _CONVERSIONS.items()
     },
 }
-"""Functions of numbers by name, each with the number of its arguments."""
 
 
 def extreme(largest: bool, values: Sequence[Any]) -> Any:
@@ -338,11 +331,9 @@ def extent(value: Any, extents: dict[int, tuple[int, int, Any]]) -> tuple[int, i
     return extents[id(value)][:2]
 
 
+# Largest number of elements of an array, and of variables and equations of a model.
 MOST_ELEMENTS: Final = 50_000
-"""Largest number of elements of an array, and of variables and equations of a model."""
-
-Value: TypeAlias = Any
-"""An expression or a condition of SymPy, a text, or a list of values."""
+Value: TypeAlias = Any  # An expression or a condition of SymPy, a text, or a list of values.
 
 
 def is_condition(value: Value) -> bool:

@@ -165,8 +165,8 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
     )
 
 
+# A variable, and whether its connector belongs to the class of the connect-equation itself.
 _Side = tuple[Variable, bool]
-"""A variable, and whether its connector belongs to the class of the connect-equation itself."""
 
 
 class Connections:

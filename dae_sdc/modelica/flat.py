@@ -13,8 +13,7 @@ from dae_sdc.modelica.syntax import ClassDefinition, Component, Equation, Every,
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values
 
-DEEPEST_COMPONENT: Final = 50
-"""Largest depth of components in components."""
+DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit")
 _SKIPPED: Final = ("nominal", "displayUnit", "quantity", "stateSelect", "unbounded")

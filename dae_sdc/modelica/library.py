@@ -189,18 +189,16 @@ _NAMES_BY_UNIT: Final = {
     "m3/s": "VolumeFlowRate",
 }
 
+# Units of the types of ``Modelica.Units.SI``, by the names of the types.
 UNITS: Final = {name: unit for unit, names in _NAMES_BY_UNIT.items() for name in names.split()}
-"""Units of the types of ``Modelica.Units.SI``, by the names of the types."""
-
+# Packages with the types of :data:`UNITS`.
 UNIT_PACKAGES: Final = ("Modelica.Units.SI", "Modelica.SIunits", "SI", "SIunits")
-"""Packages with the types of :data:`UNITS`."""
-
+# The supported tables of the library by path, with their type in :class:`Basic`.
 TABLES: Final = {
     "Modelica.Blocks.Tables.CombiTable1Ds": "CombiTable1Ds",
     "Modelica.Blocks.Tables.CombiTable1D": "CombiTable1D",
     "Modelica.Blocks.Tables.CombiTable1Dv": "CombiTable1D",
 }
-"""The supported tables of the library by path, with their type in :class:`Basic`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +210,7 @@ class Basic:
     causality: str = ""  # "input", "output" or "".
 
 
+# Predefined classes by their paths, without the types with units.
 BASIC: Final = {
     **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
     **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
@@ -219,7 +218,6 @@ BASIC: Final = {
     "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "", "input"),
     "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "", "output"),
 }
-"""Predefined classes by their paths, without the types with units."""
 
 
 def basic(path: str) -> Basic | None:
@@ -230,8 +228,7 @@ def basic(path: str) -> Basic | None:
     return BASIC.get(path)
 
 
-MOST_BASES: Final = 100
-"""Largest number of classes that a class extends, directly and indirectly."""
+MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.
 
 
 class Library:

@@ -22,8 +22,7 @@ from dae_sdc.modelica.syntax import ClassDefinition
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
 
-LARGEST_FILE: Final = 20_000_000
-"""Largest number of bytes of a file."""
+LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 _MODELS: Final = ("model", "class", "block")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")

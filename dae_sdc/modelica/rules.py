@@ -46,8 +46,7 @@ from dae_sdc.modelica.syntax import Call, Operation, Precedence
 from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Rule, Values
 
-HIGHEST_DIFF_ORDER: Final = 10
-"""Largest order k of a derivative that is written ``diff(x, t$k)``."""
+HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
     "pre edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
@@ -385,6 +384,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     return values.interpolated(points, values.as_number(x, item.at), item.at)
 
 
+# Functions with special rules, by name.
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
@@ -399,8 +399,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "transpose": _of_arrays(transpose, 1),
     "cross": _of_arrays(cross, 2),
 }
-"""Functions with special rules, by name."""
-
+# The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {
     syntax.Number: lambda values, item, scope: values.literal(item),
     syntax.Text: lambda values, item, scope: item.value,
@@ -414,4 +413,3 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Array: _array,
     syntax.Matrix: _matrix,
 }
-"""The rule of every form."""

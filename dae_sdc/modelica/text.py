@@ -18,11 +18,9 @@ KEYWORDS: Final = frozenset(
     "while within".split()
 )
 
+# Largest number of names that are compared with an unknown one for a suggestion.
 MOST_COMPARED_NAMES: Final = 5000
-"""Largest number of names that are compared with an unknown one for a suggestion."""
-
-LONGEST_SHOWN_WORD: Final = 80
-"""Largest number of characters of a word in a message."""
+LONGEST_SHOWN_WORD: Final = 80  # Largest number of characters of a word in a message.
 
 _TOKEN: Final = re.compile(
     r"""
@@ -36,8 +34,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
+# How parts of a text begin and end between which everything is allowed.
 _UNENDING: Final = (("/*", "comment", "*/"), ('"', "string", '"'), ("'", "quoted name", "'"))
-"""How parts of a text begin and end between which everything is allowed."""
 
 
 class Token(NamedTuple):
@@ -100,9 +98,9 @@ def tokens(source: Source) -> list[Token]:
 
 _Part = TypeVar("_Part")
 
-DEEPEST_NESTING: Final = 100
-"""Largest depth of nested brackets, calls, choices and classes in a text."""
+DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices and classes in a text.
 
+# Calls that are refused where an equation or an assignment is expected, with their messages.
 _REFUSED: Final = {
     "when": "when-equations are not understood; a model has no events: write the equation for all times",
     "while": "while is not understood; write the values it computes",
@@ -125,7 +123,6 @@ REFUSED_CALLS: Final = {
     "terminate": "terminate is not understood; stop the run by its end time",
     "reinit": "reinit is not understood; a model has no events",
 }
-"""Calls that are refused where an equation or an assignment is expected, with their messages."""
 
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a"}

@@ -31,17 +31,12 @@ from dae_sdc.modelica.arithmetic import (
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
 from dae_sdc.modelica.text import similar
 
-DEEPEST_VALUE: Final = 200
-"""Largest depth of an expression after substitution of its names."""
-
+DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
+# Largest number of operators and operands of an expression after substitution of its names.
 LONGEST_VALUE: Final = 200_000
-"""Largest number of operators and operands of an expression after substitution of its names."""
-
+# Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
-"""Largest number of expressions and elements that are evaluated for one model."""
-
-Rule: TypeAlias = Callable[["Values", Any, Scope], Value]
-"""The value of an expression of one form."""
+Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
 
 
 class Values:

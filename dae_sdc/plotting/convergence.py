@@ -28,10 +28,11 @@ from dae_sdc.plotting import style
 from dae_sdc.plotting.style import mark_failed, mark_limits, require_columns
 from dae_sdc.run.results import CONFIGURATION, Result
 
+# Columns of texts in every study.
 KEYS = tuple(name for name, _ in CONFIGURATION if name not in ("group", "dt"))
 TEXTS = tuple(name for name, kind in CONFIGURATION if kind[0] == "U")
-"""Columns of texts in every study."""
 
+# Component groups in the order of their panels, as readers call them.
 GROUPS = {
     "differential": "differential components",
     "algebraic": "algebraic components",
@@ -39,7 +40,6 @@ GROUPS = {
     "velocity": "velocities",
     "multiplier": "multipliers",
 }
-"""Component groups in the order of their panels, as readers call them."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def _join(keys: Sequence[str], values: Sequence[object], positions: Sequence[int
     return ", ".join(parts)
 
 
+# Largest order that gets a line; no method has it.
 _MOST_TICKS = 6
 _STEEPEST = 100
-"""Largest order that gets a line; no method has it."""
 
 
 def loglog(result: Result) -> Figure:
@@ -260,8 +260,7 @@ PANELS = {
 }
 NUMBERS = ("t", *PANELS)
 
-_MARKERS = 12
-"""Markers on a curve."""
+_MARKERS = 12  # Markers on a curve.
 
 
 def drift(result: Result) -> Figure:

@@ -15,14 +15,9 @@ from dae_sdc.frames.elements import DIRECTIONS, Member
 from dae_sdc.frames.response import Deformation
 from dae_sdc.plotting import style
 
-_PIECES = 24
-"""Straight pieces of a drawn beam."""
-
-_NUMBERS = 6
-"""Most numbers along the longest axis in space."""
-
-_SHOWN = 0.1
-"""Size of the largest drawn displacement relative to the frame, where no scale is given."""
+_PIECES = 24  # Straight pieces of a drawn beam.
+_NUMBERS = 6  # Most numbers along the longest axis in space.
+_SHOWN = 0.1  # Size of the largest drawn displacement relative to the frame, where no scale is given.
 
 
 @checked()

@@ -37,8 +37,7 @@ from dae_sdc.plotting.runs import chosen_names
 from dae_sdc.plotting.style import panels_of, require_columns
 from dae_sdc.run.results import Result, combinations_of
 
-NO_PART = 1e-9
-"""Part of the largest pole up to which all real or imaginary parts are rounding errors of 0."""
+NO_PART = 1e-9  # Part of the largest pole up to which all real or imaginary parts are rounding errors of 0.
 
 
 def eigenvalues(result: Result) -> Figure:
@@ -74,15 +73,13 @@ def eigenvalues(result: Result) -> Figure:
     return figure
 
 
-_SMALLEST = 1e-200
-"""Magnitude below which a response is not drawn on a logarithmic axis."""
+_SMALLEST = 1e-200  # Magnitude below which a response is not drawn on a logarithmic axis.
 
 
+# Size of a response, relative to that of the largest channel, up to which it may be rounding of 0.
 ROUNDING = 1e-9
-"""Size of a response, relative to that of the largest channel, up to which it may be rounding of 0."""
-
+# Median of the changes from one point to the next, relative to the values there, that tells rounding.
 NOISE = 0.1
-"""Median of the changes from one point to the next, relative to the values there, that tells rounding."""
 
 
 def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
@@ -257,11 +254,9 @@ def step(result: Result) -> Figure:
     return figure
 
 
+# Unknowns that are drawn where none are named: those that change most, relative to their sizes.
 MOST_PANELS = 6
-"""Unknowns that are drawn where none are named: those that change most, relative to their sizes."""
-
-NOTHING = 1e-30
-"""Size of an unknown up to which it is what rounding leaves of 0."""
+NOTHING = 1e-30  # Size of an unknown up to which it is what rounding leaves of 0.
 
 _MARKS: dict[str, tuple[str, str]] = {"fold": ("s", "fold"), "hopf": ("^", "Hopf point")}
 

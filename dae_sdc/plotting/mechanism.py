@@ -46,11 +46,11 @@ OPERATIONS: Mapping[type[ast.AST], Callable[..., Any]] = {
     **{ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos},
 }
 
+# Functions that a formula may call.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     name: getattr(np, name)
     for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sqrt", "exp", "log", "abs")
 }
-"""Functions that a formula may call."""
 
 _PLACE = "_name_{}_"
 
@@ -214,11 +214,8 @@ def _at_times(
         panel[up.name].plot(*(np.interp(inside, when, values) for values in curves), **look)
 
 
-POSITIONS = 6
-"""Number of times at which a still picture shows the mechanism."""
-
-FRAMES = 150
-"""Frames of the motion where its true speed would take less than 2 or more than 12 seconds."""
+POSITIONS = 6  # Number of times at which a still picture shows the mechanism.
+FRAMES = 150  # Frames of the motion where its true speed would take less than 2 or more than 12 seconds.
 
 FRAMES_PER_SECOND = 25
 
@@ -379,8 +376,7 @@ PATHS = ("y1", "y2")
 
 REFERENCE = "reference"
 
-FARTHEST = 3.2
-"""Coordinate up to which a trajectory is shown."""
+FARTHEST = 3.2  # Coordinate up to which a trajectory is shown.
 
 _ACROSS = 3
 

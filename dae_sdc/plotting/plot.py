@@ -52,8 +52,8 @@ def _pictures() -> Iterator[tuple[str, Picture]]:
             yield name, Picture(draws, home, shows, example)
 
 
+# Kinds of picture by name, with where they are drawn as text: listing them loads no matplotlib.
 PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
-"""Kinds of picture by name, with where they are drawn as text: listing them loads no matplotlib."""
 
 # Without these dates, the same result gives the same file.
 _DATES: dict[str, dict[str, None]] = {
@@ -66,6 +66,7 @@ _DATES: dict[str, dict[str, None]] = {
 ANIMATION_DPI = 80
 
 
+# What pictures can be asked for, by the names of parameters of the functions that draw, for the parser.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "show": {
         "metavar": "A,B*,der(C)",
@@ -81,7 +82,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     },
     "bars": {"metavar": "O-A,A-B", "help": "bars between these points (each to the next)"},
 }
-"""What pictures can be asked for, by the names of parameters of the functions that draw, for the parser."""
 
 
 @checked()
@@ -204,8 +204,7 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
     return figures
 
 
-SEVERAL = "solution"
-"""Kind of the results of which several can be drawn in one picture."""
+SEVERAL = "solution"  # Kind of the results of which several can be drawn in one picture.
 
 
 def _named(what: Sequence[Any]) -> tuple[str | None, list[Any]]:

@@ -26,8 +26,7 @@ Values = NDArray[np.float64]
 WITH, WITHOUT = "with a derivative in the equations", "without a derivative in the equations"
 """What differential and algebraic unknowns are called in pictures."""
 
-COMPUTED = "computed from the others"
-"""What eliminated unknowns are called in pictures."""
+COMPUTED = "computed from the others"  # What eliminated unknowns are called in pictures.
 
 
 @dataclass(frozen=True)

@@ -20,29 +20,18 @@ from matplotlib.ticker import FixedLocator
 from dae_sdc.plotting import style
 from dae_sdc.plotting.runs import WITH, WITHOUT, Run, Unknown, Values, choose, headline, runs_of, thinned
 
-MOST = 8
-"""Unknowns in a panel unless the reader names them."""
-
-PANELS_OF_A_SOLUTION = 12
-"""Panels unless the reader names unknowns."""
-
+MOST = 8  # Unknowns in a panel unless the reader names them.
+PANELS_OF_A_SOLUTION = 12  # Panels unless the reader names unknowns.
+# Ratio of sizes from which the smaller unknown, invisible beside the larger, has a panel of its own.
 LARGEST_RATIO = 100.0
-"""Ratio of sizes from which the smaller unknown, invisible beside the larger, has a panel of its own."""
-
+# Number of times up to which points are drawn at all of them where nothing is known in between.
 FEW_ROWS = 60
-"""Number of times up to which points are drawn at all of them where nothing is known in between."""
-
-BEGINNING = 1e-3
-"""Part of a run that is too short to be seen where time has equal distances."""
-
+BEGINNING = 1e-3  # Part of a run that is too short to be seen where time has equal distances.
+# Share of all changes of an unknown that, within the beginning, asks for a logarithmic axis of time.
 BEGINNING_CHANGE = 0.1
-"""Share of all changes of an unknown that, within the beginning, asks for a logarithmic axis of time."""
-
+# Number of runs up to which earlier ones are wider, so that curves that coincide are all seen.
 SEVERAL_WIDTHS = 3
-"""Number of runs up to which earlier ones are wider, so that curves that coincide are all seen."""
-
-STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}
-"""Look of the ends of steps."""
+STEP: dict[str, Any] = {"marker": ".", "markersize": 4.0, "color": "0.2"}  # Look of the ends of steps.
 
 _LEGEND_ROWS = 14
 _LETTERS_BESIDE = 22

@@ -36,8 +36,7 @@ from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.repair import METHODS
 from dae_sdc.text import aligned
 
-MOST_NUMBERS = 40
-"""Equations up to which orders and names are written into the picture."""
+MOST_NUMBERS = 40  # Equations up to which orders and names are written into the picture.
 
 _LEADING, _OTHER = style.COLOURS[1], "0.6"
 

@@ -19,14 +19,9 @@ from dae_sdc.errors import ResultFileError
 from dae_sdc.run.results import Result
 from dae_sdc.sharing import Lock, filtering
 
-FLOOR = 1e-16
-"""Smallest value on a logarithmic axis; below it there is only rounding."""
-
-CEILING = 1e100
-"""Largest value on an axis: matplotlib computes with margins and squares of what it is given."""
-
-MOST_LETTERS = 60
-"""Letters of a name or unit in a picture; longer ones would leave no room for the curves."""
+FLOOR = 1e-16  # Smallest value on a logarithmic axis; below it there is only rounding.
+CEILING = 1e100  # Largest value on an axis: matplotlib computes with margins and squares of what it is given.
+MOST_LETTERS = 60  # Letters of a name or unit in a picture; longer ones would leave no room for the curves.
 
 # Okabe and Ito's palette without its yellow, which is too light for lines on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -69,8 +64,7 @@ _RC: dict[str, Any] = {
 }
 
 
-_SETTINGS = Lock()
-"""To be held while settings of matplotlib, which are those of the process, are changed."""
+_SETTINGS = Lock()  # To be held while settings of matplotlib, which are those of the process, are changed.
 
 
 @contextmanager

@@ -37,28 +37,20 @@ from dae_sdc.run.results import Result, check_target
 from dae_sdc.run.sweep import SweepOptions, sweep as run_sweep
 from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
 
-DRAWN_UNKNOWNS = 8
-"""Unknowns that are drawn where none are named."""
-
+DRAWN_UNKNOWNS = 8  # Unknowns that are drawn where none are named.
+# Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale.
 DISTINCT = 7
-"""Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale."""
-
-CROWD = 60
-"""Number of runs from which on lines are thin and let others show through."""
-
-SHORT_NAME = 18
-"""Letters of a name up to which it has place beside a panel."""
-
+CROWD = 60  # Number of runs from which on lines are thin and let others show through.
+SHORT_NAME = 18  # Letters of a name up to which it has place beside a panel.
+# Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
+# values lie in equal ratios rather than in equal distances.
 LOG_RATIO = 50.0
-"""Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
-values lie in equal ratios rather than in equal distances."""
-
+# Ratio of the largest to the smallest quantity, all positive, above which its axis is logarithmic.
 WIDE_RATIO = 1e3
-"""Ratio of the largest to the smallest quantity, all positive, above which its axis is logarithmic."""
 
+# Part of the scale of colours that is used: the palest ones are lost on white.
 _COLOURS = "viridis"
 _PALEST = 0.92
-"""Part of the scale of colours that is used: the palest ones are lost on white."""
 
 _FAILED: dict[str, Any] = {"marker": "x", "color": style.COLOURS[1], "linestyle": "", "markersize": 6.0}
 

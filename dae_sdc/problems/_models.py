@@ -106,8 +106,8 @@ def start_at(model: Model, names: Sequence[str], values: Iterable[float], order:
         model.start(name if order == 0 else f"der({name}, {order})", float(value))
 
 
+# Largest number of repeated parts of a model: SymPy takes about a millisecond for each equation.
 MOST_PARTS = 10_000
-"""Largest number of repeated parts of a model: SymPy takes about a millisecond for each equation."""
 
 
 def require_size(what: str, count: int, least: int = 1) -> int:

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, ReferenceRangeError
 
-WIDTH = 106
-"""Largest length of a line of a documented parameter."""
+WIDTH = 106  # Largest length of a line of a documented parameter.
 
 
 def require_positive(problem: ProblemDAE, *names: str) -> None:

@@ -100,8 +100,7 @@ class ReferencedProblem(LibraryProblem):
         return self.state(self._initial_derivative() if t == 0.0 else self.stored.derivative(self, t))
 
 
-_SLACK = 1e-9
-"""Tolerance for a time to count as an end of the interval, relative to its length."""
+_SLACK = 1e-9  # Tolerance for a time to count as an end of the interval, relative to its length.
 
 
 class ReferenceEnd(NamedTuple):

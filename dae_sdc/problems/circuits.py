@@ -32,8 +32,7 @@ GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Node numbers of the three given potentials."""
 
 
-_AMPLIFIER_LISTS = 10
-"""Place of the first component in the parameters of :func:`circuit_residual`."""
+_AMPLIFIER_LISTS = 10  # Place of the first component in the parameters of :func:`circuit_residual`.
 
 
 def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -360,8 +359,7 @@ def modulator_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) 
     out[coils + 7] = L_s1 * du[coils + 7] + u2 + (R_c + R_g1) * i8
 
 
-_WITHOUT_CAPACITANCES = "ring-modulator-index-2"
-"""Record of the solution for C_s = 0."""
+_WITHOUT_CAPACITANCES = "ring-modulator-index-2"  # Record of the solution for C_s = 0.
 
 _VOLTAGES = tuple(f"U_{k}" for k in range(1, 8))
 _CURRENTS = tuple(f"I_{k}" for k in range(1, 9))

@@ -28,8 +28,7 @@ from dae_sdc.problems.mechanisms import (
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
-_SLACK = 1e-9
-"""Times up to this distance from 0 count as the start."""
+_SLACK = 1e-9  # Times up to this distance from 0 count as the start.
 
 
 # --- rigid pendulum -------------------------------------------------------------------------------

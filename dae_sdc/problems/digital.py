@@ -21,18 +21,14 @@ from dae_sdc.problems.pump import Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
 """Potentials of the supply and of the bulk in V."""
-THERMAL = 25.85
-"""Divisor of the voltage in V in the exponent of a junction: kT/q in mV, as in the Test Set."""
-MODULATION = 0.02
-"""Channel length modulation in 1/V."""
-BARRIER = 0.87
-"""Built-in voltage of a junction in V."""
+THERMAL = 25.85  # Divisor of the voltage in V in the exponent of a junction: kT/q in mV, as in the Test Set.
+MODULATION = 0.02  # Channel length modulation in 1/V.
+BARRIER = 0.87  # Built-in voltage of a junction in V.
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Node numbers of the given potentials; signal k = 0, 1, ... has SIGNAL - k."""
 
-LOAD = 0
-"""Kind of the depletion transistor between the supply and the output of a gate."""
+LOAD = 0  # Kind of the depletion transistor between the supply and the output of a gate.
 
 
 class Transistor(NamedTuple):
@@ -418,14 +414,14 @@ class NandGate(DigitalCircuit):
         return self.state(np.linalg.solve(capacitances, -np.asarray(self.eval_f(u, rest, t))))
 
 
+# Factor of all currents of the adder in the Test Set.
 _V1, _V2, _V3, _V4, _CIN = range(SIGNAL, SIGNAL - 5, -1)
 _MISPRINT = "Whether the NOR gates have the charge of the official source instead of their own"
 _SCALE = 5e4
-"""Factor of all currents of the adder in the Test Set."""
 
 
+# Potentials of the outputs of :class:`TwoBitAdder` at the end, and their digits, without the misprint.
 ADDER_OUTPUTS = ((0.204041912816696, 12.0), (4.99724244317585, 11.5), (0.203898575901523, 12.0))
-"""Potentials of the outputs of :class:`TwoBitAdder` at the end, and their digits, without the misprint."""
 
 ADDER_OUTPUTS_SOURCE = (
     "Outputs recomputed: Radau IIA of orders 11 and 13 and IDA without error test of potentials of index 2, "

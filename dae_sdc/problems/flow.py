@@ -80,10 +80,8 @@ def _faces(u: Vector) -> Vector:
     return halves
 
 
-_FLOW_LISTS = 4
-"""Place of the parts of the force in the parameters, after cells, nu, inertia and wells."""
-_PARTS = 13
-"""Number of parts of the force on every face."""
+_FLOW_LISTS = 4  # Place of the parts of the force in the parameters, after cells, nu, inertia and wells.
+_PARTS = 13  # Number of parts of the force on every face.
 
 
 def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:

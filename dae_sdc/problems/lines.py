@@ -54,8 +54,7 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
         return attach(fine, 2 * m)
 
 
-_LINE_LISTS = 8
-"""Place of the cosines of the phases in the parameters; the sines follow."""
+_LINE_LISTS = 8  # Place of the cosines of the phases in the parameters; the sines follow.
 
 
 def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:

@@ -20,8 +20,7 @@ from dae_sdc.problems._testset import TestSetProblem
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
-_PERIOD = 4.0 * float(ellipk(0.5))
-"""Period of sn and cn for the parameter 1/2."""
+_PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
 
 
 def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -113,10 +112,10 @@ def pendulum_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
     }
 
 
+# Times up to this distance from an end of the interval count as that end.
 _START = (0.5, -1.0, 0.0, 0.0)
 _T_END = 5.0
 _SLACK = 1e-9
-"""Times up to this distance from an end of the interval count as that end."""
 
 _ENDS = {
     1.0: (-0.44044208532850143457, -1.7968078124050191542, 0.01070976914944385274, 0.94070690516073781719),

@@ -326,8 +326,7 @@ def double_wishbone() -> Model:
     return model
 
 
-_UNITS = ("m", "m", "1/s^2")
-"""Units of x, y and of the tension by mass and length."""
+_UNITS = ("m", "m", "1/s^2")  # Units of x, y and of the tension by mass and length.
 
 
 @MODELS.register("pendula")

@@ -19,26 +19,22 @@ from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, posi
 from dae_sdc.problems._testset import TestSetProblem
 from dae_sdc.registry import unknown
 
+# The two nodes of every pipe, in the direction of positive flow.
 PIPES = (
     *((1, 2), (2, 3), (2, 6), (3, 4), (3, 5), (4, 5), (5, 10), (6, 5), (7, 4), (7, 8), (8, 5), (8, 10)),
     *((9, 8), (11, 9), (11, 12), (12, 7), (12, 8), (13, 11)),
 )
-"""The two nodes of every pipe, in the direction of positive flow."""
+# The nodes in the order of their pressures; the first two have a buffer.
 NODES = (5, 8, 1, 2, 3, 4, 6, 7, 9, 10, 11, 12, 13)
-"""The nodes in the order of their pressures; the first two have a buffer."""
-VISCOSITY = 1.31e-6
-"""Kinematic viscosity of water in m^2/s."""
-GRAVITY_OF_PIPES = 9.8
-"""Acceleration of gravity in m/s^2."""
-DENSITY = 1000.0
-"""Density of water in kg/m^3."""
-CRITICAL = 2300.0
-"""Reynolds number at which the flow becomes turbulent."""
+VISCOSITY = 1.31e-6  # Kinematic viscosity of water in m^2/s.
+GRAVITY_OF_PIPES = 9.8  # Acceleration of gravity in m/s^2.
+DENSITY = 1000.0  # Density of water in kg/m^3.
+CRITICAL = 2300.0  # Reynolds number at which the flow becomes turbulent.
 LENGTH, DIAMETER, ROUGHNESS = 1000.0, 1.0, 2e-4
 """Length, diameter and roughness of every pipe in m."""
-BUFFER = 200.0
-"""Surface area of each of the two buffers in m^2."""
+BUFFER = 200.0  # Surface area of each of the two buffers in m^2.
 
+# Places of the pressures at both nodes of every pipe in the state, and of the balances in F.
 _AREA = math.pi * DIAMETER**2 / 4.0
 _INERTIA = DENSITY * LENGTH / _AREA
 _CAPACITY = BUFFER / (DENSITY * GRAVITY_OF_PIPES)
@@ -46,10 +42,9 @@ _REYNOLDS = DIAMETER / (VISCOSITY * _AREA)
 _LAMINAR = 32.0 * VISCOSITY * DENSITY * LENGTH / (_AREA * DIAMETER**2)
 _TURBULENT = DENSITY * LENGTH / (_AREA**2 * DIAMETER)
 _PLACES = np.array([[(18 if k < 2 else 36) + k for k in map(NODES.index, pipe)] for pipe in PIPES])
-"""Places of the pressures at both nodes of every pipe in the state, and of the balances in F."""
+# A flow within this relative distance from the critical one counts as critical.
 _ONE, _TEN, _THIRTEEN = (36 + NODES.index(node) for node in (1, 10, 13))
 _NEAR = 1e-10
-"""A flow within this relative distance from the critical one counts as critical."""
 
 
 def water_tube_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -209,23 +204,18 @@ def _rates(t: float, u: Vector, turbulent: npt.NDArray[np.bool_]) -> Vector:
 
 Places = npt.NDArray[np.intp]
 
+# Mean of the pressures as the height of a column of water in m.
 SOURCES = ("wave", "day")
 MOST_CROSSINGS = 4_000_000
 HEAD = 50.0
-"""Mean of the pressures as the height of a column of water in m."""
-VELOCITY = 0.5
-"""Usual velocity of the water in m/s, which gives the size of a flow."""
-MAINS = 4
-"""Distance of mains, which have twice the diameter, in streets."""
-UNEVEN = 0.25
-"""Largest relative difference of the length of a pipe from the mean."""
+VELOCITY = 0.5  # Usual velocity of the water in m/s, which gives the size of a flow.
+MAINS = 4  # Distance of mains, which have twice the diameter, in streets.
+UNEVEN = 0.25  # Largest relative difference of the length of a pipe from the mean.
+# Cosines of the angles between the direction of the wave and the streets to the east and to the north.
 DIRECTION = (0.8, 0.6)
-"""Cosines of the angles between the direction of the wave and the streets to the east and to the north."""
-
-_LISTS = 7
-"""Place of the numbers of pipes in the parameters, after pipes, nodes, tanks and constants."""
+_LISTS = 7  # Place of the numbers of pipes in the parameters, after pipes, nodes, tanks and constants.
+# Numbers of a pipe: nodes, inertia, friction, square of the threshold, mean flow, two of the wave.
 _OF_PIPE = 8
-"""Numbers of a pipe: nodes, inertia, friction, square of the threshold, mean flow, two of the wave."""
 
 
 def pipes_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:

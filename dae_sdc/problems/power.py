@@ -175,6 +175,7 @@ class SynchronousMachineInfiniteBus(ReferencedProblem):
         return derivative
 
 
+# Lines and transformers of the 9-bus system: two buses; resistance, reactance and line charging in pu.
 BRANCHES = (
     (1, 4, 0.0, 0.0576, 0.0),
     (4, 5, 0.017, 0.092, 0.158),
@@ -186,13 +187,9 @@ BRANCHES = (
     (8, 9, 0.032, 0.161, 0.306),
     (9, 4, 0.01, 0.085, 0.176),
 )
-"""Lines and transformers of the 9-bus system: two buses; resistance, reactance and line charging in pu."""
-
+# Power drawn at every bus in pu of 100 MVA.
 LOAD = np.array([0, 0, 0, 0, 0.9 + 0.3j, 0, 1.0 + 0.35j, 0, 1.25 + 0.5j])
-"""Power drawn at every bus in pu of 100 MVA."""
-
-SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
-"""Synchronous angular frequency of a grid of 60 Hz in rad/s."""
+SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0  # Synchronous angular frequency of a grid of 60 Hz in rad/s.
 
 
 def admittance(without: tuple[int, ...] | None = None) -> Phasors:
@@ -266,11 +263,11 @@ class _Machines:
 
 _DIFFERENTIAL = ("Eqp", "Si1d", "Edp", "Si2q", "Delta", "w", "Efd", "RF", "VR", "TM", "PSV")
 
+# Data of a machine in the order of the kernel parameters; the set points V_ref and P_C follow them.
 _CONSTANTS = (
     *("Xd", "Xdp", "Xdpp", "Xq", "Xqp", "Xqpp", "Td0p", "Td0pp", "Tq0p", "Tq0pp", "Rs", "Xls"),
     *("a1", "a2", "a3", "a4", "H", "Dm", "KA", "TA", "KE", "TE", "KF", "TF", "Ax", "Bx", "TCH", "TSV", "RD"),
 )
-"""Data of a machine in the order of the kernel parameters; the set points V_ref and P_C follow them."""
 _EACH = len(_CONSTANTS) + 2
 _GRID_LISTS = 5
 """Place of the machines in the kernel parameters.

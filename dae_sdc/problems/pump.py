@@ -114,11 +114,11 @@ class PulsedProblem(TestSetProblem):
 
 _CS, _CD, _COX = 1.6e-12, 0.4e-12, 4e-12
 """Capacitances at the source, at the drain and of the oxide in F."""
+# Flat-band voltage in V.
 _THRESHOLD, _BODY, _POTENTIAL = 0.2, 0.035, 1.01
 _FLAT = _THRESHOLD - _BODY * math.sqrt(_POTENTIAL) - _POTENTIAL
-"""Flat-band voltage in V."""
+# Voltage at the drain divided by that at the source; their capacitors have the same charge.
 _RATIO = _CS / _CD
-"""Voltage at the drain divided by that at the source; their capacitors have the same charge."""
 
 
 @inlined

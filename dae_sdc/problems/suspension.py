@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from dae_sdc.frames.frame import Frame
     from dae_sdc.model.model import Model
 
+# What is assumed of the compliance of a suspension.
 ASSUMPTIONS: Final = ("rigid", "quasi-static", "dynamic")
-"""What is assumed of the compliance of a suspension."""
-
+# Points in m: x forward, y outward on the left side, z up. L and U are the lower and the upper arm with
+# front, rear and outer ends, T the tie rod, W the centre of the wheel, R the axis of the rocker (along x)
+# with the ends of the push rod and of the shock absorber, S its other end on the body. They belong to no
+# car.
 PLACES: Final[Mapping[str, tuple[float, float, float]]] = MappingProxyType(
     {
         "LF": (0.15, 0.25, 0.12),
@@ -35,19 +38,18 @@ PLACES: Final[Mapping[str, tuple[float, float, float]]] = MappingProxyType(
         "S": (0.0, 0.0, 0.42),
     }
 )
-"""Points in m: x forward, y outward on the left side, z up. L and U are the lower and the upper arm with
-front, rear and outer ends, T the tie rod, W the centre of the wheel, R the axis of the rocker (along x) with
-the ends of the push rod and of the shock absorber, S its other end on the body. They belong to no car."""
-
+# Rods between the body and the wheel carrier.
 _LINKS: Final = (("LF", "LO"), ("LR", "LO"), ("UF", "UO"), ("UR", "UO"), ("T", "TO"))
-"""Rods between the body and the wheel carrier."""
 
+# Of the wheel, in m.
 _POSE: Final = ("x", "y", "z", "camber", "pitch", "toe")
 _POSE_UNITS: Final = ("m", "m", "m", "rad", "rad", "rad")
 _DISPLACEMENTS: Final = ("W.x", "W.y", "W.z", "W.rx", "W.ry", "W.rz")
 _RADIUS: Final = 0.21
-"""Of the wheel, in m."""
 
+# Values and units: masses and moments of inertia of body and wheel, spring, damper and preload of the shock
+# absorber, a load on the body, forces and moments at the centre of the wheel, and the height of the road
+# with bumps of a height and a length at a speed.
 _PARAMETERS: Final[Mapping[str, tuple[float, str]]] = MappingProxyType(
     {
         "m_body": (300.0, "kg"),
@@ -68,9 +70,6 @@ _PARAMETERS: Final[Mapping[str, tuple[float, str]]] = MappingProxyType(
         "wave": (2.0, "m"),
     }
 )
-"""Values and units: masses and moments of inertia of body and wheel, spring, damper and preload of the shock
-absorber, a load on the body, forces and moments at the centre of the wheel, and the height of the road with
-bumps of a height and a length at a speed."""
 
 Symbols: TypeAlias = Mapping[str, Any]
 

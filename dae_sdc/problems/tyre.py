@@ -17,16 +17,13 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
 from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
 
-GRAVITY_OF_CAR = 9.81
-"""Acceleration of gravity in m/s^2."""
+GRAVITY_OF_CAR = 9.81  # Acceleration of gravity in m/s^2.
 
 BUMP_AT, BRAKE_AT = 0.3, 0.6
 """Times in s at which the wheel is on top of the bump, and at which half of the brake torque acts."""
 
-_BODY = 6
-"""Number of unknowns of body and wheel; those of the ribs follow."""
-_ROOT_TOLERANCE = 1e-15
-"""Absolute and relative tolerance of deflections (m) and velocities (rad/s) at rest."""
+_BODY = 6  # Number of unknowns of body and wheel; those of the ribs follow.
+_ROOT_TOLERANCE = 1e-15  # Absolute and relative tolerance of deflections (m) and velocities (rad/s) at rest.
 
 
 @inlined

@@ -12,36 +12,25 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.problems._parameters import positive
 from dae_sdc.problems._testset import TestSetProblem
 
-MASS = 16.08
-"""Mass of the wheelset in kg."""
-GRAVITY = 9.81
-"""Acceleration of gravity in m/s^2."""
-NOMINAL_RADIUS = 0.1
-"""Rolling radius of the centred wheelset in m."""
+MASS = 16.08  # Mass of the wheelset in kg.
+GRAVITY = 9.81  # Acceleration of gravity in m/s^2.
+NOMINAL_RADIUS = 0.1  # Rolling radius of the centred wheelset in m.
 AXIAL_INERTIA, INERTIA = 0.0605, 0.366
 """Moments of inertia about the axle and across it in kg m^2."""
-ARM = 0.19
-"""Distance of the springs from the centre of the axle in m."""
+ARM = 0.19  # Distance of the springs from the centre of the axle in m.
 SPRING_X, SPRING_Z = 6400.0, 6400.0
 """Stiffness of the suspension across and along the track in N/m."""
 HERTZ_E, HERTZ_G = 1.3537956, 0.7115218
 """Constants of Hertz's contact ellipse, its eccentricity and the ratio of its half-axes; unit 1."""
-POISSON = 0.28
-"""Poisson's number of wheel and rail."""
-SHEAR = 7.92e10
-"""Shear modulus of wheel and rail in N/m^2."""
+POISSON = 0.28  # Poisson's number of wheel and rail.
+SHEAR = 7.92e10  # Shear modulus of wheel and rail in N/m^2.
 CREEP_11, CREEP_22, CREEP_23 = 4.72772197, 4.27526987, 1.97203505
 """Kalker's creepage coefficients; unit 1."""
-CONICITY = 0.0262
-"""Angle of the wheel cone in rad."""
-HALF_GAUGE = 0.1506
-"""Distance of the nominal contact points from the centre of the axle in m."""
-RAIL_RADIUS = 0.06
-"""Radius of the head of the rails in m."""
-FORCE = 1e4
-"""Unit of the multipliers in N."""
-PI = 3.1415926
-"""The number pi with the digits of the Test Set, on which its reference values depend."""
+CONICITY = 0.0262  # Angle of the wheel cone in rad.
+HALF_GAUGE = 0.1506  # Distance of the nominal contact points from the centre of the axle in m.
+RAIL_RADIUS = 0.06  # Radius of the head of the rails in m.
+FORCE = 1e4  # Unit of the multipliers in N.
+PI = 3.1415926  # The number pi with the digits of the Test Set, on which its reference values depend.
 
 _CONE = math.tan(CONICITY)
 _RAIL_CENTRE = HALF_GAUGE + RAIL_RADIUS * math.sin(CONICITY)

@@ -15,8 +15,8 @@ from dae_sdc.model.problem import DENSE, Form, enter_gradient, matrix_outputs, u
 from dae_sdc.reduction.separate import Goal, Jet, Separated
 from dae_sdc.reduction.stages import Choice, Staged
 
+# Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern.
 MOST_DENSE = 150
-"""Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern."""
 
 
 @dataclass(frozen=True)

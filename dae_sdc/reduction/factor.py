@@ -23,11 +23,8 @@ from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.structure.rank import Echelon, equilibrated_singular_values
 
-LIMIT = 500
-"""Nodes, operands and leaves included, above which an expression gets a name."""
-
-REPEATED = 10
-"""Divisor of the limit for expressions that stand in several places."""
+LIMIT = 500  # Nodes, operands and leaves included, above which an expression gets a name.
+REPEATED = 10  # Divisor of the limit for expressions that stand in several places.
 
 _MOST = 2**62
 
@@ -105,15 +102,13 @@ def _sum(*costs: Cost) -> Cost:
     return Cost(*map(sum, zip(*costs, strict=True)))
 
 
-Row = dict[int, int]
-"""Entries of a row that are not 0, by their columns, as nodes of a graph."""
+Row = dict[int, int]  # Entries of a row that are not 0, by their columns, as nodes of a graph.
 
 WEAK, WEAK_ALONE = 0.3, 0.1
 """Size of a pivot relative to the largest entry of its row below which it is not taken at a point, and of one
 that is alone in its row relative to its column, whose entries may have other units."""
 
-Values = Callable[[Sequence[int]], np.ndarray]
-"""Values of expressions at a point."""
+Values = Callable[[Sequence[int]], np.ndarray]  # Values of expressions at a point.
 
 
 class SparseRows:

@@ -26,8 +26,7 @@ from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.consistent import Start, find_points
 from dae_sdc.structure.prolongation import Prolongation
 
-LARGEST_RATE = 1e-8
-"""Largest rate of an invariant, relative to the sum of the sizes of its terms."""
+LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the sizes of its terms.
 
 
 def check_invariants(
@@ -96,17 +95,14 @@ ret void
         return Switch(self.form, self.target)
 
 
+# Size of a pivot relative to its largest rival below which the system is pivoted again.
 WEAK_PIVOT: Final = 0.1
-"""Size of a pivot relative to its largest rival below which the system is pivoted again."""
-
+# That size in equations that were read from a function: where it mixes all unknowns, all pivots pass 0.
 WEAK_PIVOT_OF_FUNCTION: Final = 0.3
-"""That size in equations that were read from a function: where it mixes all unknowns, all pivots pass 0."""
-
+# Violation of a hidden constraint, relative to its terms, of a start that satisfies it.
 LARGEST_VIOLATION: Final = 1e-8
-"""Violation of a hidden constraint, relative to its terms, of a start that satisfies it."""
-
+# Part of its size to which the weakest pivot must fall before a better one is sought once more.
 WORSENED_PIVOT: Final = 0.1
-"""Part of its size to which the weakest pivot must fall before a better one is sought once more."""
 
 
 class _Count:

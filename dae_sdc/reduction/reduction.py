@@ -32,22 +32,19 @@ from dae_sdc.text import aligned
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 """Ways to reduce the index."""
 
-FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")
-"""Forms of the result of a separation."""
-
+FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")  # Forms of the result of a separation.
+# Nodes by which expressions may grow in a separation before the stages are taken instead, by form, besides
+# :data:`ALLOWED_MULTIPLE` times those by which they grow in the stages.
 ALLOWED_GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
-"""Nodes by which expressions may grow in a separation before the stages are taken instead, by form, besides
-:data:`ALLOWED_MULTIPLE` times those by which they grow in the stages."""
 
 ALLOWED_MULTIPLE: Final = 4
 
+# Points at which an entry must be a rounding error to count as 0, in equations whose numbers are rounded.
 POINTS_OF_ROUNDING: Final = 3
-"""Points at which an entry must be a rounding error to count as 0, in equations whose numbers are rounded."""
 
 _STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
 
-MOST_SEPARATED: Final = 200
-"""Number of equations up to which separation is tried."""
+MOST_SEPARATED: Final = 200  # Number of equations up to which separation is tried.
 
 Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
 Method = Literal["auto", "separation", "fraction-free", "stages"]

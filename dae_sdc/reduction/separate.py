@@ -33,8 +33,7 @@ from dae_sdc.reduction.factor import (
     veil,
 )
 
-Jet = tuple[int, int]
-"""An unknown and the order of a derivative."""
+Jet = tuple[int, int]  # An unknown and the order of a derivative.
 
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 

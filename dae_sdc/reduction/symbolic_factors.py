@@ -23,9 +23,9 @@ from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import LIMIT, Row, SparseRows, Values, Veiled, veil, written_with_veils
 from dae_sdc.structure.rank import equilibration
 
+# Square of an entry of a symmetric matrix, as a multiple of the product of the entries on the diagonal in
+# its row and column, above which that diagonal entry is no pivot; a definite matrix has at most 1.
 INDEFINITE: Final = 10.0
-"""Square of an entry of a symmetric matrix, as a multiple of the product of the entries on the diagonal in
-its row and column, above which that diagonal entry is no pivot; a definite matrix has at most 1."""
 
 
 @dataclass(frozen=True)

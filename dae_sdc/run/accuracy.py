@@ -33,27 +33,20 @@ from dae_sdc.sweepers.parallel import DIAGONAL
 PROBLEMS = ("hessenberg-1", "hessenberg-2", "hessenberg-3")
 SWEEPERS = ("fully-implicit", "semi-implicit", "constrained")
 
+# Numbers of steps of a study, relative to the largest: within a factor of two one power of dt dominates.
 FRACTIONS = (0.625, 0.75, 0.875, 1.0)
-"""Numbers of steps of a study, relative to the largest: within a factor of two one power of dt dominates."""
+LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}  # Longest interval of a study of hessenberg-<index>, by index.
 
-LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
-"""Longest interval of a study of hessenberg-<index>, by index."""
-
+# Largest numbers of steps in a LENGTH and in a unit of time, for orders so low that errors stay large.
 MOST_STEPS_A_LENGTH = 24
 MOST_STEPS_A_UNIT = 512.0
-"""Largest numbers of steps in a LENGTH and in a unit of time, for orders so low that errors stay large."""
 
-DIGITS = 11.0
-"""Wanted number of correct digits at the smallest step size."""
-
+DIGITS = 11.0  # Wanted number of correct digits at the smallest step size.
+# Residual at which sweeps end; with MIN-SR-S the iteration error is up to a hundred times this.
 RESIDUAL_TOLERANCE_OF_STUDY = 2e-14
-"""Residual at which sweeps end; with MIN-SR-S the iteration error is up to a hundred times this."""
-
+# Largest number of sweeps; the fully implicit sweep at index 3 contracts by a factor of 1/2 only.
 ITERATIONS_OF_STUDY = 400
-"""Largest number of sweeps; the fully implicit sweep at index 3 contracts by a factor of 1/2 only."""
-
-TOLERANCE = 0.3
-"""Largest distance of a measured order from theory."""
+TOLERANCE = 0.3  # Largest distance of a measured order from theory.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from dae_sdc.dae.code_digest import codes_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.model import Model
 
+# Packages whose code is that of their version.
 LIBRARIES = {"dae_sdc", "pySDC", "numpy", "scipy", "sympy", "numba", *sys.stdlib_module_names} - {"__main__"}
-"""Packages whose code is that of their version."""
 
 
 def code_digest(problem: Any) -> str:
@@ -91,6 +91,7 @@ def _is_of_library(value: Any) -> bool:
     return (getattr(value, "__module__", None) or "").partition(".")[0] in LIBRARIES
 
 
+# What tells the parts of a value, by its type.
 _READERS: Sequence[tuple[Any, Callable[[Any, set[int]], Iterator[str]]]] = (
     (Model, lambda model, known: map(str, model.expressions)),
     (ProblemDAE, _of_problem),
@@ -102,4 +103,3 @@ _READERS: Sequence[tuple[Any, Callable[[Any, set[int]], Iterator[str]]]] = (
     (np.ndarray, _of_array),
     (list | tuple, _of_all),
 )
-"""What tells the parts of a value, by its type."""

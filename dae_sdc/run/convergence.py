@@ -33,31 +33,27 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.description import Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.reference import Reference, References, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study, verb
+from dae_sdc.run.study import Reference, References, Study, sentences, verb
 from dae_sdc.run.target import ProblemLike
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.text import aligned
 
-HALVINGS = 5
-"""Default number of step sizes."""
+HALVINGS = 5  # Default number of step sizes.
 
+# Default tolerances, below any error that a study shows.
 RESIDUAL_BELOW_ERRORS = 1e-13
 NEWTON_TOL = 1e-13
-"""Default tolerances, below any error that a study shows."""
 
+# Error, relative to the size of the solution, up to which a point is left out of the fit.
 ROUND_OFF = 200.0 * float(np.finfo(float).eps)
-"""Error, relative to the size of the solution, up to which a point is left out of the fit."""
-
+# Error, in units of the floor of round-off, up to which a drop of the local order indicates round-off.
 NEAR_FLOOR = 1e3
-"""Error, in units of the floor of round-off, up to which a drop of the local order indicates round-off."""
-
+# Ratio of successive errors above which the smaller step size is at round-off, which ends the fit.
 STAGNATED = 0.9
-"""Ratio of successive errors above which the smaller step size is at round-off, which ends the fit."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +139,7 @@ def convergence(options: ConvergenceOptions) -> Result:
     return study.result()
 
 
-Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]
-"""Problem, sweeper and settings."""
+Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]  # Problem, sweeper and settings.
 
 
 def combinations(

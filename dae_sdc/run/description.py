@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.control.stagnation import StopAtRoundOff
+from dae_sdc.control.controls import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_number
@@ -43,10 +43,10 @@ from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDef
 
 SweeperLike = str | type[Any]
 
+# Largest distance, in steps, of t_end from a whole number of steps; otherwise dt is refused.
 RESTOL = 1e-10
 MAXITER = 60
 EXACT_STEPS = 1e-9
-"""Largest distance, in steps, of t_end from a whole number of steps; otherwise dt is refused."""
 
 
 @dataclass(frozen=True)
@@ -330,8 +330,7 @@ def _sweeper_name(cls: type[Any]) -> str:
     return SWEEPERS.name_of(cls) or cls.__name__
 
 
-SHORTEST_INTERVAL = 1e-150
-"""Smallest length of an interval, for which squares of rates are finite."""
+SHORTEST_INTERVAL = 1e-150  # Smallest length of an interval, for which squares of rates are finite.
 
 
 def check_interval(t0: float, t_end: float) -> None:

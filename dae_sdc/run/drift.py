@@ -44,15 +44,13 @@ from dae_sdc.text import aligned
 
 PROBLEM = "rigid-pendulum"
 
-LONG = {PROBLEM: 200.0}
-"""Default end times by problem, where they differ from those of the problems."""
-
+LONG = {PROBLEM: 200.0}  # Default end times by problem, where they differ from those of the problems.
+# Default cases: a sweeper, and after a slash the formulation.
 CASES = (
     *("unprojected-dop853", "velocity-projected-dop853", "position-projected-dop853", "projected-dop853"),
     *("baumgarte-dop853", "chart-dop853", "rattle"),
     *("radau-iia-9/index-3", "radau-iia-9/index-2", "radau-iia-9/ggl"),
 )
-"""Default cases: a sweeper, and after a slash the formulation."""
 
 RTOL = 1e-8
 DT = 0.01

@@ -36,28 +36,21 @@ if TYPE_CHECKING:
     from dae_sdc.model.simplified import Simplified
     from dae_sdc.model.trace import Traced
 
-HIGHEST_INDEX: Final = 3
-"""Index above which equations are reduced first: no method takes more."""
+HIGHEST_INDEX: Final = 3  # Index above which equations are reduced first: no method takes more.
 
+# How an index was found, where it was not from equations.
 FROM_JACOBIANS: Final = "by its Jacobians near the start"
 NOT_REDUCED: Final = "not reduced"
-"""How an index was found, where it was not from equations."""
 
-MOST_KNOWN: Final = 64
-"""Systems of equations whose programs are kept, and functions whose equations are."""
-
+MOST_KNOWN: Final = 64  # Systems of equations whose programs are kept, and functions whose equations are.
+# Nodes in the expressions of all functions whose equations are kept, more than one function.
 MOST_NODES: Final = 200_000
-"""Nodes in the expressions of all functions whose equations are kept, more than one function."""
-
-_SOLVES = ("newton_tol", "linear_solver")
-"""Settings of the nonlinear solves that are options of a run."""
-
+_SOLVES = ("newton_tol", "linear_solver")  # Settings of the nonlinear solves that are options of a run.
+# Settings of the problem of a model that may stand among its parameters.
 _SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
-"""Settings of the problem of a model that may stand among its parameters."""
 
 
-Valued = tuple[tuple["Parameter", Any], ...]
-"""Parameters with values."""
+Valued = tuple[tuple["Parameter", Any], ...]  # Parameters with values.
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.unknowns import Unknowns
 
+# Functions by the names that expressions may call.
 FUNCTIONS: Mapping[str, Any] = {
     **{
         name: getattr(np, name)
@@ -23,15 +24,12 @@ FUNCTIONS: Mapping[str, Any] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2")},
     **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
 }
-"""Functions by the names that expressions may call."""
 
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
-TIME = ("time", "t")
-"""Names of the time, where no unknown or parameter is called so."""
-
+TIME = ("time", "t")  # Names of the time, where no unknown or parameter is called so.
+# Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
-"""Parameters of every problem, which are none of its equations."""
 
 _WORDS = ("terminal", "rising", "falling")
 _PARTS = (

@@ -18,8 +18,8 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.amplification import WatchAmplification
-from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.controls import KeepTimeLimit
+from dae_sdc.control.driver import ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import (
     CheckInitialValue,
@@ -68,8 +68,7 @@ if TYPE_CHECKING:
 
 QUIET = logging.ERROR
 
-PAUSE = 0.5
-"""Smallest time in seconds between two intermediate savings of a run."""
+PAUSE = 0.5  # Smallest time in seconds between two intermediate savings of a run.
 
 CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
 """Parameters of the controller. Steps that iterate together take the newest value of the step before.

@@ -27,11 +27,9 @@ from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.teams import TEAM, cores
 
-MACHINE: Final = "machine"
-"""What stands for this machine in the place of a name."""
-
+MACHINE: Final = "machine"  # What stands for this machine in the place of a name.
+# Variables of the environment that limit the threads of BLAS.
 THREAD_LIMITS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables of the environment that limit the threads of BLAS."""
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -138,6 +136,7 @@ def _qdelta(name: str) -> str:
     return "\n".join([*lines, "", _plain(inspect.getdoc(generator) or "")])
 
 
+# Patterns of TeX and their replacements in plain text, in the order of application.
 _ROLES: Final = re.compile(r":(\w+):`~?([^`]*)`")
 _LINKS: Final = re.compile(r"`\[?([^`<\]]*)\]?\s*(?:<[^`>]*>)?`_+")
 _TEX: Final = (
@@ -159,7 +158,6 @@ _TEX: Final = (
     (r"\\([{}|])", r"\1"),
     (r"\^\{(\w)\}|\^\{(\\prime)\}", r"^\1"),
 )
-"""Patterns of TeX and their replacements in plain text, in the order of application."""
 
 
 def _plain(text: str) -> str:

@@ -20,14 +20,12 @@ from dae_sdc.run.convergence import (
     several,
 )
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.reference import References, sentences
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study, verb
+from dae_sdc.run.study import References, Study, sentences, verb
 from dae_sdc.text import aligned
 
-SWEEPS = 10
-"""Default of the largest number of sweeps."""
+SWEEPS = 10  # Default of the largest number of sweeps.
 
 
 @dataclass(frozen=True, kw_only=True)

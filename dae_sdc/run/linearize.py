@@ -29,14 +29,9 @@ from dae_sdc.run.solution import Solution
 from dae_sdc.run.steady import SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
 
-TIMES_ALONG = 101
-"""Times along a solution."""
-
-FREQUENCIES = 400
-"""Frequencies between two that are given."""
-
-STEPS = 301
-"""Times of a step response."""
+TIMES_ALONG = 101  # Times along a solution.
+FREQUENCIES = 400  # Frequencies between two that are given.
+STEPS = 301  # Times of a step response.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,8 +308,8 @@ def _frequencies(system: LinearSystem, omega: Any) -> Vector:
     return np.geomspace(float(values[0]), float(values[1]), FREQUENCIES) if len(values) == 2 else values
 
 
+# Rows of a linear system in a file: poles, zeros of a channel, frequency responses and step responses.
 COLUMNS = (("what", "U9"), ("input", "U64"), ("output", "U64"), ("at", "f8"), ("re", "f8"), ("im", "f8"))
-"""Rows of a linear system in a file: poles, zeros of a channel, frequency responses and step responses."""
 
 
 def _table(system: LinearSystem, options: LinearizeOptions) -> Result:

@@ -11,7 +11,7 @@ from pySDC.core.hooks import Hooks
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate
-from dae_sdc.control.stagnation import StopAtRoundOff
+from dae_sdc.control.controls import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps
@@ -21,17 +21,14 @@ from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
 
+# Pairs of a smallest rtol and a number of Radau nodes; MOST_NODES below all of them.
 NODES_BY_TOLERANCE = ((1e-5, 5),)
-"""Pairs of a smallest rtol and a number of Radau nodes; MOST_NODES below all of them."""
-
-DEFAULT_RTOL = 1e-6
-"""Default of rtol if the method is chosen by the type of the equations."""
-
+DEFAULT_RTOL = 1e-6  # Default of rtol if the method is chosen by the type of the equations.
+# Solvers of SUNDIALS by the names under which runs accept them in place of a sweeper.
 SOLVERS: Mapping[str, str] = {
     "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
     "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
 }
-"""Solvers of SUNDIALS by the names under which runs accept them in place of a sweeper."""
 
 LEAST_NODES, MOST_NODES = 2, 7
 """Range of the numbers of nodes of Radau IIA in runs to a tolerance without a named sweeper."""
@@ -60,6 +57,7 @@ def default_nodes(rtol: float) -> int:
     return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
 
 
+# Method for each type of equations, and its description; charts pass singular points of implicit ones.
 _SECOND_ORDER = "second-order equations with constraints on "
 EXPLICIT_METHODS = {
     "eulag": ("projected-dop853", f"{_SECOND_ORDER}positions"),
@@ -69,7 +67,6 @@ EXPLICIT_METHODS = {
     "daeq1": ("projected-dop853", "first-order equations with constraints"),
     "daen1": ("chart-dop853", "implicit equations"),
 }
-"""Method for each type of equations, and its description; charts pass singular points of implicit ones."""
 
 
 def first_step(dt: float | None) -> float | None:
@@ -84,11 +81,10 @@ def first_step(dt: float | None) -> float | None:
     return size
 
 
+# Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations.
 INITIAL_SWEEPS = 20
-"""Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations."""
-
+# Methods of hooks that look at iterations.
 PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
-"""Methods of hooks that look at iterations."""
 
 
 def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> tuple[SolveOptions, str]:

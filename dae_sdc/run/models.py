@@ -17,13 +17,11 @@ from dae_sdc.run.target import resolve
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
+# A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
+# function that returns one, or equations that are read: a problem with an ``eval_f``, or a function F(t, u,
+# du), see :func:`trace`.
 ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Callable[..., Model]"
-"""A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
-function that returns one, or equations that are read: a problem with an ``eval_f``, or a function
-F(t, u, du), see :func:`trace`."""
-
-ALL = "all"
-"""Stands for all models of the library."""
+ALL = "all"  # Stands for all models of the library.
 
 
 @dataclass(frozen=True, kw_only=True)

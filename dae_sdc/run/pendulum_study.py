@@ -34,8 +34,7 @@ PROBLEM = "elastic-pendulum"
 
 KS = (1.0, 10.0, 100.0, 500.0, 1000.0, 1500.0)
 
-REFERENCE = "reference"
-"""Name of the accurate solution that others are compared with."""
+REFERENCE = "reference"  # Name of the accurate solution that others are compared with.
 
 ACCURATE = {"sweeper": "radau-iia-13", "rtol": 1e-11}
 
@@ -46,11 +45,8 @@ RTOLS = (1e-6, 1e-3, 1e-2)
 MAX_ORDERS = (5, 1)
 DT = 0.01
 
-START = "explicit-euler"
-"""Start of multistep methods by steps of the first order, as in the classical study."""
-
-SHORTEST_WINDOW = 0.2
-"""Smallest length of the windows in which the bounce is measured."""
+START = "explicit-euler"  # Start of multistep methods by steps of the first order, as in the classical study.
+SHORTEST_WINDOW = 0.2  # Smallest length of the windows in which the bounce is measured.
 
 UNITS = {"amplitude_start": "1", "amplitude_end": "1", "energy": "1", "error": "1", "dt": "1", "time": "s"}
 

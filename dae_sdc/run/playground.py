@@ -23,13 +23,13 @@ from dae_sdc.run.target import make_problem
 
 _SHARED: dict[str, Any] = {"sweeper": "fully-implicit", "nodes": 3, "t_end": 1.0}
 
+# Options of the playgrounds: a standard index-2 problem that is solvable for some parameters only, and a
+# synchronous machine whose torque drops.
 PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
     "fully-implicit": _SHARED | {"problem": "problematic-f", "qdelta": "IE", "dt": 0.1, "restol": 1e-6},
     "synchronous-machine": _SHARED
     | {"problem": "synchronous-machine", "qdelta": "LU", "dt": 0.01, "restol": 1e-7},
 }
-"""Options of the playgrounds: a standard index-2 problem that is solvable for some parameters only, and a
-synchronous machine whose torque drops."""
 
 
 @dataclass(frozen=True)

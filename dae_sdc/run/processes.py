@@ -20,11 +20,8 @@ from dae_sdc.registry import unknown
 from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
 
-MOST_SAID = 300
-"""Largest number of characters of the output of a broken MPI in a message."""
-
-PATIENCE = 60.0
-"""Largest time in seconds that MPI may take to start."""
+MOST_SAID = 300  # Largest number of characters of the output of a broken MPI in a message.
+PATIENCE = 60.0  # Largest time in seconds that MPI may take to start.
 
 
 @dataclass(frozen=True)
@@ -176,11 +173,8 @@ def _try_mpi() -> None:
         raise no_mpi(f"loading it ended a process with {how}" + (f": {said[:MOST_SAID]}" if said else ""))
 
 
-GRACE = 2.0
-"""Time in seconds that a failed rank waits for the others to fail with it."""
-
-FORWARDING = 0.3
-"""Time in seconds for the launcher to forward output, before the job is ended."""
+GRACE = 2.0  # Time in seconds that a failed rank waits for the others to fail with it.
+FORWARDING = 0.3  # Time in seconds for the launcher to forward output, before the job is ended.
 
 RUN_ENDED, FAILED, BEGINS, LEAVES = 32001, 32002, 32003, 32004
 """Tags of the messages of :func:`meet`, :func:`join` and of a process that ends."""

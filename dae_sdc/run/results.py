@@ -37,27 +37,23 @@ _SIDECAR: Mapping[str, type] = {
 }
 _FIELDS = ("kind", "units", "parameters", "command", "info")
 
-BESIDE = ".dense.npz"
-"""Suffix of the file with the data for values between the steps of a solution."""
-
-Columns = tuple[tuple[str, str], ...]
-"""Names and types of columns."""
-
+BESIDE = ".dense.npz"  # Suffix of the file with the data for values between the steps of a solution.
+Columns = tuple[tuple[str, str], ...]  # Names and types of columns.
+# Columns that identify a run and the component group.
 CONFIGURATION: Columns = (
     *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
     *(("group", "U16"), ("dt", "f8")),
 )
-"""Columns that identify a run and the component group."""
 
 _WORK: Columns = tuple((name, "i8") for name in COUNTERS)
 _ERRORS: Columns = tuple((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps"))
 
+# Columns that every result of a kind has; other kinds may have any columns.
 COLUMNS: Mapping[str, Columns] = {
     "solution": (*((name, "f8") for name in ("t", *_ROWS, "residual")), ("sweeps", "i8"), *_WORK),
     "convergence": (*CONFIGURATION, *_ERRORS, *_WORK),
     "iterations": (*CONFIGURATION, ("sweep", "i8"), ("error", "f8"), ("residual", "f8")),
 }
-"""Columns that every result of a kind has; other kinds may have any columns."""
 
 
 def provenance() -> dict[str, Any]:

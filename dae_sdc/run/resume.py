@@ -28,8 +28,7 @@ FORMAT = "dae_sdc checkpoint"
 VERSION = 3
 SUFFIX = ".npz"
 
-LONGEST = 60
-"""Largest number of characters of a value in a message."""
+LONGEST = 60  # Largest number of characters of a value in a message.
 
 
 @dataclass

@@ -12,8 +12,7 @@ from dae_sdc.control.steps import COUNTS, Steps
 from dae_sdc.dae.interpolant import STENCIL, DenseOutput, round_off_of_times
 from dae_sdc.dae.state import Vector
 
-WINDOW = 512
-"""Number of steps that are kept until values are sampled from them."""
+WINDOW = 512  # Number of steps that are kept until values are sampled from them.
 
 
 @dataclass

@@ -29,35 +29,22 @@ from dae_sdc.run.tables import Table, Tabulated, View
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
 
+# Arrays of the values of eliminated unknowns between the steps, in the file beside a solution.
 SAMPLES = ("sample_times", "samples")
-"""Arrays of the values of eliminated unknowns between the steps, in the file beside a solution."""
-
+# Largest number of unknowns for which the data for values between steps is kept by default.
 DENSE_LIMIT = 10_000
-"""Largest number of unknowns for which the data for values between steps is kept by default."""
-
+# Largest number of values of a solution, times by unknowns, for which that data is saved by default.
 DENSE_FILE_LIMIT = 4_000_000
-"""Largest number of values of a solution, times by unknowns, for which that data is saved by default."""
-
-MOST_PRINTED = 60
-"""Rows of the table that ``print`` shows."""
-
+MOST_PRINTED = 60  # Rows of the table that ``print`` shows.
+# Times at which values do not satisfy the equations, of which errors are estimated for a message.
 MOST_ESTIMATED = 100
-"""Times at which values do not satisfy the equations, of which errors are estimated for a message."""
-
-MOST_NAMED = 8
-"""Unknowns that such a message names."""
-
-LEAST_NAMED = 1e-12
-"""Estimated errors, relative to the size of an unknown, that are not more than rounding."""
-
+MOST_NAMED = 8  # Unknowns that such a message names.
+LEAST_NAMED = 1e-12  # Estimated errors, relative to the size of an unknown, that are not more than rounding.
+# Errors between the nodes of a step, in units of the tolerance, of which a warning tells.
 TOLD_BETWEEN = 30.0
-"""Errors between the nodes of a step, in units of the tolerance, of which a warning tells."""
-
-PICTURE_POINTS = 1200
-"""Times, at least, at which a picture knows a solution; about the number of its pixels."""
-
+PICTURE_POINTS = 1200  # Times, at least, at which a picture knows a solution; about the number of its pixels.
+# Largest number of unknowns for which a picture corrects values between the steps by the equations.
 CORRECTED_IN_PICTURES = 200
-"""Largest number of unknowns for which a picture corrects values between the steps by the equations."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

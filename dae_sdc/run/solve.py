@@ -168,8 +168,8 @@ def _digest(equations: Equations, start: Start) -> str:
     return repr((remarks, equations.problem.index, programs, start.u.tobytes()))
 
 
+# Options that ranks compare by the problem and the start that are made of them.
 _OF_PROBLEM = ("problem", "u0", "guesses", "fixed")
-"""Options that ranks compare by the problem and the start that are made of them."""
 
 
 def _asked(request: SolveOptions) -> dict[str, str]:

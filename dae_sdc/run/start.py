@@ -36,39 +36,28 @@ if TYPE_CHECKING:
     from dae_sdc.initial.contradictions import Followed
     from dae_sdc.initial.jets import JetSystem
 
-STARTS = ("given", "consistent")
-"""What a run starts at."""
-
-MOST_CHANGES: Final = 6
-"""Start values that a message names."""
-
-SAME_VALUE: Final = 1e-6
-"""Difference of a value at two starts, relative to its size, that is told."""
-
+STARTS = ("given", "consistent")  # What a run starts at.
+MOST_CHANGES: Final = 6  # Start values that a message names.
+SAME_VALUE: Final = 1e-6  # Difference of a value at two starts, relative to its size, that is told.
+# Difference of a value from the given one, relative to its size or 1 for 0, with which that one is kept.
 MOVED: Final = 1e-12
-"""Difference of a value from the given one, relative to its size or 1 for 0, with which that one is kept."""
-
+# Largest violation that is accepted, in units of rtol: the end of one run may be the start of the next.
 OF_RUN: Final = 100.0
-"""Largest violation that is accepted, in units of rtol: the end of one run may be the start of the next."""
 
+# Bounds of this violation, relative to the terms of the constraint; the larger for fixed step sizes.
 LEAST: Final = 1e-7
 LARGEST: Final = 1e-4
-"""Bounds of this violation, relative to the terms of the constraint; the larger for fixed step sizes."""
 
+# Violation from which on a start is projected: the first step changes velocities by it over its size.
 ROUND_OFF: Final = 1e-13
-"""Violation from which on a start is projected: the first step changes velocities by it over its size."""
-
+# Factor of the steps of differences in a second evaluation, which must confirm a violation.
 SHORTENED: Final = 0.125
-"""Factor of the steps of differences in a second evaluation, which must confirm a violation."""
-
+# Largest order of derivatives by differences that are accurate enough to refuse a start.
 MOST_DIFFERENTIATED: Final = 2
-"""Largest order of derivatives by differences that are accurate enough to refuse a start."""
-
+# Largest number of unknowns for which functions are differentiated for the check.
 MOST_UNKNOWNS: Final = 1000
-"""Largest number of unknowns for which functions are differentiated for the check."""
-
+# Values of unknowns and derivatives by name, and what has to be said of them.
 Values = tuple[Mapping[str, float], str]
-"""Values of unknowns and derivatives by name, and what has to be said of them."""
 
 
 @dataclass(frozen=True, eq=False)

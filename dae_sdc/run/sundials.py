@@ -1,4 +1,4 @@
-"""IDA and CVODE of SUNDIALS on problems of this package, through scikit-sundae."""
+"""IDA and CVODE of SUNDIALS on problems of this package, by scikit-sundae; global errors of their runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,7 +41,6 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
-from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, about_problem, output_times
@@ -53,25 +52,73 @@ from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import RESTART_STEP
 from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
 
+
+@dataclass(frozen=True)
+class GlobalErrorSettings:
+    """How runs are repeated to estimate the global error."""
+
+    refinement: float = 0.1  # Tolerance of a run in units of that of the run before.
+    most_runs: int = 3  # Largest number of runs that are compared.
+    # Power of rtol that is the tolerance of the run before these, which tells the sizes of the unknowns.
+    sizing_power: float = 0.5
+    least_size: float = 1e-4  # Least size of an unknown, in units of its nominal value.
+    # Error of the finer of two runs relative to their difference. The error falls at least by the square
+    # root of ``refinement`` = 1/10 where steps of the first order are taken: 1 / (10^(1/2) - 1) = 0.46.
+    remaining: float = 0.5
+    # Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
+    accepted: float = 30.0
+    most_named: int = 100  # Largest number of unknowns that are named in a message.
+
+
+GLOBAL_ERROR = GlobalErrorSettings()
+
+
+def estimated(coarse: Vector, fine: Vector) -> Vector:
+    """Estimated errors of the finer of two runs at common times, infinite where they are no numbers."""
+    with np.errstate(all="ignore"):
+        errors = GLOBAL_ERROR.remaining * np.abs(fine - coarse)
+    return np.where(np.isfinite(errors), errors, np.inf)
+
+
+def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float) -> str:
+    """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none."""
+    # Shapes: errors and allowed (K, n).
+    ratios = (errors / allowed).max(axis=0)
+    loose = np.flatnonzero(ratios > GLOBAL_ERROR.accepted)
+    if not loose.size:
+        return ""
+    worst = [names[j] for j in loose[np.argsort(-ratios[loose], kind="stable")].tolist()]
+    shown = brief(worst, GLOBAL_ERROR.most_named)
+    return (
+        f"{shown}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
+        f"rtol={rtol:g} allows a step, by comparison of runs to two tolerances; reduce the index, or use "
+        "another sweeper"
+    )
+
+
+def not_estimated(names: Sequence[str], why: str) -> str:
+    """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
+    shown = brief(names, GLOBAL_ERROR.most_named)
+    return f"{shown}: errors up to any size, as they were not estimated ({why})"
+
+
 MODULE = "sksundae"
 
+# Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5.
 INNER = (0.2, 0.4, 0.6, 0.8)
-"""Points inside a step at which the solver's interpolant is read; with both ends they determine degree 5."""
 
 NOTHING: Vector = np.empty((0, 0))
 
+# Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current.
 UNCHANGED_MATRIX = 1e-13
-"""Largest relative F at u' = f with an earlier matrix dF/du' for which that counts as current."""
-
+# Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'.
 LINEAR_IN_DERIVATIVES = 1e-7
-"""Largest relative F at u' = f with the current matrix; more shows that F is not linear in u'."""
-
-STUCK = 3
-"""Number of steps in a row without a change of time after which the solver has failed."""
+STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
 
 _MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
 
@@ -749,8 +796,7 @@ class _WithoutMessages(io.TextIOBase):
         self._stream.flush()
 
 
-_OUTPUT = Lock()
-"""Held while standard output, which all threads share, is redirected."""
+_OUTPUT = Lock()  # Held while standard output, which all threads share, is redirected.
 
 
 @contextmanager

@@ -45,15 +45,14 @@ from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, 
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
 from dae_sdc.sharing import bar_of, tell
 
-OUTPUT_TIMES = 201
-"""Default number of output times."""
+OUTPUT_TIMES = 201  # Default number of output times.
 
 MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
 
+# Options of a sweep that are not those of its runs.
 NOT_OF_A_RUN = ("problem", "params", "combine", "workers", "resume", "out", "progress")
-"""Options of a sweep that are not those of its runs."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,28 +19,26 @@ from dae_sdc.run.files import is_texts, partial_name
 from dae_sdc.run.results import Result, check_target, command_line, load, put_down, unknowns_over_time
 from dae_sdc.run.tables import Table, Tabulated, View, needed
 
-START = "u0:"
-"""What the name of a start value begins with, to tell it from a parameter."""
-
-MESSAGE_LENGTH = 300
-"""Characters of a message that the table keeps."""
+START = "u0:"  # What the name of a start value begins with, to tell it from a parameter.
+MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.
 
 WORK = ("steps", "rejected", "sweeps", *COUNTERS)
 
+# Columns with a number for each run: whether it is over and has reached its end, the time at which it
+# ended, in the units of the problem, the seconds that it took, and its work.
 SCALARS: tuple[tuple[str, str], ...] = (
     *(("done", "?"), ("success", "?"), ("t_end", "f8"), ("time", "f8")),
     *((name, "i8") for name in WORK),
 )
-"""Columns with a number for each run: whether it is over and has reached its end, the time at which it ended,
-in the units of the problem, the seconds that it took, and its work."""
 
 _OWN = {name for name, _ in SCALARS} | {"t", "u", "others", "message"}
 
+# Largest numbers of runs, unknowns and messages of failed runs that are printed.
 SHOWN_RUNS = 40
 SHOWN_UNKNOWNS = 4
 SHOWN_FAILURES = 10
-"""Largest numbers of runs, unknowns and messages of failed runs that are printed."""
 
+# What makes one number of the values of an unknown at all times, by name.
 SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
     "max": np.fmax.reduce,
     "min": np.fmin.reduce,
@@ -49,14 +47,13 @@ SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
         / np.maximum(1, np.isfinite(values).sum(axis=axis))
     ),
 }
-"""What makes one number of the values of an unknown at all times, by name."""
 
 
+# Parameters of a solution that are those of all runs of a sweep.
 SHARED = (
     *("names", "units", "n_diff", "algebraic", "time_unit", "sweeper", "nodes"),
     *("others", "other_units"),
 )
-"""Parameters of a solution that are those of all runs of a sweep."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,8 @@ from dae_sdc.text import aligned, html_picture, html_table, html_view
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MOST_TEXT_ROWS = 24
-"""Rows of a table that is printed."""
-
-DRAWING = "dae_sdc.plotting.plot:plot"
-"""The function that draws results, of a higher room."""
+MOST_TEXT_ROWS = 24  # Rows of a table that is printed.
+DRAWING = "dae_sdc.plotting.plot:plot"  # The function that draws results, of a higher room.
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,9 @@ ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
 
 R = TypeVar("R")
 
+# Types of what is taken for a function F(t, u, du).
 FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
-"""Types of what is taken for a function F(t, u, du)."""
-
-REMEMBERED: Final = 16
-"""Most models of which results of :func:`calculated` are kept."""
+REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
 
 _CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
 

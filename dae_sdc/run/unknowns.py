@@ -20,19 +20,14 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf
     from dae_sdc.model.simplified import Simplified
 
-Jet = tuple[str, int]
-"""Name of an unknown and order of a derivative."""
-
-MOST_ENTRIES = 2_000_000
-"""Largest number of entries of the matrices that are solved at once."""
+Jet = tuple[str, int]  # Name of an unknown and order of a derivative.
+MOST_ENTRIES = 2_000_000  # Largest number of entries of the matrices that are solved at once.
 
 MOST_ITERATIONS = 12
 
-CORRECTION_TOLERANCE = 1e-13
-"""Correction, relative to 1 + the value, at which Newton's method has converged."""
-
+CORRECTION_TOLERANCE = 1e-13  # Correction, relative to 1 + the value, at which Newton's method has converged.
+# Largest last correction with which a value is accepted, as rounding errors may prevent convergence.
 ACCEPTED_CORRECTION = 1e-8
-"""Largest last correction with which a value is accepted, as rounding errors may prevent convergence."""
 
 
 class Unknowns:

@@ -44,23 +44,16 @@ from dae_sdc.structure.signature import (
 )
 from dae_sdc.text import aligned, brief, html_picture, html_table, html_view
 
+# Largest number of rows of a derivative array whose differentiation index is found by default.
 LARGEST_ARRAY = 20_000
-"""Largest number of rows of a derivative array whose differentiation index is found by default."""
-
+# Largest number of such rows for ranks at points that satisfy the constraints of nonlinear equations.
 LARGEST_AT_POINTS = 400
-"""Largest number of such rows for ranks at points that satisfy the constraints of nonlinear equations."""
-
+# Operations, a few seconds of them, after which the default search for the index is given up.
 MOST_WORK = 20_000_000
-"""Operations, a few seconds of them, after which the default search for the index is given up."""
-
+# Ratio of singular values of a system Jacobian below which rounding may have made it regular.
 SMALLEST_SINGULAR_VALUE = 1e-10
-"""Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
-
-LARGEST_CHECKED = 400
-"""Number of unknowns up to which singular values are looked at for that."""
-
-_MOST_LINES = 40
-"""Largest number of equations, blocks or stages that are printed."""
+LARGEST_CHECKED = 400  # Number of unknowns up to which singular values are looked at for that.
+_MOST_LINES = 40  # Largest number of equations, blocks or stages that are printed.
 
 
 @dataclass(frozen=True, eq=False)

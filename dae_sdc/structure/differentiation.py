@@ -169,11 +169,9 @@ class _DoubtError(Exception):
     """Singular values leave a rank in doubt."""
 
 
+# Relative singular values of an equilibrated matrix from which on one counts, and up to which one is 0.
 CLEAR_RANK = (1e-6, 1e-10)
-"""Relative singular values of an equilibrated matrix from which on one counts, and up to which one is 0."""
-
-MOST_ROWS_WITH_DIGITS = 300
-"""Largest number of rows of which ranks are found with many digits."""
+MOST_ROWS_WITH_DIGITS = 300  # Largest number of rows of which ranks are found with many digits.
 
 
 def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:

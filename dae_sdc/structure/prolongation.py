@@ -35,14 +35,10 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.graph import Graph
 
 
+# Partial derivatives of an expression by x_j^(k), with the keys (j, k).
 Partials: TypeAlias = dict[tuple[int, int], Series]
-"""Partial derivatives of an expression by x_j^(k), with the keys (j, k)."""
-
-RANDOM_POINTS = 5
-"""Number of random points that are tried for one at which all square roots exist."""
-
-_WIDE = 8
-"""Mean size of the groups of a tape from which on arrays are faster than Python's numbers."""
+RANDOM_POINTS = 5  # Number of random points that are tried for one at which all square roots exist.
+_WIDE = 8  # Mean size of the groups of a tape from which on arrays are faster than Python's numbers.
 
 
 class _Group(NamedTuple):
@@ -182,8 +178,7 @@ def evaluate(graph: Graph, roots: Iterable[int], order: int) -> list[tuple[Serie
     return list(zip(found[: len(nodes)], partials, strict=True))
 
 
-Jet = tuple[int, int]
-"""An unknown and the order of a derivative."""
+Jet = tuple[int, int]  # An unknown and the order of a derivative.
 
 
 @dataclass(frozen=True)

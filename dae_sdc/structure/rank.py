@@ -20,11 +20,8 @@ from dae_sdc.expressions.dag import PRIME
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
 
-LARGEST_DENSE = 2000
-"""Largest number of rows of a matrix that is decomposed by singular values."""
-
-RANK_TOLERANCE = 1e-9
-"""Singular value, relative to the largest of an equilibrated matrix, that counts as 0."""
+LARGEST_DENSE = 2000  # Largest number of rows of a matrix that is decomposed by singular values.
+RANK_TOLERANCE = 1e-9  # Singular value, relative to the largest of an equilibrated matrix, that counts as 0.
 
 
 class WorkLimitError(Exception):

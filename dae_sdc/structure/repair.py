@@ -31,14 +31,10 @@ from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError
 METHODS = ("auto", "lc", "augmentation")
 """Ways to repair: the one that fits, linear combinations, or copies of equations with new unknowns."""
 
-LARGEST_CONSTANT = 2**31
-"""Bound of the numerators and denominators of factors that count as constants."""
-
+LARGEST_CONSTANT = 2**31  # Bound of the numerators and denominators of factors that count as constants.
+# Distance of a row of norm 1, at the start, from the span of others, below which it counts as dependent.
 NEARLY_DEPENDENT = 1e-3
-"""Distance of a row of norm 1, at the start, from the span of others, below which it counts as dependent."""
-
-VANISHING_ROW = 1e-12
-"""Norm of a row at the start, relative to the largest, that counts as 0."""
+VANISHING_ROW = 1e-12  # Norm of a row at the start, relative to the largest, that counts as 0.
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf
 
 
-Series: TypeAlias = list[int]
-"""Coefficients of the powers of h from 0 on; zeros at the end may be left out."""
+Series: TypeAlias = list[int]  # Coefficients of the powers of h from 0 on; zeros at the end may be left out.
 
 
 class NoValueError(ArithmeticError):
@@ -263,6 +262,7 @@ def _flat(op: Op) -> Callable[..., Series]:
     return lambda ring, *operands: [ring.function(op, *(a[0] for a in operands))]
 
 
+# Rule of every operation on series, in any arithmetic; INTPOW takes its exponent after its operand.
 RULES: dict[Op, Callable[..., Series]] = {
     Op.ADD: lambda ring, a, b: ring.add(a, b),
     Op.MUL: lambda ring, a, b: ring.mul(a, b),
@@ -295,13 +295,12 @@ RULES: dict[Op, Callable[..., Series]] = {
     Op.LE: _flat(Op.LE),
     Op.SELECT: lambda ring, test, a, b: ring.choose(test[0], a, b),
 }
-"""Rule of every operation on series, in any arithmetic; INTPOW takes its exponent after its operand."""
 
 
 Floats = npt.NDArray[np.float64]
 
+# Decimal digits of numbers where doubles leave a rank in doubt, or do not tell solutions apart.
 DECIMAL_DIGITS = 80
-"""Decimal digits of numbers where doubles leave a rank in doubt, or do not tell solutions apart."""
 
 
 class _Doubles:

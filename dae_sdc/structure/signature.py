@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-MOST_LISTED = 6
-"""Largest number of names that a message lists; the others are counted."""
+MOST_LISTED = 6  # Largest number of names that a message lists; the others are counted.
 
 
 class StructureError(InputError):

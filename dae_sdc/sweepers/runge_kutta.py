@@ -22,13 +22,12 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
-from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.direct import DirectMethod, refuse_diagonalisation, require_problem
 from dae_sdc.sweepers.nodes import ShownRows, rows_of
 from dae_sdc.sweepers.rank_team import team_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead, Taken
 from dae_sdc.sweepers.switching import SwitchedSteps

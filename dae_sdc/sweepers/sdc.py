@@ -29,9 +29,8 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
 )
 from dae_sdc.sweepers.direct import NotOfOthers, refuse_diagonalisation, require_problem
-from dae_sdc.sweepers.iterate import StepIterate
+from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, Predictor, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
-from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
 from dae_sdc.sweepers.solvers import PythonNodes
 from dae_sdc.sweepers.step_sweeps import StepSweeps

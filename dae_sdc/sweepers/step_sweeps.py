@@ -11,9 +11,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.accuracy import AccuracyGoal
-from dae_sdc.sweepers.iterate import StepIterate
+from dae_sdc.sweepers.iterate import Predictor, StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
-from dae_sdc.sweepers.predictor import Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF, StepResidual
 from dae_sdc.sweepers.sweep import (
     GOING_ON,
