@@ -287,13 +287,12 @@ class AdaptivityDAE(RepeatingControl):
         if L.prob.run_scales.watched:
             most = min(most, self._look_at - self._steps)
         began = perf_counter()
-        about = self.sizes, self._shortest, self._between, L.sweep.repetition(time), hesitation
+        about = self.sizes, self._shortest, self._between, hesitation
         taken: Taken = ahead.take(value, time, L.params.dt, most, *about)
         count = len(taken.starts)
         # Interrupts and time limits are looked at between the calls.
         wanted = LONGEST_CALL * max(count, 1) / max(perf_counter() - began, 1e-9)
         self._longest = max(1, min(4 * self._longest, int(wanted)))
-        L.sweep.went_ahead(taken)
         L.uend, self.come_to = taken.value, taken.time
         if count:
             L.params.dt = float(taken.sizes[-1])

@@ -49,10 +49,10 @@ STALLED_CHANGE = 1e-11  # Relative change of u at which the iteration ends once 
 SMALLEST_SHARE = 1e-3  # Least part of a change that is tried where F is not defined at its end.
 # Largest ratio of a change to the one before with which factors are kept, within a time and from one time to
 # the next.
-KEPT_RATE = 0.1
+KEPT_CONTRACTION = 0.1
 # The latter where F does not determine the values: the change of the least norm is then that of another
 # matrix, by about this part of the change.
-KEPT_RATE_OF_NEAREST = 0.01
+KEPT_CONTRACTION_OF_NEAREST = 0.01
 # Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
 TRUSTED = 1e-6
 # Change of a derivative over the step, relative to the size of the unknown, from which on it is looked at
@@ -73,7 +73,10 @@ def solve_point(w: Any, borrowed: Any) -> Any:
     :class:`Point`, and of its form in compiled code.
     """
     w.evaluate()
-    last, kept_rate = np.inf, KEPT_RATE_OF_NEAREST if borrowed and not w.is_determined() else KEPT_RATE
+    last, kept_rate = (
+        np.inf,
+        KEPT_CONTRACTION_OF_NEAREST if borrowed and not w.is_determined() else KEPT_CONTRACTION,
+    )
     known = borrowed
     for iteration in range(MAX_ITERATIONS):
         if not known and not w.refactor():

@@ -29,7 +29,7 @@ from dae_sdc.sweepers.rank_team import team_of
 from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.step_error import StepError, kept_operators
-from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead, Taken
+from dae_sdc.sweepers.steps_ahead import CRAWLING_CONTRACTION, StepsAhead
 from dae_sdc.sweepers.switching import SwitchedSteps
 from dae_sdc.sweepers.tableaux import METHODS, Tableau, require_tableau, tableau_of_bases
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
@@ -105,10 +105,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.outcome: Outcome | None = None
         self.shows_stages = True
         self._used = self.method
-        self._tried_at, self._repeated = np.nan, 0
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
-        self._ahead: StepsAhead | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -213,6 +211,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.team, self._serial_remark = team_of(*about, **self._shared)
         full = StagesTogether(problem, tableau, tolerance, self.team)
         self._together = FewerNodes(problem, tolerance, full, self._takes_fewer and self.team is None)
+        self._ahead = StepsAhead(self._together, self._watch, problem)
 
     @classmethod
     def shares_stages(cls) -> bool:
@@ -249,9 +248,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """Solve all stages as one system, and estimate the error."""
         L = self.level
         t0, together = L.time, self._together
-        self._repeated = self.repetition(t0)
-        self._tried_at = t0
-        self.outcome = together.step(L.u[0], t0, L.dt, self._repeated)
+        self.outcome = together.step(L.u[0], t0, L.dt)
         stages, self._used = together.used.stages, together.used.tableau
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
@@ -260,27 +257,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
         if self.shows_stages or not self._solves_together or self._switched is not None or self._watch.looks:
             return None
-        method, ahead = self._together.plain, self._ahead
-        if method is None or method.stages.team is not None or not self.level.prob.starts_alike:
-            return None
-        stages: Any = method.stages
-        if not hasattr(stages, "goes_ahead") or not stages.goes_ahead(value, method.weights):
-            return None
-        if ahead is None or ahead.method is not method:
-            ahead = self._ahead = StepsAhead(method, self.level.prob)
-        return ahead
-
-    def repetition(self, time: float) -> int:
-        """Number of earlier attempts of the step from a time."""
-        return self._repeated + 1 if self._tried_at == time else 0
-
-    def went_ahead(self, taken: Taken) -> None:
-        """Take note of steps that were taken ahead."""
-        if taken.solved:
-            self._watch.succeeded(taken.crawled)
-            self._together.solved(taken.solved)
-        if taken.repeated:
-            self._tried_at, self._repeated = taken.time, taken.repeated - 1
+        return self._ahead if self.level.prob.starts_alike and self._ahead.starts_from(value) else None
 
     def error_between(self, weights: Weights, judged: Vector) -> float | None:
         """Largest error of chosen unknowns between the nodes, by compiled code; None where there is none."""

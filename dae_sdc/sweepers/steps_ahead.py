@@ -126,11 +126,7 @@ class Taken(NamedTuple):
     next_dt: float  # The size of the step that follows.
     starts: Vector  # Shape (K,). Their starts.
     sizes: Vector  # Shape (K,).
-    # Numbers of steps that were rejected, and that were solved, and in which Newton's method crawled.
-    rejected: int
-    solved: int
-    crawled: int
-    repeated: int  # Attempts of the step that follows so far.
+    rejected: int  # Number of steps that were rejected.
     counts: Vector  # Shape (K, 5). Work by :data:`~dae_sdc.dae.counters.COUNTERS`.
     u: Vector  # Shape (K M + 1, n). The start, and the stages of all steps in order.
     du: Vector  # Shape (K, M, n).
@@ -153,18 +149,26 @@ class Taken(NamedTuple):
 class StepsAhead:
     """Takes steps ahead with the compiled stages of a method, into memory of their own."""
 
-    def __init__(self, method: Any, problem: Any) -> None:
-        self.method = method
-        self._problem = problem
-        stages = method.stages
-        m, n = stages.m, stages.n
-        self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
-        self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
-        graded = bool(method.weights.exponents.any())
-        self._estimates = np.empty((self._capacity if graded else 0, n))
+    def __init__(self, together: Any, watch: Any, problem: Any) -> None:
+        self._together, self._watch, self._problem = together, watch, problem
+        self._method: Any = None
         self._before = StepSizes()
-        self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
-        self._used = self._row = 0
+
+    def starts_from(self, value: MeshDAE) -> bool:
+        """Whether steps can be taken ahead from a state."""
+        method = self._together.plain
+        goes = None if method is None else getattr(method.stages, "goes_ahead", None)
+        if goes is None or not goes(value, method.weights):
+            return False
+        if method is not self._method:
+            self._method, m, n = method, method.stages.m, method.stages.n
+            self._capacity = max(1, min(MOST_STEPS, POOL_BYTES // (16 * m * n)))
+            self._rows = np.empty((self._capacity, 2 + len(COUNTERS)))
+            graded = bool(method.weights.exponents.any())
+            self._estimates = np.empty((self._capacity if graded else 0, n))
+            self._u, self._du = np.empty((0, n)), np.empty((0, m, n))
+            self._used = self._row = 0
+        return True
 
     def _place(self, value: MeshDAE, m: int) -> tuple[int, int]:
         """Where the next step is kept, and the row with its start, which may be the end of the last one."""
@@ -186,16 +190,17 @@ class StepsAhead:
         sizes: StepSizes,
         shortest: float,
         between: tuple[Any, Any],
-        repeated: int,
         hesitation: tuple[float, float],
     ) -> Taken:
         """Take at most so many steps from a state; errors ``between`` nodes count by weights, for a mask."""
-        stages, method = self.method.stages, self.method
+        method = self._method
+        stages = method.stages
         m, before = stages.m, value.polynomial.dt
         first, row = self._place(value, m)
         run: Any = stages.run
         run.time, run.dt, run.shortest, run.slack = time, dt, shortest, method.slack
-        run.rejected, run.solved, run.crawled, run.repeated = 0.0, 0.0, 0.0, repeated
+        run.rejected, run.solved, run.crawled = 0.0, 0.0, 0.0
+        run.repeated = self._together.repetition(time)
         run.hesitant, run.longest = hesitation
         stages.judge_between(*between)
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
@@ -215,6 +220,9 @@ class StepsAhead:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
         stages.count_before(self._rows[k, 2:] if status == UNFINISHED else None)
+        if run.solved:
+            self._watch.succeeded(int(run.crawled))
+        self._together.went_ahead(float(run.time), int(run.solved), int(run.repeated))
         taken = Taken(
             status=status,
             time=float(run.time),
@@ -223,9 +231,6 @@ class StepsAhead:
             starts=rows[:, 0],
             sizes=rows[:, 1],
             rejected=int(run.rejected),
-            solved=int(run.solved),
-            crawled=int(run.crawled),
-            repeated=int(run.repeated),
             counts=rows[:, 2:],
             u=u,
             du=self._du[first : first + k],

@@ -143,9 +143,16 @@ class FewerNodes:
         self._methods = {self._full: full}
         self.used, self.tried = full, ""
         self._failures, self._left, self._since, self.count = 0.0, 0, 0, 0
+        self._tried_at, self._repeated = np.nan, 0
 
-    def step(self, u0: MeshDAE, t0: float, h: float, repeated: int) -> Outcome:
+    def repetition(self, time: float) -> int:
+        """Number of earlier attempts of the step from a time."""
+        return self._repeated + 1 if self._tried_at == time else 0
+
+    def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
+        repeated = self._repeated = self.repetition(t0)
+        self._tried_at = t0
         method, full = self.used, self._methods[self._full]
         if method is full or not self._left:
             outcome = self._step(full, u0, t0, h, repeated)
@@ -189,6 +196,12 @@ class FewerNodes:
         """The method of all nodes where the last step was taken with it, else None."""
         full = self._methods[self._full]
         return full if self.used is full else None
+
+    def went_ahead(self, time: float, solved: int, repeated: int) -> None:
+        """Take note of steps that the method of all nodes has solved, and of attempts of the next one."""
+        self.solved(solved)
+        if repeated:
+            self._tried_at, self._repeated = time, repeated - 1
 
     def solved(self, count: int) -> None:
         """Take note of so many steps that the method of all nodes has solved."""
