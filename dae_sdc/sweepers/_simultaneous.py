@@ -67,6 +67,7 @@ class StagesMemory(ctypes.Structure):
         ("numbers", StepNumbers),
         ("counts", Counts),
         ("run", RunNumbers),
+        *fields(ctypes.c_double, "called_time called_step"),  # of the step that a C function is called for
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(
@@ -74,7 +75,7 @@ class StagesMemory(ctypes.Structure):
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
-            "own",  # address of this structure
+            "own advancing judging",  # addresses of this structure, and of C functions
             # Of steps that are taken one after the other: their number and the most; the sizes of steps, as
             # numbers and as they were when a step began; rows of numbers, see ``begin_step``; their stages;
             # and the estimates of errors, where they are kept.
@@ -829,34 +830,73 @@ def _error_between(a: Any) -> Any:
     return largest
 
 
+@within_compiled
+def call_with(a: Any, function: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    """Call a C function for a step."""
+    a.called_time, a.called_step = t0, h
+    return call_at(function, (a.own, first, (1 if again else 0) + (2 if looks else 0)))
+
+
+@_view.method()
+def _judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    call_with(a, a.judging, t0, h, first, again, looks)
+    return a.numbers.error
+
+
+@_view.method()
+def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
+    return call_with(a, a.advancing, t0, h, first, again, looks)
+
+
 for _function in (
     *(step_sizes.begin_approach, step_sizes.approached, step_sizes.next_size, step_sizes.time_slack),
     *(step_sizes.end_of_step, step_sizes.clipped, own.solved_and_judged, steps_ahead.take_steps),
     *(steps_ahead.solved_ahead, steps_ahead.accepted_ahead, steps_ahead.rejected_ahead, steps_ahead.shortest),
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
-    *(own.defect, own.judge, own.renew, own.slope, own.act),
+    *(own.defect, own.judge, own.renew, own.slope),
 ):
     within_compiled(_function)
 
 
+def _judge_at(address: Any, first: Any, flags: Any) -> Any:
+    a = stages_at(address)
+    own.judge(a, a.called_time, a.called_step, first, flags & 1 != 0, flags & 2 != 0)
+    return 1
+
+
+def _advance_at(address: Any, first: Any, flags: Any) -> Any:
+    a = stages_at(address)
+    return own.solved_and_judged(a, a.called_time, a.called_step, first, flags & 1 != 0, flags & 2 != 0)
+
+
 def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
     a = stages_at(address)
+    if what == own.ADVANCE:
+        return float(a.solve_and_judge(t0, h, first, again, looks))
+    if what == own.JUDGE:
+        return a.judge(t0, h, first, again, looks)
+    if what == own.RENEW:
+        return 1.0 if own.renew(a, t0, h) else 0.0
+    if what == own.SLOPE:
+        return float(own.slope(a, t0, h))
     if what == own.CONTINUE:
         a.continue_stages(t0, h)
-        return 0.0
-    if what == own.WEIGH:
+    elif what == own.WEIGH:
         a.weigh(h, again)
-        return 0.0
-    if what == own.WITHIN:
+    elif what == own.WITHIN:
         return 1.0 if a.weigh_within(h) else 0.0
-    if what == own.BETWEEN:
+    elif what == own.BETWEEN:
         return a.error_between()
-    if what == own.STEPS:
+    elif what == own.STEPS:
         return float(steps_ahead.take_steps(a, sizes_of_steps_at(a.step_sizes)))
-    return own.act(a, what, t0, h, first, again, looks)
+    return 0.0
 
 
 with lightly_optimized():
+    # Called by address from several places: the compiler would optimise a copy of them at each.
+    advancing, judging = (
+        c_function(function, types.int64(*(types.int64,) * 3)) for function in (_advance_at, _judge_at)
+    )
     act = kept(
         _act, types.float64(*(types.int64,) * 2, *(types.float64,) * 2, types.int64, *(types.boolean,) * 2)
     )
@@ -910,6 +950,7 @@ class MachineStages(Simultaneous):
         self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
         self.run = memory.run
         memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
+        memory.advancing, memory.judging = advancing.address, judging.address
         memory.m, memory.n, memory.n_diff, memory.pairs = len(c), n, problem.n_diff, len(self.pairs)
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())

@@ -364,7 +364,7 @@ def solved_and_judged(w: Any, t0: Any, h: Any, first: Any, again: Any, looks: An
     status = advance(w, t0, h)
     if first == 0 and status == SOLVED and x.end_error <= END_SHARE * x.kappa:
         x.judged = 1.0
-        judge(w, t0, h, first, again, looks)
+        w.judge(t0, h, first, again, looks)
     return status
 
 

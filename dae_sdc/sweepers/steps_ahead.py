@@ -19,8 +19,6 @@ from dae_sdc.sweepers.simultaneous import (
     LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
     SOLVED,
-    judge,
-    solved_and_judged,
 )
 from dae_sdc.sweepers.step_sizes import (
     MOST_REJECTIONS,
@@ -75,14 +73,14 @@ def solved_ahead(w: Any, time: Any, h: Any) -> Any:
     w.weigh(h, True)
     again = run.repeated > 0.0
     looks = again or h > GROWN_STEP * w.step_before
-    run.status = solved_and_judged(w, time, h, 0, False, looks)
+    run.status = w.solve_and_judge(time, h, 0, False, looks)
     if run.status != SOLVED or numbers.judged == 0.0:
         return False
     run.solved += 1.0
     if numbers.rate > CRAWLING_CONTRACTION:
         run.crawled += 1.0
     if numbers.error >= 1.0 and (w.weigh_within(h) or again):
-        judge(w, time, h, 0, again, looks)
+        w.judge(time, h, 0, again, looks)
     return not np.isnan(numbers.error)
 
 
