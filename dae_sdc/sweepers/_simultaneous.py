@@ -927,8 +927,7 @@ class MachineStages(Simultaneous):
     def get_state(self) -> dict[str, Any]:
         if self._by_numpy:
             self.forget()
-        names = FACTORS if self.numbers.linearized > 0.0 else ()
-        return self._kept_arrays(names)
+        return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
 
     def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
         """Copies of arrays, and of the numbers, for a checkpoint."""
