@@ -20,7 +20,7 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.tolerance import EPS, Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import EPS, TINY, Outcome, Tolerance
 
 SAFETY = 0.9  # Part taken of the step size at which an estimate would just meet its tolerance.
 # LARGEST_FACTOR, SMALLEST_FACTOR: bounds of the next step size in units of the last.
@@ -314,7 +314,8 @@ class AdaptivityDAE(RepeatingControl):
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
 
         def slope() -> float:
-            return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
+            k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+            return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
         point = self._approach.point(L.time, L.dt, slope)
         if point is None:

@@ -21,7 +21,7 @@ MOST_RATIO = 0.5
 # approached as near as one likes, layers of a finite width as near as they are thin.
 NEARNESS = 3e-8
 # Relative time left at which the run ends where the round-off of the time, relative to what is left, is
-# larger than the tolerance.
+# larger than the tolerance, and so is what it changes of the solution.
 UNRESOLVED_NEARNESS = 1e-5
 RECOVERY_OF_STEPS = 3.0  # Growth from the smallest size, in units of ``FALL``, that ends an approach.
 # Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that time:
@@ -55,7 +55,7 @@ class Approach:
         self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 
     def point(self, time: float, dt: float, slope: Callable[[], float] = lambda: np.inf) -> float | None:
-        """The time that accepted steps approach, or None."""
+        """The time that accepted steps approach, or None; ``slope()`` is u' relative to the sizes of u."""
         self._count += 1
         if dt > RECOVERY_OF_STEPS * FALL * self._least or not self._times:
             self._restart(time, dt, slope())
@@ -73,10 +73,10 @@ class Approach:
         if not LEAST_RATIO * before <= last <= MOST_RATIO * before:
             return None
         left = last * last / (before - last)
-        unresolved = np.finfo(float).eps * abs(time) > self.rtol * left
-        nearness = UNRESOLVED_NEARNESS if unresolved else NEARNESS
+        rounding = float(np.finfo(float).eps) * abs(time)
+        unresolved = rounding > self.rtol * left and rounding * slope() > self.rtol
         elapsed = time - self._begin
-        if left > nearness * elapsed:
+        if left > (UNRESOLVED_NEARNESS if unresolved else NEARNESS) * elapsed:
             return None
         before_it = self.rtol / elapsed if np.isinf(self._slope) else max(self._slope, self.rtol / elapsed)
         return time + left if slope() > GROWTH_OF_SLOPE * before_it else None
