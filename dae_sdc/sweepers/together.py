@@ -17,10 +17,12 @@ from dae_sdc.sweepers.simultaneous import (
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
+    SMALL_STEP_ERROR,
     SOLVED,
     UNRESOLVED,
     Simultaneous,
 )
+from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
@@ -41,6 +43,9 @@ GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and no
 # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
 # step is still accepted.
 LARGEST_DEFECT = 100.0
+# Error of unknowns of index 2 at the end of a step of more than three nodes, in units of rtol, from which on
+# it is repeated once: the estimate is made of u' at the start, where it may be small.
+HELD_AT_INDEX_2 = 30.0
 # Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
@@ -79,9 +84,15 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
+        held = index == 2 and not self.weights.lets_go and tableau.stages > 3
+        self._late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
+        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self._slack = max(1.0, factor) if index < 3 else 1.0
+        # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
+        self._noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
+        self._noisy *= problem.index is None
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         self.stages.set_tolerance(share, self.weights.rtol)
 
@@ -90,6 +101,8 @@ class StagesTogether:
         stages = self.stages
         first = int(stages.begin(u0, t0, h)) * (1 if self._index < 3 else 2)
         stages.weigh(self.weights, h, first > 0)
+        if t0 == self._seen_at:  # the step whose errors were seen is repeated
+            self.weights.scales.errors[:] = self._errors
         before = getattr(u0.polynomial, "dt", 0.0)
         looks = self._wary or repeated > 0 or h > GROWN_STEP * before
         status = stages.solve(t0, h, first, looks)
@@ -110,13 +123,20 @@ class StagesTogether:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
                 if self.weights.fill_within(stages.u, h, stages.weights) or again:
                     error = stages.judge(t0, h, first, again, looks)
+            if SMALL_STEP_ERROR < error < np.inf and h < min(before, self._noisy * self.weights.scales.time):
+                if stages.is_rounding(t0, h, SMALL_STEP_ERROR, stages.estimated):
+                    error = SMALL_STEP_ERROR
             if error <= 1.0:
                 if self._index > 1 and not first:
+                    self._seen_at, self._errors[:] = t0, self.weights.scales.errors
                     self.weights.see(stages.estimated, stages.u[-1], stages.m, h / before if before else 1.0)
                 if numbers.at_end > self._at_end and not stages.is_rounding(t0, h, self._at_end):
                     error = numbers.at_end / self._at_end
                 elif not numbers.defect <= LARGEST_DEFECT:
                     error = numbers.defect / LARGEST_DEFECT
+                elif self._late is not None and numbers.at_end and not repeated:
+                    late = np.abs(stages.error) * self._late.of_stages(stages.u[-1:], h)
+                    error = max(error, float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
