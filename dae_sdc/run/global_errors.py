@@ -1,4 +1,4 @@
-"""Global errors of runs to a tolerance, estimated by runs to smaller ones."""
+"""Global errors of runs to a tolerance, by runs to smaller ones or by how fast unknowns change."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class GlobalErrorSettings:
     # Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
     accepted: float = 30.0
     most_named: int = 100  # Largest number of unknowns that are named in a message.
+    # Error of the time of transients, in units of rtol and of the time in which an unknown changes.
+    of_time: float = 0.05
 
 
 GLOBAL_ERROR = GlobalErrorSettings()
@@ -38,7 +40,7 @@ def estimated(coarse: Vector, fine: Vector) -> Vector:
     return np.where(np.isfinite(errors), errors, np.inf)
 
 
-def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float) -> str:
+def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float, why: str = "") -> str:
     """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none."""
     # Shapes: errors and allowed (K, n).
     ratios = (errors / allowed).max(axis=0)
@@ -49,8 +51,8 @@ def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: floa
     shown = brief(worst, GLOBAL_ERROR.most_named)
     return (
         f"{shown}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
-        f"rtol={rtol:g} allows a step, by comparison of runs to two tolerances; reduce the index, or use "
-        "another sweeper"
+        f"rtol={rtol:g} allows a step, "
+        + (why or "by comparison of runs to two tolerances; reduce the index, or use another sweeper")
     )
 
 
@@ -58,3 +60,26 @@ def not_estimated(names: Sequence[str], why: str) -> str:
     """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
     shown = brief(names, GLOBAL_ERROR.most_named)
     return f"{shown}: errors up to any size, as they were not estimated ({why})"
+
+
+def in_transients(
+    names: Sequence[str], t: Vector, u: Vector, du: Vector, sizes: Vector, rtol: float, begins: Vector
+) -> str:
+    """Which unknowns change so fast that a small error of time is a large one of theirs; empty if none."""
+    # A state that is off by a part of rtol comes to a transient too early or too late, and what follows from
+    # it is off as by a shift in time. Those that begin at known times, ``begins`` in order, are not shifted.
+    # Shapes: t (K,), u and du (K, n), sizes (n,).
+    part, span = GLOBAL_ERROR.of_time, t[-1] - t[0]
+    sizes = np.maximum(sizes, np.abs(u).max(axis=0, initial=np.finfo(float).tiny))
+    fastest = np.fmax(np.fmax.reduce(du), -np.fmin.reduce(du))
+    fast = np.flatnonzero(part * span * fastest > GLOBAL_ERROR.accepted * sizes)
+    if not fast.size:
+        return ""
+    u, sizes, rates = u[:, fast], sizes[fast], np.abs(np.nan_to_num(du[:, fast], posinf=0.0, neginf=0.0))
+    since = t - begins[np.searchsorted(begins, t, side="right") - 1]
+    longest = span * sizes / np.maximum(np.abs(np.diff(u, axis=0)).sum(axis=0), sizes)
+    shifts = part * rtol * np.minimum(since[:, None], longest)
+    errors = np.minimum(rates * shifts, np.ptp(u, axis=0))
+    k = int(np.argmax((errors / sizes).max(axis=1)))
+    why = f"in transients as near t={t[k]:.10g}, whose time is not known better; give a smaller rtol"
+    return inaccurate([names[j] for j in fast.tolist()], errors, rtol * sizes, rtol, why)
