@@ -30,7 +30,7 @@ from dae_sdc.sweepers.step_sizes import (
     end_of_step,
 )
 from dae_sdc.sweepers.steps_ahead import Taken
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
 
 FIRST_AHEAD = 2  # Steps that the first call of compiled code takes, whose time is not known yet.
 LONGEST_CALL = 0.05  # Seconds that a call of compiled code may take.
@@ -419,9 +419,10 @@ class _EndOfStep:
         self._level = level
 
     def end_slope(self) -> float:
-        """The largest u' of a differential unknown."""
-        L = self._level
-        return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
+        """The largest u' of a differential unknown, relative to its size."""
+        L, k = self._level, self._level.prob.n_diff
+        sizes = np.maximum(L.prob.run_scales.unknowns, TINY)
+        return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

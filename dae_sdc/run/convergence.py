@@ -178,8 +178,7 @@ def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: f
             raise InputError("a convergence study needs at least one step size in dt")
         return [float(size) for size in several(dt)]
     length = (problem.interval[1] if t_end is None else t_end) - problem.interval[0]
-    count = max(1, round(length / problem.dt))
-    return [length / (count * 2**k) for k in range(HALVINGS)]
+    return [length / (max(1, round(length / problem.dt)) * 2**k) for k in range(HALVINGS)]
 
 
 def errors(problem: ProblemDAE, solution: Solution, reference: Reference | None = None) -> dict[str, float]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
     from dae_sdc.model.trace import Traced
+    from dae_sdc.structure.signature import Signature
 
 HIGHEST_INDEX: Final = 3  # Index above which equations are reduced first: no method takes more.
 
@@ -392,8 +393,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
 
     near, plain = state_near(problem, u0), is_function(problem)
     if wanted is False or (wanted is None and not plain):
-        why = "function: trace is switched off" if plain else ""
-        return Equations(problem, near=near, origin=why)
+        return Equations(problem, near=near, origin="function: trace is switched off" if plain else "")
     try:
         if _decides(problem):
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
@@ -585,7 +585,7 @@ def _known_of(model: Model, form: Form) -> _Known:
         return _Known(form, turns=turns)
     if analysed.regular:
         return _Known(form, index, index_of_unknowns(analysed), turns)
-    repaired = _of_repaired(model)
+    repaired = _of_repaired(model, analysed.signature)
     if max(repaired, default=0) != index:  # the repair has differentiated constraints away
         repaired = ()
     return _Known(form, index, repaired, turns, repaired=True)
@@ -598,7 +598,7 @@ def _mixes(model: Model) -> bool:
     return any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
 
 
-def _of_repaired(model: Model) -> tuple[int, ...]:
+def _of_repaired(model: Model, signature: Signature) -> tuple[int, ...]:
     """Index of each unknown of equations whose system Jacobian is singular, by those after a repair."""
     from dae_sdc.structure.analysis import index_of_unknowns
     from dae_sdc.structure.repair import repair
@@ -611,7 +611,17 @@ def _of_repaired(model: Model) -> tuple[int, ...]:
     if not repaired.structure.regular or any(name not in names for name in model.names):
         return ()
     of_unknowns = index_of_unknowns(repaired.structure)
-    return tuple(of_unknowns[names.index(name)] for name in model.names)
+    indices = np.array([of_unknowns[names.index(name)] for name in model.names])
+    # What an equation without derivatives determines by unknowns of index 1 has index 1, too: the blocks of
+    # repaired equations are larger than those that determine it.
+    flat = ~np.isin(signature.rows, signature.rows[signature.orders > 0])
+    rows, columns = signature.rows[flat], signature.cols[flat]
+    while True:
+        higher = indices[columns] > 1
+        last = np.bincount(rows[higher], minlength=len(indices))[rows] == 1
+        if not (higher & last).any():
+            return tuple(indices.tolist())
+        indices[columns[higher & last]] = 1
 
 
 # --- the index by Jacobians and by differences --------------------------------------------------------------

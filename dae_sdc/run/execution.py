@@ -17,16 +17,12 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.compiled.pointwise import equations_at_points
+from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.controls import KeepTimeLimit
 from dae_sdc.control.driver import ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
-from dae_sdc.control.hooks import (
-    CheckInitialValue,
-    MarkProvisionalStarts,
-    RequireConvergence,
-    StepRecord,
-)
+from dae_sdc.control.hooks import CheckInitialValue, MarkProvisionalStarts, RequireConvergence, StepRecord
 from dae_sdc.control.impasse import impasse
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
@@ -52,6 +48,7 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
+from dae_sdc.run.global_errors import in_transients
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
@@ -107,6 +104,7 @@ class Execution:
     sizes: str = ""
     errors: str = ""
     least_sizes: Vector | float = 0.0
+    typical: Vector | None = None
     time: float | None = None
     drift: dict[str, float] = field(default_factory=dict)
     samples: Samples | None = None
@@ -158,6 +156,7 @@ class Execution:
                 problem = sweeper.level.prob
                 self.errors = less_accurate(problem, sweeper.tolerance)
                 self.least_sizes, self.time = problem.run_scales.hidden, problem.run_scales.time
+                self.typical = problem.run_scales.unknowns
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -165,6 +164,8 @@ class Execution:
         with unchecked():  # what has been computed is kept
             solution = self.solution(record, message, self._work(controller), log, located)
             check_at_states(self.problem, solution.t, solution.u, solution.du)
+        if solution.success and self.typical is not None:
+            solution = solution.with_remark(self._in_transients(solution, located))
         solution = solution.with_remark(self._index_near_end(solution))
         if self.out is not None:
             put_down(solution, self.out, solution.success)
@@ -389,13 +390,7 @@ class Execution:
             units=problem.units,
             success=not message,
             message=message or "; ".join(part for part in remarks if part),
-            stats={
-                "steps": taken,
-                "rejected": record.rejected,
-                **work,
-                **(total or {}),
-                **self.drift,
-            },
+            stats={"steps": taken, "rejected": record.rejected, **work, **(total or {}), **self.drift},
             per_step=per_step,
             parameters={
                 **self.plan.request.told(),
@@ -426,6 +421,15 @@ class Execution:
         elif self.plan.t_eval is not None:
             solution = solution.at(self.plan.t_eval)
         return _not_empty(solution if self.plan.keeps else replace(solution, dense=None), self.plan.start)
+
+    def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
+        """A remark on unknowns that change too fast at some times for the tolerance of a run."""
+        t0 = self.plan.start.t0
+        begins = [t0, *stops_of(self.problem, t0, self.plan.t_end)]
+        for switch in () if located is None else (*located.switches, *located.timed):
+            begins += switch.times
+        about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
+        return in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""

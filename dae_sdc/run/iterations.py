@@ -11,14 +11,7 @@ import numpy as np
 
 from dae_sdc.errors import InputError
 from dae_sdc.options import Parallel, Parameters, Solves, Sweeping, option, redeclared, takes
-from dae_sdc.run.convergence import (
-    NEWTON_TOL,
-    StudyOptions,
-    combinations,
-    errors,
-    is_direct,
-    several,
-)
+from dae_sdc.run.convergence import NEWTON_TOL, StudyOptions, combinations, errors, is_direct, several
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve

@@ -93,12 +93,7 @@ class LinearizeOptions(Where):
 class EigenvaluesOptions(Where):
     """Options of :func:`eigenvalues`."""
 
-    along: Any = option(
-        None,
-        "the solution, or its file",
-        like="Solution, str or Path",
-        metavar="FILE.npy",
-    )
+    along: Any = option(None, "the solution, or its file", like="Solution, str or Path", metavar="FILE.npy")
     points: int = option(TIMES_ALONG, f"number of times ({TIMES_ALONG})", check=count(100_000))
 
 

@@ -18,13 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import (
-    Setup,
-    SolveOptions,
-    number_of_steps,
-    poor_choice,
-    setup_of,
-)
+from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_choice, setup_of
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages

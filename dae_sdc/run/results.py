@@ -174,8 +174,7 @@ class Result(Tabulated):
 
     def column_units(self) -> dict[str, str]:
         """Units of the :meth:`columns` that have one."""
-        unknowns = unknowns_over_time(self)
-        return {**self.units, **{name: unit for name, (unit, _) in unknowns.items() if unit}}
+        return {**self.units, **{name: unit for name, (unit, _) in unknowns_over_time(self).items() if unit}}
 
     def __repr__(self) -> str:
         return f"<Result of kind {self.kind}: {len(self.data)} rows>"

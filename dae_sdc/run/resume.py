@@ -96,9 +96,7 @@ class Saving:
     @property
     def parameters(self) -> dict[str, Any]:
         """Entries for the parameters of a solution."""
-        if not self.resume:
-            return {}
-        return {"resumed_at": None if self.start is None else self.start["time"]}
+        return {"resumed_at": self.start and self.start["time"]} if self.resume else {}
 
 
 class SaveCheckpoints(Control):

@@ -446,8 +446,7 @@ def _samples_of_eliminated(solution: Solution) -> dict[str, Vector]:
 def file_between(path: str | os.PathLike[str]) -> Path:
     """The file for values between the steps that belongs to a ``.npy`` file, whose suffix may be left out."""
     source = Path(path)
-    source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
-    return source.with_suffix(BESIDE)
+    return (source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")).with_suffix(BESIDE)
 
 
 def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:

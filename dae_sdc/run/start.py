@@ -573,9 +573,7 @@ class _StartCheck:
         values = _by_name(self.problem, moved)
         before = zip(values.items(), u.tolist(), strict=True)
         changes = [Change(name, old, value) for (name, value), old in before if _is_moved(old, value)]
-        if not changes:
-            return None
-        return values, f"start values made consistent: {listed_changes(changes)}"
+        return (values, f"start values made consistent: {listed_changes(changes)}") if changes else None
 
     def contradiction(
         self, weak: Sequence[str], system: Mapping[str, Any]

@@ -8,7 +8,7 @@ import io
 import re
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,6 +41,7 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
+from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, about_problem, output_times
@@ -52,59 +53,9 @@ from dae_sdc.structure.signature import listed
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import RESTART_STEP
 from dae_sdc.sweepers.tolerance import SETTINGS, Tolerance
-from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
-
-
-@dataclass(frozen=True)
-class GlobalErrorSettings:
-    """How runs are repeated to estimate the global error."""
-
-    refinement: float = 0.1  # Tolerance of a run in units of that of the run before.
-    most_runs: int = 3  # Largest number of runs that are compared.
-    # Power of rtol that is the tolerance of the run before these, which tells the sizes of the unknowns.
-    sizing_power: float = 0.5
-    least_size: float = 1e-4  # Least size of an unknown, in units of its nominal value.
-    # Error of the finer of two runs relative to their difference. The error falls at least by the square
-    # root of ``refinement`` = 1/10 where steps of the first order are taken: 1 / (10^(1/2) - 1) = 0.46.
-    remaining: float = 0.5
-    # Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
-    accepted: float = 30.0
-    most_named: int = 100  # Largest number of unknowns that are named in a message.
-
-
-GLOBAL_ERROR = GlobalErrorSettings()
-
-
-def estimated(coarse: Vector, fine: Vector) -> Vector:
-    """Estimated errors of the finer of two runs at common times, infinite where they are no numbers."""
-    with np.errstate(all="ignore"):
-        errors = GLOBAL_ERROR.remaining * np.abs(fine - coarse)
-    return np.where(np.isfinite(errors), errors, np.inf)
-
-
-def inaccurate(names: Sequence[str], errors: Vector, allowed: Vector, rtol: float) -> str:
-    """Which unknowns have larger errors than a tolerance allows, and up to which; empty if none."""
-    # Shapes: errors and allowed (K, n).
-    ratios = (errors / allowed).max(axis=0)
-    loose = np.flatnonzero(ratios > GLOBAL_ERROR.accepted)
-    if not loose.size:
-        return ""
-    worst = [names[j] for j in loose[np.argsort(-ratios[loose], kind="stable")].tolist()]
-    shown = brief(worst, GLOBAL_ERROR.most_named)
-    return (
-        f"{shown}: errors up to {errors[:, loose].max():.1g}, {ratios.max():.1g} times what "
-        f"rtol={rtol:g} allows a step, by comparison of runs to two tolerances; reduce the index, or use "
-        "another sweeper"
-    )
-
-
-def not_estimated(names: Sequence[str], why: str) -> str:
-    """What is said of all unknowns if no run to a smaller tolerance tells their errors."""
-    shown = brief(names, GLOBAL_ERROR.most_named)
-    return f"{shown}: errors up to any size, as they were not estimated ({why})"
 
 
 MODULE = "sksundae"

@@ -373,8 +373,7 @@ class CompiledNodes(PythonNodes):
 
     def _used(self) -> list[Any]:
         """The arrays that hold the state of the matrices, as far as they are in use."""
-        used = len(self._slots)
-        return [*(array[:used] for array in self._kept.values()), *self._ages.values()]
+        return [*(array[: len(self._slots)] for array in self._kept.values()), *self._ages.values()]
 
     def remember(self) -> None:
         super().remember()
@@ -425,8 +424,7 @@ class DenseNodes(CompiledNodes):
     def get_state(self) -> dict[str, Any]:
         slots = [(m, c, slot) for (m, c), slot in self._slots.items()]
         arrays = [array.copy() for array in self._used()]
-        more = {"slots": slots, "arrays": arrays, "split of kernels": self._nodes.split}
-        return super().get_state() | more
+        return super().get_state() | {"slots": slots, "arrays": arrays, "split of kernels": self._nodes.split}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         super().set_state(kept)

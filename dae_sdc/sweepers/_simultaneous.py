@@ -71,7 +71,7 @@ class StagesMemory(ctypes.Structure):
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(
-            ctypes.c_double, "rtol rate least_rate part high between_rtol"
+            ctypes.c_double, "rtol rate least_rate part high between_rtol late_rtol"
         ),  # see dae_sdc.sweepers.tolerance.Weights and Scales
         *fields(
             ctypes.c_int64,
@@ -82,6 +82,7 @@ class StagesMemory(ctypes.Structure):
             "taken room step_sizes sizes_before rows run_u run_du graded estimates",
             # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
             "last_coefficients judged between_atol",
+            "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             "checks",  # whether errors of the last stage are checked
             "between",  # number of places between the nodes at which F is checked
@@ -791,7 +792,22 @@ def _end_step(a: Any, time: Any, h: Any) -> None:
 def _end_slope(a: Any) -> Any:
     du, largest = doubles(a.du + 8 * (a.m - 1) * a.n), 0.0
     for j in range(a.n_diff):
-        largest = max(largest, abs(du[j]))
+        largest = max(largest, abs(du[j] / max(doubles(a.sizes)[j], TINY)))
+    return largest
+
+
+@_view.method()
+def _late_error(a: Any) -> Any:
+    u, error, largest = doubles(a.u + 8 * (a.m - 1) * a.n), doubles(a.error), 0.0
+    for j in range(a.n):
+        counted = doubles(a.late_counted)[j]
+        if counted > 0.0:
+            size = abs(u[j])
+            if a.late_atol != 0:
+                allowed = a.late_rtol * size + doubles(a.late_atol)[j]
+            else:
+                allowed = a.late_rtol * (size + doubles(a.sizes)[j])
+            largest = max(largest, abs(error[j]) * (counted / max(allowed, TINY)))
     return largest
 
 
@@ -978,6 +994,7 @@ class MachineStages(Simultaneous):
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
         self._between: Weights | None = None
+        self._late: Weights | None = None
         self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
         self._make_matrices()
 
@@ -1138,6 +1155,19 @@ class MachineStages(Simultaneous):
         self._arrays |= arrays
         tell_addresses(memory, arrays)
 
+    def judge_late(self, weights: Weights | None) -> None:
+        """Let errors of unknowns of index 2 at the end of a step count by these weights, or none."""
+        self.run.late = float(weights is not None)
+        if weights is None or weights is self._late:
+            return
+        self._late, memory = weights, self._memory
+        arrays = {"late_counted": self.multipliers * weights.counted}
+        memory.late_atol, memory.late_rtol = 0, weights.rtol
+        if weights.atol is not None:
+            arrays["late_atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        self._arrays |= arrays
+        tell_addresses(memory, arrays)
+
     def error_between(self, weights: Weights, judged: Vector) -> float:
         """The largest error between the nodes of a solved step, in units of what is allowed."""
         self.judge_between(weights, judged)
@@ -1196,8 +1226,7 @@ class MachineStages(Simultaneous):
     def get_state(self) -> dict[str, Any]:
         if self._by_numpy:
             self.forget()
-        names = FACTORS if self.numbers.linearized > 0.0 else ()
-        return self._kept_arrays(names)
+        return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
 
     def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
         """Copies of arrays, and of the numbers, for a checkpoint."""

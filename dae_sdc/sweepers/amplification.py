@@ -271,8 +271,7 @@ class LinearStep(NamedTuple):
     @property
     def at_infinity(self) -> float:
         """Factor by which a step multiplies errors of algebraic unknowns of index 1, |R(infinity)|."""
-        kept = self.V - self.B @ np.linalg.solve(self.A, self.U)
-        return float(np.abs(np.linalg.eigvals(kept)).max())
+        return float(np.abs(np.linalg.eigvals(self.V - self.B @ np.linalg.solve(self.A, self.U))).max())
 
 
 def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:
@@ -331,8 +330,7 @@ def growth_of_method(piece: Piece, step: LinearStep, t: float, h: float, index: 
     short = options.shorter * h
     end = t + (before + options.steps) * h
     within = amplification(piece, step, end - (before + options.steps) * short, short)
-    proportion = within / (options.shorter * rate)
-    return 0.0 if 1.0 / options.likeness < proportion < options.likeness else rate
+    return 0.0 if 1.0 / options.likeness < within / (options.shorter * rate) < options.likeness else rate
 
 
 def kernel_turns(

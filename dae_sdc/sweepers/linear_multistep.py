@@ -164,8 +164,7 @@ class MultistepMethod(MethodRecord):
         j = -np.arange(self.steps + 1.0)
         values = self.alpha * j**power
         slopes = power * self.beta * j ** max(power - 1, 0)
-        scale = np.abs(values).sum() + np.abs(slopes).sum()
-        return float(abs(values.sum() - slopes.sum()) / scale)
+        return float(abs(values.sum() - slopes.sum()) / (np.abs(values).sum() + np.abs(slopes).sum()))
 
     def _check_convergence(self) -> None:
         if self.order < 1:

@@ -270,12 +270,9 @@ def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDA
         if sweeper in (twin, twin.__bases__[-1]):
             return twin
     about = {"__doc__": f"{sweeper.__name__} with its nodes on several ranks.", "__module__": __name__}
-    twin = type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
-    return twin
+    return type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
 
 
 def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDeferredCorrectionDAE]:
     """The serial sweeper whose node-parallel form this class is; the class itself if it is serial."""
-    if not issubclass(sweeper, SweeperDAEMPI):
-        return sweeper
-    return sweeper.__bases__[-1]
+    return sweeper.__bases__[-1] if issubclass(sweeper, SweeperDAEMPI) else sweeper

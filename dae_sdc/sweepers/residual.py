@@ -46,8 +46,7 @@ class StepResidual:
                 add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
         else:
             iterate.solver.run(residual_norms, own.start, own.stop, norms=self.norms)
-        norms: list[float] = self.norms[iterate.owned].tolist()
-        return norms
+        return list(self.norms[iterate.owned].tolist())
 
     def rows(self) -> Vector:
         """F - tau at all nodes, shape (M, n), for every process that shares them; all have to call this."""

@@ -422,8 +422,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """dt sum_j a_ij U_j at the stages."""
         self._require_one_level()
         self._adopt()
-        rows = self.level.dt * (self._used.A @ self._du)
-        return [attach(row, self.level.prob.n_diff) for row in rows]
+        return [attach(row, self.level.prob.n_diff) for row in self.level.dt * (self._used.A @ self._du)]
 
 
 @cache

@@ -59,7 +59,7 @@ class RunNumbers(ctypes.Structure):
 
     _fields_ = fields(
         ctypes.c_double,
-        "time dt shortest slack between status repeated rejected solved crawled hesitant longest",
+        "time dt shortest slack between status repeated rejected solved crawled hesitant longest noisy late",
     )
 
 
@@ -408,7 +408,7 @@ class StageOperations:
         self.error, self.estimated = np.empty(n), np.empty(n)
         self._row_factor = 0.0
         self.weights = np.ones(n)
-        self._multipliers = multipliers(self.problem)
+        self.multipliers = multipliers(self.problem)
         # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
         index = np.array(problem.variable_index)
         self.checked = np.where((index < 2) & (index.max(initial=0) < 3), 1.0, 0.0)
@@ -563,8 +563,7 @@ class StageOperations:
             row.toarray().ravel() if sparse.issparse(row) else np.asarray(row)
             for row in (abs(matrix).max(axis=1) for matrix in (self._mass, self._stiffness))
         )
-        sizes: Vector = np.maximum(mass, factor * stiffness)
-        return sizes
+        return np.asarray(np.maximum(mass, factor * stiffness))
 
     def keep_row_sizes(self, factor: float) -> None:
         """Remember the sizes of the rows of dF/du' and of ``factor`` times the kept dF/du."""
@@ -732,7 +731,7 @@ class Simultaneous(StageOperations):
     def _only_rounding(self, t0: float, h: float) -> bool:
         """Whether unknowns still change only by rounding, see :func:`only_rounding`."""
         at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
-        about = self.change, self.weights, self._multipliers, self.numbers.kappa
+        about = self.change, self.weights, self.multipliers, self.numbers.kappa
         return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
@@ -757,12 +756,12 @@ class Simultaneous(StageOperations):
         """See :func:`judge`."""
         return self._act(JUDGE, t0, h, (first, again, looks))
 
-    def is_rounding(self, t0: float, h: float, most: float) -> bool:
+    def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""
+        error = self.error if error is None else error
         at_end = self.u[-1], self.du[-1], t0 + h, h * self.real
-        noise = rounding_noise(self.problem, *at_end, self._multipliers)
-        counted = self.checked * self.weights
-        return noise is None or not (((np.abs(self.error) - noise) * counted) > most).any()
+        noise = rounding_noise(self.problem, *at_end, self.multipliers)
+        return noise is None or not ((np.abs(error) - noise) * self.checked * self.weights > most).any()
 
     def add_residual_between(self, k: int, t0: float, h: float, factor: float) -> bool:
         """Add ``factor`` times F at a place between the nodes to the error; False where it is infinite."""

@@ -137,8 +137,7 @@ class PythonNodes:
             value = problem.evaluate(attach(u + step, problem.n_diff), attach(slope, problem.n_diff), time)
             return np.array(value) if tau is None else value - tau
 
-        left = above_noise(np.abs(left).max(axis=0), self.problem)
-        return is_small(left, base, relative, changed, allowed)
+        return is_small(above_noise(np.abs(left).max(axis=0), self.problem), base, relative, changed, allowed)
 
     def remember(self) -> None:
         """Save the state of the matrices for :meth:`recall`."""

@@ -61,11 +61,10 @@ def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
 
 
 def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
-    """Mask of the unknowns of index 2 and 3, whose rounding error short steps amplify, shape (n,) of bool."""
-    index = np.array(problem.variable_index)
+    """Mask of unknowns whose rounding error short steps amplify: of index 2 and 3, or of one not known."""
     # From index 4 on short steps leave no correct digit of these unknowns.
-    found: npt.NDArray[np.bool_] = (index > 1) & (index.max(initial=0) <= 3)
-    return found
+    index = np.array(problem.variable_index)
+    return np.asarray((problem.index is None) | (index > 1) & (index.max(initial=0) <= 3))
 
 
 def rounding_noise(
@@ -81,8 +80,7 @@ def rounding_noise(
     terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
-    noise: Vector = largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS)
-    return noise
+    return np.asarray(largest_of_all * np.where(which, MULTIPLIER_AMPLIFICATION, AMPLIFICATION_OF_OTHERS))
 
 
 def only_rounding(
@@ -163,8 +161,7 @@ class StepError:
     @property
     def newton_tolerance(self) -> float:
         """Tolerance of a solve at a node, for corrections measured by :attr:`weights` times :attr:`unit`."""
-        wanted = NODE_SHARE * self.share * self.unit
-        return self.at_least(min(LARGEST_NODE_TOLERANCE, wanted))
+        return self.at_least(min(LARGEST_NODE_TOLERANCE, NODE_SHARE * self.share * self.unit))
 
     @staticmethod
     def at_least(tolerance: float) -> float:

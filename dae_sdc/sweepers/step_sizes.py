@@ -55,7 +55,7 @@ MOST_RATIO = 0.5
 # approached as near as one likes, layers of a finite width as near as they are thin.
 NEARNESS = 3e-8
 # Relative time left at which the run ends where the round-off of the time, relative to what is left, is
-# larger than the tolerance.
+# larger than the tolerance, and so is what it changes of the solution.
 UNRESOLVED_NEARNESS = 1e-5
 RECOVERY_OF_STEPS = 3.0  # Growth from the smallest size, in units of ``FALL``, that ends an approach.
 # Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that time:
@@ -212,7 +212,7 @@ def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
 
     The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
     at a pole, or at a root of a solution under a fractional power. The largest u' of a differential unknown
-    at the end of the step is ``w.end_slope()``.
+    at the end of the step, relative to its size, is ``w.end_slope()``.
     """
     x.falling += 1.0
     if dt > RECOVERY_OF_STEPS * FALL * x.least or x.times == 0.0:
@@ -231,9 +231,9 @@ def approached(x: Any, w: Any, time: Any, dt: Any) -> Any:
     if not (LEAST_RATIO * before <= last and last <= MOST_RATIO * before):
         return np.nan
     left = last * last / (before - last)
-    elapsed = time - x.begin
-    nearness = UNRESOLVED_NEARNESS if EPS * abs(time) > x.rtol * left else NEARNESS
-    if left > nearness * elapsed:
+    elapsed, rounding = time - x.begin, EPS * abs(time)
+    unresolved = rounding > x.rtol * left and rounding * w.end_slope() > x.rtol
+    if left > (UNRESOLVED_NEARNESS if unresolved else NEARNESS) * elapsed:
         return np.nan
     least = x.rtol / elapsed
     if x.slope < np.inf:

@@ -308,5 +308,4 @@ class StepSweeps:
                 iterate.finish(carrier)
             else:  # the sweep is repeated when it is asked for, and raises its error then
                 iterate.forget_ahead()
-        norms: list[float] = carrier.norms.tolist()
-        return norms
+        return list(carrier.norms.tolist())

@@ -18,6 +18,7 @@ from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
+    SMALL_STEP_ERROR,
     SOLVED,
 )
 from dae_sdc.sweepers.step_sizes import (
@@ -81,17 +82,25 @@ def solved_ahead(w: Any, time: Any, h: Any) -> Any:
         run.crawled += 1.0
     if numbers.error >= 1.0 and (w.weigh_within(h) or again):
         w.judge(time, h, 0, again, looks)
-    return not np.isnan(numbers.error)
+    error = numbers.error
+    if SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
+        return False
+    return not np.isnan(error)
 
 
 def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     """Accept a step whose error is small enough at its nodes; False where it is not, or one has to look."""
     run, numbers = w.run, w.numbers
+    error = numbers.error
     if numbers.at_end > numbers.allowed_at_end or not numbers.defect <= LARGEST_DEFECT:
         return False
+    if run.late > 0.0 and numbers.at_end > 0.0 and run.repeated == 0.0:
+        error = max(error, w.late_error())
+        if not error <= 1.0:
+            return False
     between = w.error_between() if run.between > 0.0 else 0.0
     effort = numbers.iterations / MOST_NEWTON_ITERATIONS
-    if not next_size(x, True, numbers.error, w.m + 1.0, run.slack, effort, numbers.rate, between, h):
+    if not next_size(x, True, error, w.m + 1.0, run.slack, effort, numbers.rate, between, h):
         return False
     if not np.isnan(approached(x, w, time, h)):
         return False
@@ -200,7 +209,10 @@ class StepsAhead:
         run.rejected, run.solved, run.crawled = 0.0, 0.0, 0.0
         run.repeated = self._together.repetition(time)
         run.hesitant, run.longest = hesitation
+        run.noisy = method.noisy * method.weights.scales.time
+        method.forget_errors(time)
         stages.judge_between(*between)
+        stages.judge_late(method.late)
         arrays = {"run_u": self._u[row + 1 :], "run_du": self._du[first:], "rows": self._rows}
         arrays["estimates"] = self._estimates
         numbers = {"step_sizes": ctypes.addressof(sizes), "sizes_before": ctypes.addressof(self._before)}

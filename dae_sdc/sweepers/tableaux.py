@@ -187,8 +187,7 @@ class Tableau(MethodRecord):
         estimated = self.estimate_orders.get(max(index, 1), 1)
         reached = self.orders.get(2 if turns and index <= 1 else max(index, 1), (None,))[0] or 1
         # From index 2 on stages have a lower order than the estimate assumes.
-        share = 1.0 if index <= 1 else 0.1
-        return float(share * rtol ** max(0.0, estimated / reached - 1.0))
+        return float((1.0 if index <= 1 else 0.1) * rtol ** max(0.0, estimated / reached - 1.0))
 
     def _check_coefficients(self) -> None:
         A, b, c = self.A, self.b, self.c

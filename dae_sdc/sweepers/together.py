@@ -19,10 +19,12 @@ from dae_sdc.sweepers.simultaneous import (
     MOST_NEWTON_ITERATIONS,
     REASONS,
     SLOW,
+    SMALL_STEP_ERROR,
     SOLVED,
     UNRESOLVED,
     Simultaneous,
 )
+from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
@@ -39,6 +41,9 @@ STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number
 # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
 MOST_STEPS_WITH_FEWER_NODES = 1000
 LEAST_NODES = 2  # Least number of nodes.
+# Error of unknowns of index 2 at the end of a step of more than three nodes, in units of rtol, from which on
+# it is repeated once: the estimate is made of u' at the start, where it may be small.
+HELD_AT_INDEX_2 = 30.0
 # Names of the linear solvers that compiled stages support for dense and for sparse Jacobians.
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
 
@@ -77,9 +82,15 @@ class StagesTogether:
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self.weights = tolerance.weights_of(problem, factor)
+        held = index == 2 and not self.weights.lets_go and tableau.stages > 3
+        self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None
+        self._seen_at, self._errors = np.nan, np.zeros(problem.n)
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         self.slack = max(1.0, factor) if index < 3 else 1.0
+        # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
+        self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
+        self.noisy *= problem.index is None
         share = newton_share(tolerance.rtol, factor, index, problem.round_off)
         self.stages.set_tolerance(share, self.weights.rtol)
 
@@ -88,6 +99,7 @@ class StagesTogether:
         stages = self.stages
         first = int(stages.begin(u0, t0, h)) * (1 if self._index < 3 else 2)
         stages.weigh(self.weights, h, first > 0)
+        self.forget_errors(t0)
         before = getattr(u0.polynomial, "dt", 0.0)
         looks = self._wary or repeated > 0 or h > GROWN_STEP * before
         status = stages.solve(t0, h, first, looks)
@@ -108,13 +120,20 @@ class StagesTogether:
                 again = first > 0 or repeated > 0  # of index 2 nothing is left the second time
                 if stages.weigh_within(self.weights, h) or again:
                     error = stages.judge(t0, h, first, again, looks)
+            if SMALL_STEP_ERROR < error < np.inf and h < min(before, self.noisy * self.weights.scales.time):
+                if stages.is_rounding(t0, h, SMALL_STEP_ERROR, stages.estimated):
+                    error = SMALL_STEP_ERROR
             if error <= 1.0:
                 if self._index > 1 and not first:
+                    self._seen_at, self._errors[:] = t0, self.weights.scales.errors
                     self.weights.see(stages.estimated, stages.u[-1], stages.m, h / before if before else 1.0)
                 if numbers.at_end > self._at_end and not stages.is_rounding(t0, h, self._at_end):
                     error = numbers.at_end / self._at_end
                 elif not numbers.defect <= LARGEST_DEFECT:
                     error = numbers.defect / LARGEST_DEFECT
+                elif self.late is not None and numbers.at_end and not repeated:
+                    late = np.abs(stages.error) * self.late.of_stages(stages.u[-1:], h)
+                    error = max(error, float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
@@ -123,6 +142,11 @@ class StagesTogether:
         effort = numbers.iterations / MOST_NEWTON_ITERATIONS
         about = stages.m + 1, effort, numbers.rate, REASONS[status], int(numbers.worst)
         return Outcome(status == SOLVED, error, *about, self.slack)
+
+    def forget_errors(self, t0: float) -> None:
+        """Forget the errors of the last step if it is repeated."""
+        if t0 == self._seen_at:
+            self.weights.scales.errors[:] = self._errors
 
     def _solve_coupled(self, u0: MeshDAE, guess: Vector, t0: float, h: float, status: int) -> int:
         """Solve all stages with a Jacobian of their own each; SOLVED, or the status that was given."""

@@ -69,8 +69,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
     (1999) 93, whose codes choose it so.
     """
-    exponent = min(1.0, order / (order_of_method + 1.0))
-    return float(0.005 * rtol ** (exponent - 1.0))
+    return float(0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0))
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
@@ -283,7 +282,7 @@ class Weights:
         self._scaled = [(k, _places(exponents == k)) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = _places(exponents == exponents.min())
         self.exponents, self.counted = exponents, counted
-        self._lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
+        self.lets_go = bool(self._scaled) and part == SETTINGS.time_part_let_go
         self._all_count = bool(counted.all())
         self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
         self.least_factor = 0.0
@@ -315,10 +314,10 @@ class Weights:
         parts and the end of the last one M, as pi'(1) = M |pi'(0)| for pi(t) = t (t - c_1) ... (t - c_M). The
         error of u' at the end is M r of these parts.
         """
-        if not self._scaled or (u is None and not self._lets_go):
+        if not self._scaled or (u is None and not self.lets_go):
             return
         sizes, factor = self._sizes, 1.0
-        if u is not None and not self._lets_go:
+        if u is not None and not self.lets_go:
             r = np.minimum(growth, SETTINGS.largest_growth) ** nodes
             sizes, factor = np.abs(u), nodes * np.maximum(1.0, r) / (nodes + r)
         seen = self.scales.errors[: len(self.counted)]

@@ -75,10 +75,11 @@ def _sensitivity(
     mechanism: Mechanism, q: Vector, v: Vector, end: float, on_places: bool
 ) -> Callable[[Vector], Vector]:
     """Change of (q, v, lambda) by a change of the start of size 1 in every free direction, at times."""
-    middle, moved = mechanism.motion(q, v, end), []
-    for direction in mechanism.free(q).T:
-        for place, speed in ((MOVED * direction, 0.0), (0.0, MOVED * direction)):
-            moved.append(mechanism.motion(*mechanism.projected(q + place, v + speed, on_places), end))
+    # Where constraints are of speeds alone, bars keep the lengths that they begin with.
+    middle, free = mechanism.motion(q, v, end), mechanism.free(q).T
+    starts = [(q + MOVED * place, v) for place in (free if on_places else np.eye(mechanism.n))]
+    starts += [(q, v + MOVED * speed) for speed in free]
+    moved = [mechanism.motion(*mechanism.projected(*start, on_places), end) for start in starts]
 
     def values(times: Vector) -> Vector:
         base = middle(times)
