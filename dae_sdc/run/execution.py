@@ -26,10 +26,9 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
-from dae_sdc.control.impasse import impasse
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
-from dae_sdc.control.singular_determinants import default_way
+from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
