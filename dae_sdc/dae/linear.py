@@ -15,15 +15,16 @@ from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.linalg import SuperLU, splu
 
-from dae_sdc.dae.diagonal_pivots import (
+from dae_sdc.dae.pattern import (
     EPS,
     DiagonalPivotLU,
+    Pattern,
     grows,
+    maximum_matching,
     probe,
     refinements_needed,
     with_diagonal_pivots,
 )
-from dae_sdc.dae.pattern import Pattern, maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
@@ -193,7 +194,7 @@ class SparseLU:
     """LU factors of a sparse matrix by SuperLU.
 
     Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with
-    them: see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by
+    them: see :mod:`dae_sdc.dae.pattern`. Otherwise rows are exchanged, and columns are ordered by
     COLAMD.
 
     References
