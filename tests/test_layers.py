@@ -290,7 +290,7 @@ BUDGETS = {
     "problems": 7_720,
     "dae": 7_570,
     "initial": 5_580,
-    "model": 5_300,
+    "model": 5_330,
     "control": 4_760,
     "constrained": 3_960,
     "structure": 3_890,

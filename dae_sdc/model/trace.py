@@ -159,7 +159,7 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
             model.variables_by_name[own].start.update(_start_values(start, j))
         paths = ExecutionPaths(model.graph)
         try:
-            residual, reads = _called(problem, model, symbols, paths)
+            residual, reads = _called(problem, model, symbols, paths, [(j, 0) for j in range(problem.n)])
         except NumberNeeded as needed:
             numbers += [symbols.used[i] for i in sorted(needed.parameters)]
             continue
@@ -256,14 +256,13 @@ def _called(
     model: Model,
     symbols: _Symbols,
     paths: ExecutionPaths,
-    places: Sequence[tuple[int, int]] | None = None,
+    places: Sequence[tuple[int, int]],
 ) -> tuple[list[Any], Reads]:
     """The entries of the residual for symbols, over all paths through its branches, and its reads.
 
     ``places`` are the unknown of the model and the order of its derivative that each unknown is.
     """
     graph, n = model.graph, problem.n
-    places = [(j, 0) for j in range(n)] if places is None else places
     u, du = (
         array_of([Scalar(graph, graph.variable(j, order + more)) for j, order in places]) for more in (0, 1)
     )
