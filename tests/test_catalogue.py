@@ -104,6 +104,20 @@ def test_parameters_of_a_model_are_those_of_its_problem() -> None:
         ds.reduce("pendulum", params={"l": -1.0})
 
 
+@pytest.mark.parametrize("name", BOTH)
+def test_every_parameter_of_a_problem_is_a_symbol_in_its_model(name: str) -> None:
+    model = ds.MODELS[name]()
+    symbols = {str(symbol) for expression in model.expressions for symbol in expression.free_symbols}
+    assert set(model.parameter_names) <= symbols
+
+
+def test_angular_frequencies_are_shown_as_multiples_of_pi() -> None:
+    assert "sin(2*pi*frequency*t)" in str(ds.MODELS["two-transistor"]())
+    shown = str(ds.MODELS["ring-modulator"]())
+    assert "sin(2000*pi*t)" in shown
+    assert "sin(20000*pi*t)" in shown
+
+
 def test_equations_that_are_not_the_same_have_names_of_their_own() -> None:
     # The Test Set's formulations have accelerations among the unknowns, or stabilised constraints.
     for name in ("andrews", "fekete"):

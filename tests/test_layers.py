@@ -285,13 +285,13 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 11_090,
+    "run": 11_080,
     "sweepers": 9_920,
-    "problems": 7_870,
+    "problems": 7_720,
     "dae": 7_570,
     "initial": 5_580,
-    "model": 5_300,
-    "control": 4_770,
+    "model": 5_330,
+    "control": 4_760,
     "constrained": 3_960,
     "structure": 3_890,
     "modelica": 3_660,

@@ -19,6 +19,7 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ModelProblem
+from dae_sdc.model.sympy_input import with_pi
 from dae_sdc.run.convergence import several
 from dae_sdc.run.target import make_problem, problem_name
 
@@ -391,3 +392,11 @@ def test_a_model_in_a_file_is_solved_after_reduction(
     assert main(["solve", f"{path}:swing", "--reduce", "--project", "--rtol", "1e-8", "--t-end", "1"]) == 0
     printed = {line.split()[0]: float(line.split()[1]) for line in capsys.readouterr().out.splitlines()[1:]}
     assert printed["x"] ** 2 + printed["y"] ** 2 == pytest.approx(1.0, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(2.0 * np.pi, "2*pi*x"), (np.pi / 180.0, "pi*x/180"), (3.14159, "314159*x/100000"), (0.1, "x/10")],
+)
+def test_numbers_of_equations_are_multiples_of_pi_only_where_they_are_its_doubles(number, text) -> None:
+    assert str(with_pi(sp.Rational(repr(float(number))) * sp.Symbol("x"))) == text

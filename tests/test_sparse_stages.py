@@ -26,8 +26,8 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
-from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import Balance

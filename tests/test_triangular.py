@@ -25,8 +25,8 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
-from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.linear import LEAST_REUSED_ORDER, SparseLU
+from dae_sdc.dae.pattern import EPS
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine

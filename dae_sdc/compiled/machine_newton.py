@@ -17,7 +17,6 @@ from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactori
 from dae_sdc.dae import iteration
 from dae_sdc.dae.compiling import c_function, lightly_optimized
 from dae_sdc.dae.counters import Counts
-from dae_sdc.dae.diagonal_pivots import EPS
 from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.machine import (
     RecordView,
@@ -30,6 +29,7 @@ from dae_sdc.dae.machine import (
     within_compiled,
 )
 from dae_sdc.dae.memory import fields
+from dae_sdc.dae.pattern import EPS
 from dae_sdc.sharing import once
 
 RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.

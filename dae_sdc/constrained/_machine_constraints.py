@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae import machine
-from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.complex_step import SIGN, address_in
 from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, within_compiled
-from dae_sdc.dae.memory import fields, tell_addresses
+from dae_sdc.dae.memory import fields, no_copy, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 

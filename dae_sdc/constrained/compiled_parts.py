@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.constrained.parts import PARTS, PartDerivatives
-from dae_sdc.dae.callbacks import Callback, CallbackFailure, no_copy
 from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
+from dae_sdc.dae.memory import Callback, CallbackFailure, no_copy
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 

@@ -27,12 +27,11 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import machine
-from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers
-from dae_sdc.dae.memory import address, fields
+from dae_sdc.dae.memory import address, fields, no_copy
 from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError

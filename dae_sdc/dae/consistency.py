@@ -78,23 +78,23 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
 
 
-def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = LARGEST_VIOLATION) -> None:
+def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float) -> None:
     """Refuse a start value that violates an equation."""
     # Hidden constraints do not show in F; a problem that knows its own looks at them first.
     own_check: Callable[[MeshDAE, float], None] | None = getattr(problem, "check_start", None)
     if own_check is not None:
         own_check(u, t)
     problem.start_step(u, t)
-    worst, relative, remains, allowed = _worst(problem, u, t, tolerance)
-    if relative[worst] > tolerance and getattr(problem, "in_force", None) is not None:
+    worst, relative, remains, allowed = _worst(problem, u, t)
+    if relative[worst] > LARGEST_VIOLATION and getattr(problem, "in_force", None) is not None:
         # On the border of a jump, u0 may satisfy the equations at that point alone, as sign(0) = 0.
         problem.in_force = None
-        at_border = _worst(problem, u, t, tolerance)
+        at_border = _worst(problem, u, t)
         problem.start_step(u, t)
-        if at_border[1].max() <= tolerance:
+        if at_border[1].max() <= LARGEST_VIOLATION:
             return
-    if relative[worst] > tolerance:
-        others = int((relative > tolerance).sum()) - 1
+    if relative[worst] > LARGEST_VIOLATION:
+        others = int((relative > LARGEST_VIOLATION).sum()) - 1
         raise InconsistentStateError(
             f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' "
             f"at t={t:.6g}: residual {remains[worst]:.2g} (tolerance {allowed[worst]:.1e})"
@@ -103,9 +103,9 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
         )
 
 
-def _worst(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float) -> tuple[int, Vector, Vector, Vector]:
+def _worst(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[int, Vector, Vector, Vector]:
     """The equation that is violated most, and of all relative violations, residuals and allowed ones."""
     remains, scale = violation(problem, u, t)
     relative = np.divide(np.abs(remains), scale, out=np.abs(remains) / 1e-300, where=scale > 0.0)
     relative[np.abs(remains) < np.finfo(float).tiny] = 0.0
-    return int(relative.argmax()), relative, remains, tolerance * scale
+    return int(relative.argmax()), relative, remains, LARGEST_VIOLATION * scale

@@ -54,12 +54,12 @@ def complex_slope(function: Callable[[complex], Any]) -> Vector:
     return derivative
 
 
-def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
+def takes_complex(function: Callable[[Any], Any]) -> bool:
     """Whether f of one number gives its derivative by a complex step."""
     try:
         with filtering("ignore"):
             real = np.asarray(function(0.0))
-            expected = np.asarray(slope(function, FIRST_DIFFERENCE * scale))
+            expected = np.asarray(slope(function, FIRST_DIFFERENCE))
             with filtering("error", np.exceptions.ComplexWarning):
                 stepped = np.asarray(function(1j * STEP))
     except Exception:  # whatever a function says to numbers it was not made for
@@ -69,5 +69,5 @@ def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
     size = float(np.abs(real).max(initial=0.0))
     found = np.imag(stepped) / STEP
     same_value = np.abs(np.real(stepped) - real).max(initial=0.0) <= 1e-12 * size
-    tolerance = LARGEST_DISAGREEMENT * (np.abs(expected).max(initial=0.0) + 1e-6 * size / scale)
+    tolerance = LARGEST_DISAGREEMENT * (np.abs(expected).max(initial=0.0) + 1e-6 * size)
     return bool(same_value and np.abs(found - expected).max(initial=0.0) <= tolerance)

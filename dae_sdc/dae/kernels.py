@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dae_sdc.dae.inlining import inlined
+from dae_sdc.dae.memory import inlined
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
 

@@ -15,15 +15,16 @@ from scipy.linalg.blas import dasum, daxpy, ddot, dnrm2, dscal, idamax
 from scipy.linalg.lapack import dgetrf, dgetrs
 from scipy.sparse.linalg import SuperLU, splu
 
-from dae_sdc.dae.diagonal_pivots import (
+from dae_sdc.dae.pattern import (
     EPS,
     DiagonalPivotLU,
+    Pattern,
     grows,
+    maximum_matching,
     probe,
     refinements_needed,
     with_diagonal_pivots,
 )
-from dae_sdc.dae.pattern import Pattern, maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
@@ -193,7 +194,7 @@ class SparseLU:
     """LU factors of a sparse matrix by SuperLU.
 
     Where the pattern is nearly symmetric, pivots stay on the diagonal if a probe is solved accurately with
-    them: see :mod:`dae_sdc.dae.diagonal_pivots`. Otherwise rows are exchanged, and columns are ordered by
+    them: see :mod:`dae_sdc.dae.pattern`. Otherwise rows are exchanged, and columns are ordered by
     COLAMD.
 
     References
@@ -237,8 +238,10 @@ class SparseLU:
 
     def _is_weak(self, matrix: Any) -> bool:
         # A pivot at round-off makes a solution that grows as much. Only then U is taken out: SuperLU copies
-        # both factors for that and keeps the copies.
-        columns = _column_maxima(matrix)
+        # both factors for that and keeps the copies. ``columns`` are the largest entries of these.
+        columns = np.zeros(matrix.shape[1])
+        filled = np.flatnonzero(np.diff(matrix.indptr))
+        columns[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
         if not grows(self._lu.solve(probe(len(columns))), columns):
             return False
         # Column k of the matrix is column perm_c[k] of U.
@@ -355,14 +358,6 @@ def _canonical(matrix: Any) -> Any:
 def _scaled(rhs: Vector, scale: Vector) -> Vector:
     """``rhs``, shape (n,) or (n, k), with its rows multiplied; in the order of memory it has."""
     return (rhs.T * scale).T
-
-
-def _column_maxima(matrix: Any) -> Vector:
-    """Largest absolute value in every column of a CSC matrix."""
-    maxima = np.zeros(matrix.shape[1])
-    filled = np.flatnonzero(np.diff(matrix.indptr))
-    maxima[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
-    return maxima
 
 
 def _weak(pivots: Vector, columns: Vector) -> bool:

@@ -19,7 +19,7 @@ from numba.extending import intrinsic, models, overload, overload_method, regist
 
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS
 from dae_sdc.dae.compiling import c_function, kept
-from dae_sdc.dae.inlining import is_inlined
+from dae_sdc.dae.memory import is_inlined
 
 __all__ = [
     "INNER",

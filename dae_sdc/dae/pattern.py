@@ -1,13 +1,18 @@
-"""Patterns of sparse matrices: what follows from the places of the entries alone."""
+"""Patterns of sparse matrices, and their LU factors with pivots on the diagonal."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
+from scipy.sparse.linalg import SuperLU, spilu, splu
+
+from dae_sdc.dae.state import Vector
 
 
 class Pattern:
@@ -76,4 +81,221 @@ def maximum_matching(matrix: Any) -> npt.NDArray[np.intp]:
     used = (flow.data > 0) & (flow.row > 0) & (flow.row <= rows)
     found = np.full(rows, -1, dtype=np.intp)
     found[flow.row[used] - 1] = flow.col[used] - rows - 1
+    return found
+
+
+EPS = float(np.finfo(float).eps)
+
+# Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
+DOUBTFUL_GROWTH = 1e-4
+# Largest number of steps of iterative refinement with factors whose pivots were not the largest.
+MOST_REFINEMENTS = 2
+
+
+@functools.lru_cache(maxsize=4)
+def probe(n: int) -> Vector:
+    """A right-hand side, shape (n,), with a part in every direction: random, but always the same."""
+    return np.random.default_rng(n).standard_normal(n)
+
+
+def grows(solution: Vector, columns: Vector) -> bool:
+    """Whether a solution is so large that a pivot may have vanished; also if it is NaN."""
+    # Shapes: solution (n,), columns (n,).
+    with np.errstate(over="ignore", invalid="ignore"):
+        growth = np.abs(solution * columns).max()
+    return not growth * len(columns) * EPS < DOUBTFUL_GROWTH * columns.max()
+
+
+def refinements_needed(matrix: Any, substitute: Callable[[Any], Any]) -> int | None:
+    """How many steps of refinement bring the backward error of each equation to n eps, if any do."""
+    # Shapes: matrix (n, n).
+    n = matrix.shape[0]
+    sizes = sparse.csc_matrix((np.abs(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    rows = np.zeros(n)
+    np.maximum.at(rows, matrix.indices, sizes.data)
+    rhs = (rows * probe(n)).astype(matrix.dtype)
+    # Columns as they are when the rows are scaled to 1.
+    columns = np.maximum.reduceat(sizes.data / rows[matrix.indices], matrix.indptr[:-1])
+    solution = substitute(rhs)
+    if grows(solution, columns):
+        return None
+    for steps in range(MOST_REFINEMENTS + 1):
+        residual = rhs - matrix @ solution
+        bound = sizes @ np.abs(solution) + np.abs(rhs)
+        if (np.abs(residual) <= n * EPS * bound).all():
+            return steps
+        solution += substitute(residual)
+    return None
+
+
+Places = npt.NDArray[np.int32]
+
+# Smallest matrix for which they are tried: smaller ones are ordered for longer than that saves.
+SMALLEST_WITH_DIAGONAL_PIVOTS = 500
+LEAST_SYMMETRY = 0.9  # Smallest part of the entries (i, j) whose (j, i) is an entry, too.
+REMEMBERED_ORDERS = 8  # Number of patterns whose order is remembered.
+# Number of matrices of a pattern with useless pivots, after which its next ones are not tried.
+MOST_PIVOT_FAILURES = 2
+
+# Settings of SuperLU: the elimination tree of A + A^T, and the pivot on the diagonal unless that is zero.
+SYMMETRIC = {"options": {"SymmetricMode": True}, "diag_pivot_thresh": 0.0, "permc_spec": "NATURAL"}
+
+
+class _Order(Pattern):
+    """An order of rows and columns with little fill while pivots stay on the diagonal.
+
+    An unknown without an entry on the diagonal, as the pressure of a flow or the multiplier of a constraint,
+    gets one when an unknown of its equation is eliminated. It is matched with such a partner and follows that
+    in the order, which is the minimum degree order of the graph whose nodes are the pairs and the rest.
+
+    References
+    ----------
+    J. W. H. Liu, Modification of the minimum-degree algorithm by multiple elimination, ACM Trans. Math.
+    Softw. 11 (1985) 141; O. Schenk, K. Gartner, On fast factorization pivoting methods for sparse symmetric
+    indefinite systems, Electron. Trans. Numer. Anal. 23 (2006) 158, for matched pairs.
+    """
+
+    # Shapes: matrix (n, n).
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__(matrix)
+        self._empty = _empty_diagonal(matrix)
+        self.failures = 0
+        self.order = _order_of(matrix, self._empty)
+        if self.order is None:
+            return
+        self.rank = np.argsort(self.order)
+        numbers = np.arange(matrix.nnz)
+        moved = sparse.csc_matrix((numbers, matrix.indices, matrix.indptr), shape=matrix.shape)
+        moved = moved[:, self.order]
+        moved.indices = self.rank[moved.indices].astype(matrix.indices.dtype)
+        moved.has_sorted_indices = False
+        moved.sort_indices()
+        self._source, self._moved = moved.data, (moved.indices, moved.indptr)
+
+    def fits(self, matrix: Any) -> bool:
+        """Whether a matrix has this pattern, and no zeros on the diagonal but those that have partners."""
+        if not super().fits(matrix):
+            return False
+        return self.order is None or not (_empty_diagonal(matrix) & ~self._empty).any()
+
+    def ordered(self, matrix: Any) -> Any:
+        """The matrix of this pattern with its rows and columns in order."""
+        moved = sparse.csc_matrix((matrix.data[self._source], *self._moved), shape=matrix.shape)
+        # So that SciPy need not look.
+        moved.has_sorted_indices = moved.has_canonical_format = True
+        return moved
+
+
+def _empty_diagonal(matrix: Any) -> npt.NDArray[np.bool_]:
+    return np.asarray(matrix.diagonal() == 0.0)
+
+
+def _order_of(matrix: Any, empty: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp] | None:
+    """The order; None where the pattern is not symmetric enough or an unknown has no partner."""
+    n = matrix.shape[0]
+    entries = sparse.csc_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+    both = sparse.csc_matrix(entries + entries.T)
+    if (both.data == 2.0).sum() < LEAST_SYMMETRY * matrix.nnz:
+        return None
+    without, others = np.flatnonzero(empty), np.flatnonzero(~empty)
+    node = np.cumsum(~empty) - 1
+    if len(without):
+        # Each stands in the equation of the other: no singular pattern has such partners for all.
+        mutual = sparse.csr_matrix(matrix.multiply(matrix.T))[without][:, others]
+        mutual.eliminate_zeros()
+        partners = maximum_matching(mutual)
+        if (partners < 0).any():
+            return None
+        node[without] = partners
+    merge = sparse.csc_matrix((np.ones(n), (node, np.arange(n))), shape=(len(others), n))
+    place = _minimum_degree(sparse.csc_matrix(merge @ both @ merge.T))
+    return np.lexsort((empty, place[node]))
+
+
+def _minimum_degree(graph: Any) -> Places:
+    """Place of each node of a symmetric graph in its minimum degree order."""
+    graph.data[:] = -1.0
+    graph.setdiag(np.diff(graph.indptr) + 1.0)
+    # SciPy returns orders with factors alone: incomplete ones without fill are the cheapest.
+    place: Places = spilu(graph, drop_tol=1e10, fill_factor=1, permc_spec="MMD_AT_PLUS_A").perm_c
+    return place
+
+
+_known: tuple[_Order, ...] = ()  # Orders of the patterns that came last.
+
+
+class DiagonalPivotLU:
+    """LU factors with rows and columns in one order, with the attributes of SciPy's ``SuperLU``."""
+
+    # Shapes: matrix (n, n).
+
+    def __init__(self, matrix: Any, pattern: _Order, settings: dict[str, Any]) -> None:
+        self._order, self._rank = pattern.order, pattern.rank
+        self._lu: SuperLU = splu(pattern.ordered(matrix), **SYMMETRIC, **settings)
+        needed = refinements_needed(matrix, self._substitute)
+        self.accurate = needed is not None
+        """Whether solves are accurate, after steps of refinement where they are needed."""
+        self._refinements = needed or 0
+        self._matrix = matrix.copy() if needed else None
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries of both factors."""
+        return int(self._lu.nnz)
+
+    @property
+    def L(self) -> Any:
+        """The lower factor in CSC form, with ones on its diagonal."""
+        return self._lu.L
+
+    @property
+    def U(self) -> Any:
+        """The upper factor in CSC form."""
+        return self._lu.U
+
+    @property
+    def perm_r(self) -> Places:
+        """Row i of the matrix is row ``perm_r[i]`` of LU."""
+        rows: Places = self._lu.perm_r[self._rank]
+        return rows
+
+    @property
+    def perm_c(self) -> Places:
+        """Column j of the matrix is column ``perm_c[j]`` of LU."""
+        columns: Places = self._lu.perm_c[self._rank]
+        return columns
+
+    def _substitute(self, rhs: Any) -> Any:
+        return self._lu.solve(rhs[self._order])[self._rank]
+
+    def solve(self, rhs: Any) -> Any:
+        """The solution for one or several right-hand sides, shape (n,) or (n, k)."""
+        solution = self._substitute(rhs)
+        for _ in range(self._refinements):
+            solution += self._substitute(rhs - self._matrix @ solution)
+        return solution
+
+
+def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None:
+    """LU factors with pivots on the diagonal, in an order that is remembered for the next of its pattern."""
+    # Grids with constraints, as incompressible flow, have 0.4 to 0.6 of the fill that an order of the columns
+    # for any exchange of rows leaves, and factorise in a quarter to a half of the time.
+    # Shapes: matrix (n, n).
+    if matrix.shape[0] < SMALLEST_WITH_DIAGONAL_PIVOTS:
+        return None
+    global _known
+    pattern = next((order for order in _known if order.fits(matrix)), None)
+    if pattern is None:
+        pattern = _Order(matrix)
+        _known = (pattern, *_known[: REMEMBERED_ORDERS - 1])
+    if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
+        return None
+    try:
+        found = DiagonalPivotLU(matrix, pattern, settings)
+    except (RuntimeError, MemoryError):
+        return None
+    if not found.accurate:
+        pattern.failures += 1
+        return None
     return found

@@ -103,11 +103,9 @@ def _to_even(places: tuple[float, ...]) -> Vector:
     return _weights(nodes[::2], nodes[1::2])
 
 
-def are_resolved(
-    places: tuple[float, ...], values: Vector, options: SamplingOptions = SAMPLING
-) -> NDArray[np.bool_]:
+def are_resolved(places: tuple[float, ...], values: Vector) -> NDArray[np.bool_]:
     """Whether polynomials through every other value of functions predict the values between."""
     # Shapes: values (F, K) -> (F,).
     with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
         errors = np.abs(values[:, ::2] @ _to_even(places).T - values[:, 1::2]).max(axis=1, initial=0.0)
-    return np.asarray(errors <= options.resolved * np.abs(values).max(axis=1), dtype=np.bool_)
+    return np.asarray(errors <= SAMPLING.resolved * np.abs(values).max(axis=1), dtype=np.bool_)

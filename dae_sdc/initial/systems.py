@@ -426,7 +426,12 @@ class Reader:
         op, args = graph.op[node], graph.args[node]
         leaf = graph.leaves.get(node)
         if leaf is not None:
-            return self._leaf(self._number[leaf])
+            j = self._number[leaf]
+            if j not in self._sums:
+                return Quotient({((j, 1),): 1.0}, {})
+            slopes, constant = self._sums[j]
+            over: Polynomial = {((i, 1),): slope for i, slope in slopes.items()}
+            return Quotient(plus(over, {(): constant} if constant else {}), {})
         if op in TRIGONOMETRIC:
             return self._turned(node)
         if op in (Op.LT, Op.LE, Op.SIGN):
@@ -471,13 +476,6 @@ class Reader:
         self._roots_of.append((exponent.denominator, base.over, self._ring.denominator(base)))
         variable = self._root(len(self._roots_of) - 1)
         return Quotient({((variable, exponent.numerator),): 1.0}, {})
-
-    def _leaf(self, j: int) -> Quotient:
-        if j not in self._sums:
-            return Quotient({((j, 1),): 1.0}, {})
-        slopes, constant = self._sums[j]
-        over: Polynomial = {((i, 1),): slope for i, slope in slopes.items()}
-        return Quotient(plus(over, {(): constant} if constant else {}), {})
 
     def _turned(self, node: int) -> Quotient:
         """Sine, cosine or tangent of a sum of angles, by the product of cos + i sin of its terms."""

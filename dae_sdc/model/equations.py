@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import to_sympy
+from dae_sdc.model.sympy_input import to_sympy, with_pi
 
 # Number of random points that are tried for one at which all entries of a Jacobian have values.
 MOST_RANDOM_POINTS = 8
@@ -160,7 +160,7 @@ class Equations:
         """The equations as SymPy expressions that vanish, as they were given."""
         missing = [i for i, expression in enumerate(self._expressions) if expression is None]
         for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
-            self._expressions[i] = expression
+            self._expressions[i] = with_pi(expression)
         return tuple(self._expressions)
 
     def unknown(self, unknown: Any) -> tuple[str, int]:

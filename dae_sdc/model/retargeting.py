@@ -113,7 +113,9 @@ class Retargeting:
         known = self._by_id.get(id(value)) or self._substitutes.get(id(value)) or self._copies.get(id(value))
         if known is not None:
             return known[1] if isinstance(known, tuple) else known
-        self._watched(value)
+        if id(value) not in self._seen and isinstance(value, list | dict | set | deque | np.ndarray):
+            if not (isinstance(value, np.ndarray) and not value.flags.writeable):
+                self._seen[id(value)] = value, value.copy()
         if isinstance(value, ModuleType):
             root = value.__name__.partition(".")[0]
             return value if root in FOREIGN and root != "numpy" else _Module(self, value)
@@ -161,12 +163,6 @@ class Retargeting:
                 value.clear()
                 value.extend(before) if hasattr(value, "extend") else value.update(before)
         return changed
-
-    def _watched(self, value: Any) -> None:
-        """Remember the contents of a mutable value."""
-        if id(value) not in self._seen and isinstance(value, list | dict | set | deque | np.ndarray):
-            if not (isinstance(value, np.ndarray) and not value.flags.writeable):
-                self._seen[id(value)] = value, value.copy()
 
     def _kept(self, original: Any, copy: Any) -> Any:
         self._copies[id(original)] = original, copy

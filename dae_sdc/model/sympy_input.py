@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -23,6 +24,8 @@ OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op i
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000  # Largest size of a rational exponent in equations.
+LARGEST_DIVISOR_OF_PI: Final = 1000  # Largest q of multiples p / q pi that are recognised.
+ROUNDED_PI: Final = 4e-16  # Relative difference of a number from such a multiple that is rounding.
 
 Resolve = Callable[[Any], int | None]
 
@@ -203,6 +206,18 @@ def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) 
             parts = [expressions[arg] for arg in graph.operands(node)]
             expressions[node] = _written(graph.op[node], parts, graph.args[node])
     return [_as_number(expressions[node]) for node in nodes]
+
+
+def with_pi(expression: Any) -> Any:
+    """An expression with multiples of pi in place of the numbers that they are as doubles."""
+    multiples = {}
+    for number in expression.atoms(sympy.Rational):
+        if number.q <= LARGEST_DIVISOR_OF_PI or abs(number) > 1e15:
+            continue
+        ratio = Fraction(float(number) / math.pi).limit_denominator(LARGEST_DIVISOR_OF_PI)
+        if math.isclose(ratio * math.pi, number, rel_tol=ROUNDED_PI):
+            multiples[number] = sympy.Rational(ratio.numerator, ratio.denominator) * sympy.pi
+    return expression.xreplace(multiples)
 
 
 def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:

@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -22,7 +22,7 @@ from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
@@ -159,7 +159,7 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
             model.variables_by_name[own].start.update(_start_values(start, j))
         paths = ExecutionPaths(model.graph)
         try:
-            residual, reads = _called(problem, model, symbols, paths)
+            residual, reads = _called(problem, model, symbols, paths, [(j, 0) for j in range(problem.n)])
         except NumberNeeded as needed:
             numbers += [symbols.used[i] for i in sorted(needed.parameters)]
             continue
@@ -176,6 +176,21 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
         start,
         point,
     )
+
+
+def add_equations(model: Model, problem: ProblemDAE, symbols: Iterable[str]) -> None:
+    """Add the equations of a problem to a model of its unknowns, with parameters that are ``symbols`` there.
+
+    An unknown "der(x)" of the problem is the derivative of x in the model, and what defines it is left out.
+    """
+    known = _Symbols(model, problem, list(symbols), list(model.parameters_by_name))
+    names = [name_and_order(name) for name in problem.names]
+    places = [(model.names.index(name), order) for name, order in names]
+    entries, _ = _called(problem, model, known, ExecutionPaths(model.graph), places)
+    for name, entry in zip(problem.equation_names, entries, strict=True):
+        root = node_of(model.graph, entry)
+        if root != model.graph.zero:
+            model.add_root(root, name)
 
 
 def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None) -> Traced | None:
@@ -237,11 +252,20 @@ def _start_values(start: _Start, j: int) -> dict[int, float]:
 
 
 def _called(
-    problem: ProblemDAE, model: Model, symbols: _Symbols, paths: ExecutionPaths
+    problem: ProblemDAE,
+    model: Model,
+    symbols: _Symbols,
+    paths: ExecutionPaths,
+    places: Sequence[tuple[int, int]],
 ) -> tuple[list[Any], Reads]:
-    """The entries of the residual for symbols, over all paths through its branches, and its reads."""
+    """The entries of the residual for symbols, over all paths through its branches, and its reads.
+
+    ``places`` are the unknown of the model and the order of its derivative that each unknown is.
+    """
     graph, n = model.graph, problem.n
-    u, du = (array_of([Scalar(graph, graph.variable(j, order)) for j in range(n)]) for order in (0, 1))
+    u, du = (
+        array_of([Scalar(graph, graph.variable(j, order + more)) for j, order in places]) for more in (0, 1)
+    )
     t = Scalar(graph, graph.time())
     for array in (u, du):
         array.n_diff = problem.n_diff

@@ -254,8 +254,7 @@ def few_ticks(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def panels_of(count: int, most_across: int = 3) -> tuple[int, int]:
-    """Rows and columns for a number of panels, in rows of the same length as far as can be."""
-    down = math.ceil(count / most_across)
-    across = math.ceil(count / down)
+def panels_of(count: int) -> tuple[int, int]:
+    """Rows and columns for a number of panels, at most three across, in rows of about one length."""
+    across = math.ceil(count / math.ceil(count / 3))
     return math.ceil(count / across), across

@@ -23,7 +23,7 @@ MODELS: Registry[Callable[..., Model]] = Registry("model", "dae_sdc.problems")
 """Functions that return a new model, by name; their arguments are numbers of equations or constants.
 
 A name that :data:`~dae_sdc.dae.problem.PROBLEMS` has too stands for the same equations, see
-:func:`equations_of`.
+:class:`ModelOfProblem`.
 """
 
 Symbols: TypeAlias = Sequence[Any]
@@ -34,17 +34,20 @@ class ModelOfProblem:
     """The model of a problem with compiled equations: the same unknowns in the same order, and the same F.
 
     Unknowns, parameters, interval, step size and start are those of the problem. An unknown "der(x)" of the
-    problem is in the model the derivative of its unknown x, and the equation that defines it is left out.
-    ``equations`` is a function of a model, its unknowns and its parameters, both as symbols in the order of
-    the problem; it returns the residuals by the names of the equations, in that order.
+    problem is in the model the derivative of its unknown x, and the equation that defines it is left out. The
+    equations are read from the kernels of the problem, where ``held`` names parameters that are numbers in
+    them while they are 0, as a derivative times a symbol counts as a derivative. Or ``equations``, a function
+    of a model and its unknowns as symbols, returns the residuals by the names of the equations.
     """
 
     def __init__(
         self,
         name: str,
         problem_class: Callable[..., ProblemDAE],
-        equations: Callable[[Model, Symbols, Symbols], Expressions],
+        equations: Callable[[Model, Symbols], Expressions] | None = None,
+        held: Sequence[str] = (),
     ) -> None:
+        self.held = held
         self.name, self.problem_class, self.equations = name, problem_class, equations
         self.__doc__ = (problem_class.__doc__ or "").partition("\n")[0]
         given = inspect.signature(problem_class).parameters
@@ -55,6 +58,7 @@ class ModelOfProblem:
     def __call__(self, **parameters: float) -> Model:
         """A new model; the arguments are values of parameters by their names."""
         from dae_sdc.model.model import Model
+        from dae_sdc.model.trace import add_equations
 
         problem = self.problem_class(**parameters)
         model = Model(
@@ -68,11 +72,15 @@ class ModelOfProblem:
         own = [name for name in problem.names if name_and_order(name)[1] == 0]
         unknowns = model.variables(own, unit=[_plain(units[name]) for name in own])
         values = [getattr(problem, name) for name in self.parameters]
-        symbols = model.parameters(
+        model.parameters(
             self.parameters, values, unit=[_plain(problem.parameter_units[name]) for name in self.parameters]
         )
-        for name, expression in self.equations(model, unknowns, symbols).items():
-            model.equation(expression, name=name)
+        if self.equations is not None:
+            for name, expression in self.equations(model, unknowns).items():
+                model.equation(expression, name=name)
+        else:
+            symbols = [name for name in self.parameters if name not in self.held or getattr(problem, name)]
+            add_equations(model, problem, symbols)
         start_at(model, problem.names, np.asarray(problem.u_exact(problem.interval[0])).tolist())
         if problem.given_nominal is not None:
             sizes = np.broadcast_to(np.asarray(problem.given_nominal, dtype=np.float64), (problem.n,))
@@ -80,19 +88,6 @@ class ModelOfProblem:
                 unknown, order = name_and_order(state)
                 model.variables_by_name[unknown].nominal[order] = size
         return model
-
-
-def equations_of(
-    name: str, problem_class: Callable[..., ProblemDAE]
-) -> Callable[[Callable[[Model, Symbols, Symbols], Expressions]], ModelOfProblem]:
-    """Decorator that registers the equations of a problem as its model, see :class:`ModelOfProblem`."""
-
-    def enter(equations: Callable[[Model, Symbols, Symbols], Expressions]) -> ModelOfProblem:
-        made = ModelOfProblem(name, problem_class, equations)
-        MODELS.add(name, made)
-        return made
-
-    return enter
 
 
 def _plain(unit: str) -> str:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._models import Expressions, Symbols, equations_of
+from dae_sdc.problems._models import MODELS, ModelOfProblem
 from dae_sdc.problems._parameters import finite, positive
 from dae_sdc.problems._testset import TestSetProblem
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
 
 
 def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -91,18 +87,7 @@ class ChemicalAkzoNobel(TestSetProblem):
         return [0.444, 0.00123, 0.0, 0.007, 0.0, self.Ks * 0.444 * 0.007]
 
 
-@equations_of("chemical-akzo-nobel", ChemicalAkzoNobel)
-def akzo_equations(model: Model, y: Symbols, p: Symbols) -> Expressions:
-    """The balances of the five substances, and the equilibrium."""
-    from sympy import sqrt
-
-    k1, k2, k3, k4, K, klA, Ks, pressure, H = p
-    r1, r2, r3 = k1 * y[0] ** 4 * sqrt(y[1]), k2 * y[2] * y[3], k2 / K * y[0] * y[4]
-    r4, r5 = k3 * y[0] * y[3] ** 2, k4 * y[5] ** 2 * sqrt(y[1])
-    inflow = klA * (pressure / H - y[1])
-    rates = [-2 * r1 + r2 - r3 - r4, -r1 / 2 - r4 - r5 / 2 + inflow, r1 - r2 + r3, -r2 + r3 - 2 * r4]
-    rows = [model.der(unknown) - rate for unknown, rate in zip(y[:5], [*rates, r2 - r3 + r5], strict=True)]
-    return dict(zip(ChemicalAkzoNobel.equation_names, [*rows, Ks * y[0] * y[3] - y[5]], strict=True))
+MODELS.add("chemical-akzo-nobel", ModelOfProblem("chemical-akzo-nobel", ChemicalAkzoNobel))
 
 
 def hires_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -211,12 +196,4 @@ class Robertson(TestSetProblem):
         return [1.0, 0.0, 0.0]
 
 
-@equations_of("robertson", Robertson)
-def robertson_equations(model: Model, y: Symbols, p: Symbols) -> Expressions:
-    """Two balances and the conservation of mass."""
-    (y1, y2, y3), (k1, k2, k3) = y, p
-    return {
-        "balance of y_1": model.der(y1) + k1 * y1 - k3 * y2 * y3,
-        "balance of y_2": model.der(y2) - k1 * y1 + k3 * y2 * y3 + k2 * y2**2,
-        "conservation of mass": y1 + y2 + y3 - 1,
-    }
+MODELS.add("robertson", ModelOfProblem("robertson", Robertson))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._models import MODELS, Expressions, ModelOfProblem, Symbols, equations_of, total
+from dae_sdc.problems._models import MODELS, ModelOfProblem
 from dae_sdc.problems._parameters import finite, positive, require_defaults
 from dae_sdc.problems._testset import (
     ReferencedProblem,
@@ -23,10 +22,6 @@ from dae_sdc.problems._testset import (
     TestSetProblem,
     load_record,
 )
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
-
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Node numbers of the three given potentials."""
@@ -292,36 +287,11 @@ class TwoTransistorAmplifier(Amplifier):
         return [0.0, first, first, self.U_b, second, second, self.U_b, 0.0]
 
 
-@equations_of("two-transistor", TwoTransistorAmplifier)
-def amplifier_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
-    """The sum of the currents into each node."""
-    from sympy import exp, pi, sin
-
-    given: Any = SimpleNamespace(**dict(zip(model.parameters_by_name, p, strict=True)))
-    kind: Any = TwoTransistorAmplifier
-    resistors, capacitors, transistors = kind.components(given)
-    signal = given.amplitude * sin(2 * pi * given.frequency * model.t)
-    voltage = {GROUND: 0, SUPPLY: given.U_b, SIGNAL: signal, **dict(enumerate(u))}
-    rate = {GROUND: 0, **{node: model.der(unknown) for node, unknown in enumerate(u)}}
-    into: dict[int, list[Any]] = {node: [] for node in voltage}
-    for i, j, resistance in resistors:
-        into[i].append((voltage[j] - voltage[i]) / resistance)
-        into[j].append((voltage[i] - voltage[j]) / resistance)
-    for i, j, capacitance in capacitors:
-        into[i].append(capacitance * (rate[j] - rate[i]))
-        into[j].append(capacitance * (rate[i] - rate[j]))
-    for base, emitter, collector in transistors:
-        g = given.beta * (exp((voltage[base] - voltage[emitter]) / given.U_F) - 1)
-        for node, current in ((base, -(1 - given.alpha) * g), (emitter, g), (collector, -given.alpha * g)):
-            into[node].append(current)
-    return {f"current into node {node + 1}": total(into[node]) for node in range(len(u))}
+MODELS.add("two-transistor", ModelOfProblem("two-transistor", TwoTransistorAmplifier))
 
 
 # Name of the same circuit in the Test Set.
-MODELS.add(
-    "transistor-amplifier",
-    ModelOfProblem("transistor-amplifier", TwoTransistorAmplifier, amplifier_equations.equations),
-)
+MODELS.add("transistor-amplifier", ModelOfProblem("transistor-amplifier", TwoTransistorAmplifier))
 
 
 _LOW, _HIGH = 2000.0 * math.pi, 20000.0 * math.pi
@@ -488,45 +458,4 @@ class RingModulator(TestSetProblem):
         return self.state(slope)
 
 
-@equations_of("ring-modulator", RingModulator)
-def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressions:
-    """Balances of currents for the voltages, and balances of voltages for the currents."""
-    from sympy import exp, pi, sin
-
-    cs, C, C_p, L_h, L_s1, L_s, R, R_p, R_i, R_c, R_g1, R_g, gamma, delta = p
-    symbols = {str(symbol): symbol for symbol in unknowns}
-    u = (None, *(symbols[name] for name in _VOLTAGES))
-    i = (None, *(symbols[name] for name in _CURRENTS))
-    der = model.der
-    signal, carrier = sin(2000 * pi * model.t) / 2, 2 * sin(20000 * pi * model.t)
-    voltages = (
-        u[3] - u[5] - u[7] - carrier,
-        -u[4] + u[6] - u[7] - carrier,
-        u[4] + u[5] + u[7] + carrier,
-        -u[3] - u[6] + u[7] + carrier,
-    )
-    q1, q2, q3, q4 = (gamma * (exp(delta * voltage) - 1) for voltage in voltages)
-    # For cs = 0 these terms are left out, since a derivative times zero still counts as a derivative.
-    held = model.parameters_by_name["cs"].value == 0.0
-    stray = [0 if held else cs * der(voltage) for voltage in u[3:7]]
-    rows = {
-        "U_1": C * der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / R),
-        "U_2": C * der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / R),
-        "U_3": -i[3] + q1 - q4 + stray[0],
-        "U_4": i[4] - q2 + q3 + stray[1],
-        "U_5": -i[5] - q1 + q3 + stray[2],
-        "U_6": i[6] + q2 - q4 + stray[3],
-        "U_7": C_p * der(u[7]) - (-u[7] / R_p + q1 + q2 - q3 - q4),
-        "I_1": L_h * der(i[1]) + u[1],
-        "I_2": L_h * der(i[2]) + u[2],
-        "I_3": L_s * der(i[3]) - (u[1] / 2 - u[3] - R_g * i[3]),
-        "I_4": L_s * der(i[4]) - (-u[1] / 2 + u[4] - R_g * i[4]),
-        "I_5": L_s * der(i[5]) - (u[2] / 2 - u[5] - R_g * i[5]),
-        "I_6": L_s * der(i[6]) - (-u[2] / 2 + u[6] - R_g * i[6]),
-        "I_7": L_s1 * der(i[7]) - (-u[1] + signal - (R_i + R_g1) * i[7]),
-        "I_8": L_s1 * der(i[8]) - (-u[2] - (R_c + R_g1) * i[8]),
-    }
-    return {
-        f"balance of {'currents' if name[0] == 'U' else 'voltages'} for {name}": rows[name]
-        for name in map(str, unknowns)
-    }
+MODELS.add("ring-modulator", ModelOfProblem("ring-modulator", RingModulator, held=("cs",)))

@@ -12,7 +12,7 @@ from dae_sdc.constrained.second_order import QuasiLagrangeProblem, QuasiSecondOr
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._models import Expressions, Symbols, constraint_forces, equations_of, total
+from dae_sdc.problems._models import MODELS, Expressions, ModelOfProblem, Symbols, constraint_forces, total
 from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
 from dae_sdc.problems._testset import StoredEnds, load_record
 from dae_sdc.problems.mechanics import Pendulum2D
@@ -238,22 +238,7 @@ class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
         return self.packed(v, a, [0.0])
 
 
-@equations_of("torus-particle", TorusParticle)
-def torus_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
-    """Three equations of motion, and the torus."""
-    from sympy import cos, sin, sqrt
-
-    (x1, x2, x3, tension), (rho, r) = u, p
-    v1, v2, v3 = (model.der(x) for x in (x1, x2, x3))
-    s, c = sin(model.t), cos(model.t)
-    distance = sqrt(x1**2 + x2**2)
-    shape = 2 * (1 - r / distance)
-    return {
-        "force x1": model.der(x1, 2) - (v3 * c - x3 * s - v2 + shape * x1 * tension),
-        "force x2": model.der(x2, 2) - (v3 * s + x3 * c + v1 + shape * x2 * tension),
-        "force x3": model.der(x3, 2) - (-x3 + 2 * x3 * tension),
-        "radius of the tube": (distance - r) ** 2 + x3**2 - rho**2,
-    }
+MODELS.add("torus-particle", ModelOfProblem("torus-particle", TorusParticle))
 
 
 # --- seven-body mechanism -------------------------------------------------------------------------
@@ -353,8 +338,7 @@ class SevenBody(StoredEnds, QuasiLagrangeProblem):
         return self.packed(positions, velocities, multipliers)
 
 
-@equations_of("seven-body", SevenBody)
-def seven_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+def seven_equations(model: Model, u: Symbols) -> Expressions:
     """Lagrange's equations of the mechanism, and the loops."""
     from sympy import Matrix, cos, sin, sqrt
 
@@ -383,6 +367,9 @@ def seven_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
         moments[f"moment {angle}"] = force + pulls[i]
         model.start(model.der(angle, 2), load_record("andrews").u0[14 + i])
     return {**moments, **loops}
+
+
+MODELS.add("seven-body", ModelOfProblem("seven-body", SevenBody, seven_equations))
 
 
 # --- slider crank of rigid bodies -----------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,9 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._models import Expressions, Symbols, equations_of
+from dae_sdc.problems._models import MODELS, ModelOfProblem
 from dae_sdc.problems._parameters import LibraryProblem, finite, positive
 from dae_sdc.problems._testset import TestSetProblem
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
 
@@ -101,15 +97,7 @@ class Pendulum2D(LibraryProblem):
         return self.state([vx, vy, -lam * x / m, -lam * y / m - g, -3.0 * m * g * vy / self.l**2])
 
 
-@equations_of("pendulum", Pendulum2D)
-def pendulum_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
-    """Newton's law in two directions, and the length of the rod."""
-    (x, y, tension), (m, l, g) = u, p  # noqa: E741
-    return {
-        "force x": m * model.der(x, 2) + tension * x,
-        "force y": m * model.der(y, 2) + tension * y + m * g,
-        "length": x**2 + y**2 - l**2,
-    }
+MODELS.add("pendulum", ModelOfProblem("pendulum", Pendulum2D))
 
 
 # Times up to this distance from an end of the interval count as that end.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,9 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._models import Expressions, Symbols, equations_of
+from dae_sdc.problems._models import MODELS, ModelOfProblem
 from dae_sdc.problems._parameters import Parameter, finite, positive
 from dae_sdc.problems._testset import TestSetProblem
-
-if TYPE_CHECKING:
-    from dae_sdc.model.model import Model
 
 
 def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -173,29 +170,7 @@ class CarAxis(TestSetProblem):
         return [0.0, self.L0, self.L, self.L0, speed, 0.0, speed, 0.0, 0.0, 0.0]
 
 
-@equations_of("car-axis", CarAxis)
-def car_axis_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
-    """Newton's law for the ends of the bar, and the constraints."""
-    from sympy import sin, sqrt
-
-    xl, yl, xr, yr, first, second = u
-    eps, M, L, L0, r, w, g = p
-    height = r * sin(w * model.t)
-    across = sqrt(L**2 - height**2)
-    left = L0 / sqrt(xl**2 + yl**2) - 1
-    right = L0 / sqrt((xr - across) ** 2 + (yr - height) ** 2) - 1
-    mass = M * eps**2 / 2
-    forces = {
-        xl: left * xl + first * across + 2 * second * (xl - xr),
-        yl: left * yl + first * height + 2 * second * (yl - yr) - mass * g,
-        xr: right * (xr - across) - 2 * second * (xl - xr),
-        yr: right * (yr - height) - 2 * second * (yl - yr) - mass * g,
-    }
-    return {
-        **{f"force {x}": mass * model.der(x, 2) - force for x, force in forces.items()},
-        "position of the left wheel": xl * across + yl * height,
-        "length of the bar": (xl - xr) ** 2 + (yl - yr) ** 2 - L**2,
-    }
+MODELS.add("car-axis", ModelOfProblem("car-axis", CarAxis))
 
 
 # Squeezing mechanism: masses and moments of inertia of the bodies, fixed points, spring and motor, lengths.

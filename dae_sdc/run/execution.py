@@ -23,10 +23,9 @@ from dae_sdc.control.controls import KeepTimeLimit
 from dae_sdc.control.driver import ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
 from dae_sdc.control.hooks import CheckInitialValue, MarkProvisionalStarts, RequireConvergence, StepRecord
-from dae_sdc.control.impasse import impasse
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
-from dae_sdc.control.singular_determinants import default_way
+from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent

@@ -161,10 +161,6 @@ def _digest(equations: Equations, start: Start) -> str:
     return repr((remarks, equations.problem.index, programs, start.u.tobytes()))
 
 
-# Options that ranks compare by the problem and the start that are made of them.
-_OF_PROBLEM = ("problem", "u0", "guesses", "fixed")
-
-
 def _asked(request: SolveOptions) -> dict[str, str]:
     """A text of each chosen option on which the numbers of a run depend."""
     silent = (

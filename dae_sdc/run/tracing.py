@@ -54,22 +54,22 @@ class StateCheck:
     nudge: float = 1e-13  # Relative change of the unknowns for that.
 
 
-def check_at_states(
-    problem: ProblemDAE, t: Vector, u: Vector, du: Vector, check: StateCheck | None = None
-) -> None:
+CHECK = StateCheck()
+
+
+def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None:
     """Compare equations that were read with their function near states of a run; not those that jump."""
     untraced = getattr(type(problem), "untraced", None)
     if untraced is None or hasattr(problem, "confirm_jumps"):
         return
-    check = check or StateCheck()
     function, equations = copy.copy(problem), copy.copy(problem)
     object.__setattr__(function, "__class__", untraced)
     for one in (function, equations):  # each packs its own parameters
         one.__dict__.update(_parameters=None)
     source = np.random.default_rng(2)
-    for k in np.unique(np.linspace(len(t) - 1, 0, check.states, endpoint=False).astype(int)).tolist():
-        place, rate = (x[k] * (1.0 + check.distance * source.uniform(-1.0, 1.0, x[k].shape)) for x in (u, du))
-        nudged = place * (1.0 + check.nudge * source.uniform(-1.0, 1.0, place.shape))
+    for k in np.unique(np.linspace(len(t) - 1, 0, CHECK.states, endpoint=False).astype(int)).tolist():
+        place, rate = (x[k] * (1.0 + CHECK.distance * source.uniform(-1.0, 1.0, x[k].shape)) for x in (u, du))
+        nudged = place * (1.0 + CHECK.nudge * source.uniform(-1.0, 1.0, place.shape))
         calls = ((equations, place), (function, place), (function, nudged))
         try:
             with uncounted(problem), np.errstate(all="ignore"):
@@ -80,8 +80,8 @@ def check_at_states(
             continue
         with np.errstate(all="ignore"):
             largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)
-            bound = check.tolerance * np.abs(true) + check.rounding * largest
-            bound += check.sensitivity * np.abs(beside - true)
+            bound = CHECK.tolerance * np.abs(true) + CHECK.rounding * largest
+            bound += CHECK.sensitivity * np.abs(beside - true)
             wrong = np.flatnonzero(np.abs(read - true) > bound)
         if wrong.size:
             i = wrong[0]
