@@ -13,17 +13,7 @@ from scipy.stats import binom
 
 from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.study import (
-    Layout,
-    Option,
-    Table,
-    as_text,
-    chosen,
-    columns,
-    register,
-    require_positive,
-    tabulated,
-)
+from benchmarks.study import Layout, Option, Table, chosen, require_positive, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, require_count
 from dae_sdc.problems._models import MODELS
@@ -42,10 +32,6 @@ ROUNDS = 3  # How often a problem that seems slower is measured, each time with 
 SHORTER = 0.25  # Part of the way that a run came within the time limit which is measured, if it did not end
 CHANCE = 0.01  # Probability with which the lower bound of a median is above it by chance
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
-    "equal:? slower:? choice:U100"
-)
 TEXT = Layout(
     "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|wall:>13|computing:>13"
     "|equal:>5"
@@ -137,19 +123,23 @@ class _Case:
         return self._solve(parallel=AUTO, threads=AUTO)
 
 
-OPTIONS = {
-    "quick": Option("take less time for each problem"),
-    "seconds": Option(
-        "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
-    ),
-    "time_limit": Option(
-        "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
-    ),
-    "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)", check=require_count),
-}
-
-
-@tabulated("auto", COLUMNS, UNITS, OPTIONS)
+@study(
+    "auto",
+    "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
+    "equal:? slower:? choice:U100",
+    example="--problems pendulum --repetitions 2 --quick",
+    bad=lambda result: bool(result.data["slower"].any()),
+    options={
+        "quick": Option("take less time for each problem"),
+        "seconds": Option(
+            "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
+        ),
+        "time_limit": Option(
+            "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
+        ),
+        "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)", check=require_count),
+    },
+)
 def auto(
     rows: Table,
     *,
@@ -211,7 +201,7 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
     }
 
 
-@as_text
+@auto.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`auto`."""
     data = result.data
@@ -225,12 +215,3 @@ def report(result: Result) -> Iterator[str]:
     yield f"above {allowed:g} of the serial time beyond noise: {slower} of {len(data)}"
     if not data["equal"].all():
         yield f"other values than serially: {', '.join(data['problem'][~data['equal']])}"
-
-
-register(
-    "auto",
-    auto,
-    report,
-    "--problems pendulum --repetitions 2 --quick",
-    bad=lambda result: bool(result.data["slower"].any()),
-)

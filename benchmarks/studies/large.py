@@ -13,7 +13,7 @@ from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.limits import TimeLimit, limited
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
 from dae_sdc.run.target import make_problem
@@ -23,10 +23,6 @@ WARM = 100  # Unknowns of a solve before the one that is measured, which loads c
 LONGEST = 3600.0  # Seconds that one process may take
 TIGHTER = math.sqrt(0.1)  # Factor between tolerances that IDA is given until its error is as small
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 rtol time[s] memory[B] exponent[1] exponent_step[1] steps:i8 factorization:i8 error "
-    "ida_tolerance ida_time[s] ida_error ratio[1]"
-)
 TEXT = Layout(
     "problem:<18|n:>8|rtol:>6.0e|s=time:>8.2f|exp.=exponent:>5.2f|a step=exponent_step:>6.2f|"
     "MB=memory*1e-6:>6.0f|steps:>5|fact.=factorization:>5|error:>8.1e|IDA: tol.=ida_tolerance:>9.1e|"
@@ -51,10 +47,13 @@ class Cost(NamedTuple):
         return grown, grown - math.log(self.steps / before.steps) / apart
 
 
-OPTIONS = {"compared": Option("largest number of unknowns for the comparison with IDA")}
-
-
-@tabulated("large", COLUMNS, UNITS, OPTIONS)
+@study(
+    "large",
+    "problem:U32 n:i8 rtol time[s] memory[B] exponent[1] exponent_step[1] steps:i8 factorization:i8 error "
+    "ida_tolerance ida_time[s] ida_error ratio[1]",
+    example="--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1",
+    options={"compared": Option("largest number of unknowns for the comparison with IDA")},
+)
 def large(
     rows: Table,
     *,
@@ -139,7 +138,7 @@ def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> 
     return other, tolerance
 
 
-@as_text
+@large.reports
 def report(result: Result) -> list[str]:
     """The table of a result of :func:`large`."""
     return [
@@ -148,6 +147,3 @@ def report(result: Result) -> list[str]:
         "a step: by which s / steps has; MB: largest memory of the process; error in units of nominal sizes;",
         "IDA: SuperLU_MT, exact Jacobian, rtol as tight as its error needs, atol = rtol times nominal sizes",
     ]
-
-
-register("large", large, report, "--problems transmission-line --sizes 20,40 --rtols 1e-4 --repetitions 1")

@@ -23,7 +23,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Table, chosen, study
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
@@ -60,12 +60,13 @@ HOOK_METHODS = (
 
 LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
-COLUMNS, UNITS = columns(
-    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls"
+
+@study(
+    "profile",
+    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls",
+    example="--problems simple --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
 )
-
-
-@tabulated("profile", COLUMNS, UNITS)
 def profile(
     rows: Table,
     *,
@@ -223,7 +224,7 @@ def repeated(call: Any) -> float:
     return min(timer.repeat(5, number)) / number
 
 
-@as_text
+@profile.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`profile`."""
     data, about = result.data, result.parameters
@@ -256,12 +257,3 @@ def _cell(row: Any, part: str) -> str:
         return f"{'-':>22}"
     count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
     return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"
-
-
-register(
-    "profile",
-    profile,
-    report,
-    "--problems simple --repetitions 1",
-    Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
-)

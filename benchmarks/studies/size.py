@@ -19,7 +19,7 @@ from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, require_positive, tabulated
+from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError
@@ -27,7 +27,7 @@ from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 
 PROBLEM = "transmission-line"
 SWEEPER = "semi-implicit"
@@ -48,11 +48,6 @@ COMPARED_MOST = 10_000  # Largest number of unknowns for the comparison with IDA
 MOST_STEPS = 4096  # Largest number of steps that is tried for an accuracy
 OURS, IDA = "dae_sdc", "ida"
 STEP, ACCURACY = "step", "accuracy"
-
-COLUMNS, UNITS = columns(
-    "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
-    "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS)
-)
 GROWTH = Layout(
     "solver:<8|n:>7|ms/step=time*1e3:>9.2f|exponent:>8.2f|ms cold=time_cold*1e3:>9.1f|MB=memory*1e-6:>8.0f|"
     "MB before=memory_before*1e-6:>9.0f|sweeps:>6.1f|newton:>6.1f|fact.=factorization:>5.1f|error:>8.1e",
@@ -65,7 +60,13 @@ COMPARED = Layout(
 )
 
 
-@tabulated("size", COLUMNS, UNITS)
+@study(
+    "size",
+    "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
+    "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS),
+    example="--sizes 10,20 --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
+)
 def size(
     rows: Table,
     *,
@@ -106,7 +107,7 @@ def size(
         for number in sizes:
             _grow(rows, number, nodes, solvers, repetitions)
             bar.update(1)
-        rows.parameters["exponents"] = exponents(rows.rows)
+        rows.parameters["exponents"] = exponents(rows.data)
         for number in compared:
             for m in dict.fromkeys((nodes, NODES_COMPARED)):
                 for accuracy in accuracies:
@@ -174,22 +175,19 @@ def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _growth(rows: Table, solver: str, n: int, time: float) -> float:
     """Exponent of the time of a step from the last row of the same solver; NaN for the first."""
-    earlier = [row for row in rows.rows if row[0] == STEP and row[1] == solver and row[2] != n]
-    if not earlier:
+    data = rows.data
+    earlier = data[(data["source"] == STEP) & (data["solver"] == solver) & (data["n"] != n)]
+    if not len(earlier):
         return math.nan
-    before = dict(zip((name for name, _ in COLUMNS), earlier[-1], strict=True))
-    return math.log(time / before["time"]) / math.log(n / before["n"])
+    return math.log(time / earlier["time"][-1]) / math.log(n / earlier["n"][-1])
 
 
-def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
+def exponents(data: NDArray[np.void]) -> dict[str, float]:
     """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes."""
-    steps = [row for row in rows if row[0] == STEP]
-    at, found = [name for name, _ in COLUMNS].index("time"), {}
-    for solver in dict.fromkeys(str(row[1]) for row in steps):
-        own = [(row[2], row[at]) for row in steps if row[1] == solver]
-        if len({n for n, _ in own}) > 1:
-            n, time = np.log(np.array(own, dtype=float)).T
-            found[solver] = float(np.polyfit(n, time, 1)[0])
+    found = {}
+    for (source, solver), own in combinations_of(data, ("source", "solver")):
+        if source == STEP and len(np.unique(own["n"])) > 1:
+            found[str(solver)] = float(np.polyfit(np.log(own["n"]), np.log(own["time"]), 1)[0])
     return found
 
 
@@ -288,7 +286,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     )
 
 
-@as_text
+@size.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`size`."""
     data, about = result.data, result.parameters
@@ -311,12 +309,3 @@ def report(result: Result) -> Iterator[str]:
     yield "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough"
     options = ", ".join(f"{name}={value}" for name, value in about["ida"].items())
     yield f"IDA: {options}, sparsity, algebraic_idx, consistent start"
-
-
-register(
-    "size",
-    size,
-    report,
-    "--sizes 10,20 --repetitions 1",
-    Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
-)

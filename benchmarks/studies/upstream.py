@@ -14,7 +14,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 
 from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.steps import distance
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -61,10 +61,6 @@ UPSTREAM = (
     Case("wscc9", "wscc9BusSystem", 1e-2, 4, params={"data": "pysdc"}),
 )
 
-COLUMNS, UNITS = columns(
-    "problem:U32 sweeper:U32 n:i8 dt[s] steps:i8 time[s] time_upstream[s] ratio ratio_least sweeps "
-    "sweeps_upstream rhs rhs_upstream difference error error_upstream"
-)
 TEXT = Layout(
     "problem:<20|sweeper:<15|n:>3|time:>17|ratio:>7.1f|sweeps:>11|evaluations:>15|difference:>10.1e|errors:>17"
 )
@@ -170,7 +166,12 @@ def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
     return calls
 
 
-@tabulated("upstream", COLUMNS, UNITS)
+@study(
+    "upstream",
+    "problem:U32 sweeper:U32 n:i8 dt[s] steps:i8 time[s] time_upstream[s] ratio ratio_least sweeps "
+    "sweeps_upstream rhs rhs_upstream difference error error_upstream",
+    example="--problems simple --repetitions 1",
+)
 def upstream(
     rows: Table,
     *,
@@ -225,7 +226,7 @@ def _compare(
     )
 
 
-@as_text
+@upstream.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`upstream`."""
     yield "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream"
@@ -239,6 +240,3 @@ def report(result: Result) -> Iterator[str]:
         }
         yield TEXT.line(row, **both)
     yield f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}"
-
-
-register("upstream", upstream, report, "--problems simple --repetitions 1")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import auto as study
-from benchmarks.studies.auto import Pairs, Times, auto, low, measured, report
+from benchmarks.studies.auto import Pairs, Times, auto, low, measured
 from benchmarks.study import STUDIES
 
 
@@ -19,13 +19,13 @@ def test_small_problems_are_solved_alone_with_the_same_values() -> None:
     (row,) = found.data
     assert row["n"] == 3 and row["part"] == 1.0 and row["equal"] and row["choice"].startswith("serial: 3")
     assert row["serial"] > 0.0 and row["wall"] > 0.0 and row["computing"] > 0.0
-    assert "simple" in report(found)
+    assert "simple" in auto.report(found)
 
 
 def test_what_cannot_be_solved_is_left_out_with_its_reason() -> None:
     found = auto(problems=["problematic-f", "simple"], repetitions=1, quick=True)
     assert found.data["problem"].tolist() == ["simple"] and not found.parameters["left_out"][1:]
-    assert "left out: problematic-f: " in report(found)
+    assert "left out: problematic-f: " in auto.report(found)
 
 
 def test_a_run_that_takes_long_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_one_slow_problem_makes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(study, "measured", slow)
     found = auto(problems=["simple"], quick=True)
     assert STUDIES["auto"].bad(found)
-    assert "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
+    assert "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in auto.report(found)
     assert main(["auto", "--problems", "simple", "--quick"]) == 1
 
 

@@ -28,11 +28,11 @@ from benchmarks.measuring.steps import STEPS, Steps, distance, steps_of
 from benchmarks.pictures.size import size as draw_size
 from benchmarks.pictures.steps import profile as draw_profile, work as draw_work
 from benchmarks.studies import polynomials, size as sizes, start as start_up
-from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP, profile, report as report_profile
-from benchmarks.studies.size import COLUMNS, exponents, numbers_of_steps, report as report_size, size
-from benchmarks.studies.start import CHILD, in_a_fresh_process, report as report_start, start
-from benchmarks.studies.work import report as report_work, work
-from benchmarks.study import OPTIONS, STUDIES
+from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP, profile
+from benchmarks.studies.size import exponents, numbers_of_steps, size
+from benchmarks.studies.start import CHILD, in_a_fresh_process, start
+from benchmarks.studies.work import work
+from benchmarks.study import OPTIONS, STUDIES, Table
 from dae_sdc.cli import Parser
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
 from dae_sdc.plotting import plot
@@ -172,7 +172,7 @@ def test_backends_do_the_same_work_and_end_at_the_same_values(steps: Result) -> 
 
 
 def test_the_table_of_steps_has_a_line_for_each_row(steps: Result) -> None:
-    text = report_work(steps)
+    text = work.report(steps)
     lines = text.splitlines()
     assert len(lines) == 3 + len(steps.data) + len(steps.parameters["left_out"])
     assert "left out: problematic-f, semi-implicit" in text
@@ -248,7 +248,7 @@ def test_the_parts_add_up_to_the_step(parts: Result) -> None:
 
 
 def test_the_table_of_parts_says_what_is_left_over(parts: Result) -> None:
-    text = report_profile(parts)
+    text = profile.report(parts)
     for word in (STEP, "controller", LEFT, "of these, equations", "the timers themselves", "n=40, numpy"):
         assert word in text
 
@@ -284,7 +284,7 @@ def test_a_cold_start_that_fails_leaves_the_rest_of_its_row(monkeypatch: pytest.
     assert found.parameters["left_out"] == [
         f"a cold start of {solver}, n=10: on purpose" for solver in ("superlu", "dense")
     ]
-    assert "on purpose" in report_size(found)
+    assert "on purpose" in size.report(found)
 
 
 @with_ida
@@ -297,21 +297,18 @@ def test_ida_is_as_accurate_with_the_loosest_tolerance(sizes_result: Result) -> 
     for name in ("steps", "rhs", "jacobian", "time_run", "tolerance"):
         assert (theirs[name] > 0.0).all() and (ours[name] > 0.0).all(), name
     assert (theirs["ratio"] > 0.0).all() and np.isnan(ours["ratio"]).all()
-    text = report_size(sizes_result)
+    text = size.report(sizes_result)
     assert "linsolver=sparse" in text and "ida/ours" in text and "jacfn=exact" in text
 
 
 def test_exponents_are_those_of_the_times() -> None:
-    names = [name for name, _ in COLUMNS]
-    blank = dict.fromkeys(names, math.nan)
-    rows = []
+    rows = Table("bench", size.columns, {}, None)
     for solver, exponent in (("superlu", 1.25), ("dense", 3.0)):
         for n in (10, 100, 1000):
-            row = {**blank, "source": "step", "solver": solver, "n": n, "time": 1e-6 * n**exponent}
-            rows.append(tuple(row[name] for name in names))
-    rows.append(tuple({**blank, "source": "step", "solver": "klu", "n": 10, "time": 1.0}[n] for n in names))
-    rows.append(tuple({**blank, "source": "accuracy", "solver": "ida", "n": 10}[n] for n in names))
-    found = exponents(rows)
+            rows.put(source="step", solver=solver, n=n, time=1e-6 * n**exponent)
+    rows.put(source="step", solver="klu", n=10, time=1.0)
+    rows.put(source="accuracy", solver="ida", n=10)
+    found = exponents(rows.data)
     assert set(found) == {"superlu", "dense"}
     assert found["superlu"] == pytest.approx(1.25) and found["dense"] == pytest.approx(3.0)
 
@@ -377,7 +374,7 @@ def test_without_scikit_sundae_the_comparison_is_left_out(monkeypatch: pytest.Mo
     monkeypatch.setattr(sizes, "_grow", lambda *_: None)
     found = size(sizes=[10], linear_solvers=["auto"], repetitions=1)
     assert not len(found.data)
-    assert "scikit-sundae is not installed" in report_size(found)
+    assert "scikit-sundae is not installed" in size.report(found)
     with pytest.raises(InputError, match=r"pip install 'dae_sdc\[bench\]'"):
         ida.Ida(ds.PROBLEMS["transmission-line"](sections=2), 0.0, 1.0)
 
@@ -479,7 +476,7 @@ def test_a_start_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None
         "the process that is not counted: on purpose",
         "pendulum, cold: on purpose",
     ]
-    assert "left out: pendulum, cold: on purpose" in report_start(found)
+    assert "left out: pendulum, cold: on purpose" in start.report(found)
 
 
 def test_a_fresh_process_imports_and_solves_twice() -> None:
@@ -560,7 +557,7 @@ REFUSED: dict[str, list[tuple[Any, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if hasattr(study.run, "options")])
+@pytest.mark.parametrize("name", STUDIES)
 def test_what_no_study_can_measure_is_refused_at_once(name: str) -> None:
     run = STUDIES[name].run
     for parameter in inspect.signature(run).parameters:
@@ -625,7 +622,9 @@ def test_the_example_of_a_study_is_carried_out_printed_saved_and_drawn(
 
 
 def test_polynomial_systems_are_held_against_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = polynomials.report(polynomials.polynomials(problems=["katsura-5", "equal-bars"], repetitions=2))
+    told = polynomials.polynomials.report(
+        polynomials.polynomials(problems=["katsura-5", "equal-bars"], repetitions=2)
+    )
     assert told.count("2 of 2") == 2 and "32 solutions, 16 real" in told and "degrees 2 2" in told
     wrong = replace(polynomials.CASES[0], known="31 solutions, 16 real")
     monkeypatch.setattr(polynomials, "CASES", (wrong,))

@@ -14,10 +14,11 @@ import pytest
 from scipy import sparse
 
 from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.races import Outcome, PeerFailure, carry_out, front, time_to
 from benchmarks.pictures import peers as work_precision
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import Case, Outcome, Peer, ScipyDae, carry_out, missing
-from benchmarks.studies.peers.study import Score, equal_accuracy, front, peers, report, scale_of, time_to
+from benchmarks.studies.peers.solvers import Case, Peer, ScipyDae, missing
+from benchmarks.studies.peers.study import Score, equal_accuracy, peers, scale_of
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
@@ -308,7 +309,7 @@ def test_the_reason_of_a_failure_is_kept(capfd: pytest.CaptureFixture[str]) -> N
         print("noise")
         raise error
 
-    assert carry_out(partial(fail, peer_solvers.PeerFailure("t=1: too\n small")), 1.0) == "t=1: too small"
+    assert carry_out(partial(fail, PeerFailure("t=1: too\n small")), 1.0) == "t=1: too small"
     assert carry_out(partial(fail, ValueError("wrong")), 1.0) == "ValueError: wrong"
     assert "not finite" in str(carry_out(lambda: Outcome(1.0, np.array([np.nan])), 1.0))
     assert "noise" not in "".join(capfd.readouterr())
@@ -322,21 +323,21 @@ def test_errors_are_those_of_scored_unknowns() -> None:
     u = np.array(problem.u_exact(problem.interval[1])) + 0.5
     u[list(scored)] -= 0.5
     # What the reference is not known to cannot be told from zero.
-    assert score.error(u) < 1e-10 and score.digits(u) > 10.0
+    assert score.columns(u)["error"] < 1e-10 and score.columns(u)["scd"] > 10.0
     place = scored[0]
     exact = u[place]
     u[place] += 1e-4
-    assert score.error(u) == pytest.approx(1e-4 / (1.0 + abs(exact)), rel=1e-6)
-    assert score.digits(u) == pytest.approx(-math.log10(1e-4 / abs(exact)), rel=1e-6)
+    assert score.columns(u)["error"] == pytest.approx(1e-4 / (1.0 + abs(exact)), rel=1e-6)
+    assert score.columns(u)["scd"] == pytest.approx(-math.log10(1e-4 / abs(exact)), rel=1e-6)
 
 
 def test_scores_where_there_is_no_official_one() -> None:
     problem = made("simple")
     exact = np.array(problem.u_exact(1.0))
     score = Score(problem, np.array([1.0, 1.0, 0.0]))
-    assert score.error(exact * (1.0 + 1e-5)) == pytest.approx(1e-5, rel=1e-6)
-    assert score.digits(exact * (1.0 + 1e-5)) == pytest.approx(5.0, rel=1e-6)
-    assert score.digits(exact) == pytest.approx(16.0)
+    assert score.columns(exact * (1.0 + 1e-5))["error"] == pytest.approx(1e-5, rel=1e-6)
+    assert score.columns(exact * (1.0 + 1e-5))["scd"] == pytest.approx(5.0, rel=1e-6)
+    assert score.columns(exact)["scd"] == pytest.approx(16.0)
 
 
 def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
@@ -450,7 +451,7 @@ def test_a_row_for_every_solver_and_tolerance(study: Result) -> None:
 
 
 def test_the_tables(study: Result) -> None:
-    text = report(study)
+    text = peers.report(study)
     for name in (*study.parameters["like"], *study.parameters["unlike"]):
         assert f"  {name}: " in text
     assert "stopped on purpose" in text and "left out: simple, radau-iia-5" in text
@@ -488,7 +489,7 @@ def test_chosen_peers_that_are_not_installed_are_left_out(
     result = peers(problems=["simple"], rtols=[1e-3], repetitions=1, **given)
     assert result.data["solver"].tolist() == result.parameters["ours"] == ["dae_sdc"]
     assert {text.partition(":")[0] for text in result.parameters["left_out"]} == packages
-    text = report(result)
+    text = peers.report(result)
     assert "pip install 'dae_sdc[bench]'" in text and "no peer is installed" in text
 
 

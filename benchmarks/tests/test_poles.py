@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.studies.poles import SAMPLES, WAYS, collocation, poles, radii, report
+from benchmarks.studies.poles import SAMPLES, WAYS, collocation, poles, radii
 
 NODES = 3
 
@@ -48,4 +48,4 @@ def test_runs_count_real_and_complex_work_and_reach_the_tolerance() -> None:
     assert real["complex_factorizations"] == real["complex_solves"] == 0
     assert max(own["error"], real["error"]) < 1e-8
     assert real["real_solves"] > own["real_solves"] + own["complex_solves"]
-    assert "hessenberg-1" in report(result)
+    assert "hessenberg-1" in poles.report(result)

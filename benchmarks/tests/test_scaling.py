@@ -20,11 +20,9 @@ from benchmarks.measuring.timing import BEST_SERIAL, expected_calls
 from benchmarks.studies.scaling import costs
 from benchmarks.studies.scaling.costs import Network, SweepCost
 from benchmarks.studies.scaling.study import (
-    COLUMNS,
     PREDICTED_RANKS,
     PREDICTED_STEPS,
     evaluate,
-    report,
     scaling,
 )
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
@@ -199,13 +197,13 @@ def test_times_are_split_without_rest(result: Result) -> None:
 @with_mpi
 def test_the_table_and_the_text_have_everything(result: Result) -> None:
     data, about = result.data, result.parameters
-    assert list(data.dtype.names or ()) == [name for name, _ in COLUMNS]
+    assert list(data.dtype.names or ()) == [name for name, _ in scaling.columns]
     assert {key for key in about["fits"]} == {"network", *FAMILIES}
     nodes = data[data["source"] == "nodes"]
     assert set(nodes["ranks"][nodes["ranks"] == nodes["nodes"]]) == {*PREDICTED_RANKS}
     assert (nodes["speedup"][nodes["ranks"] == 1] == 1.0).all()
     assert set(data["ranks"][data["source"] == "pfasst"]) == {*PREDICTED_STEPS}
-    text = report(result)
+    text = scaling.report(result)
     words = "process computing exchange waiting assumed PFASST".split()
     assert all(word in text for word in (*FAMILIES, *words, "us ceil(log2 P)"))
     unwrapped = " ".join(text.split())

@@ -16,7 +16,6 @@ from benchmarks.measuring.published import Published, PublishedRun, published
 from benchmarks.studies.testset import (
     digits_reached,
     published_work,
-    report,
     required_digits,
     testset as study,
 )
@@ -186,7 +185,7 @@ def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:
     stored = load(out)
     np.testing.assert_array_equal(stored.data, rows)
     assert stored.parameters["rtols"] == rtols
-    lines = report(result).splitlines()
+    lines = study.report(result).splitlines()
     assert len(re.findall(r"^\S+ +[56] +[13] +1e-0[36] ", "\n".join(lines), re.MULTILINE)) == 4
     assert "chemical-akzo-nobel  PSIDE 1e-19: 5535, 100411, 7" in lines
     assert "short of what is required: none" in lines
@@ -198,7 +197,7 @@ def test_runs_that_do_not_end_are_told() -> None:
     (row,) = result.data
     assert row["success"] == 0 and "the time limit of 1e-06 s ran out" in row["message"]
     assert math.isnan(row["scd"]) and math.isnan(row["steps_published"])
-    text = report(result)
+    text = study.report(result)
     assert "the time limit of 1e-06 s ran out" in text
     assert "short of what is required: hires at 1e-06" in text
 
@@ -206,6 +205,6 @@ def test_runs_that_do_not_end_are_told() -> None:
 def test_what_falls_short_is_told() -> None:
     result = study(problems=["chemical-akzo-nobel"], rtols=[1e-4])
     result.data["scd_differential"], result.data["steps_published"] = 2.9, 10.0
-    lines = report(result).splitlines()
+    lines = study.report(result).splitlines()
     assert lines[-2] == "short of what is required: chemical-akzo-nobel at 0.0001"
     assert lines[-1] == "at least as many steps as published for the same scd: chemical-akzo-nobel"

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from benchmarks.measuring.plain_functions import first_change
-from benchmarks.studies.traced import report, traced
+from benchmarks.studies.traced import traced
 from dae_sdc import deadline
 
 
@@ -17,15 +17,15 @@ def test_a_function_that_is_read_takes_the_steps_of_the_problem() -> None:
     assert (result.data["equations"] == "traced").all()
     assert (result.data["steps"] == result.data["steps_traced"]).all()
     assert (result.data["done"] == 1.0).all()
-    assert "skate " in report(result) and "geometric means" in report(result)
+    assert "skate " in traced.report(result) and "geometric means" in traced.report(result)
 
 
 def test_a_function_that_is_called_for_too_long_has_done_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = count()  # at the clock, which goes on by a second with each
-    for module in (deadline, sys.modules[traced.__module__]):
+    for module in (deadline, sys.modules[traced.measure.__module__]):
         monkeypatch.setattr(module, "perf_counter", lambda: float(next(looks)))
     result = traced(problems=["two-transistor"], repetitions=1, time_limit=8000.0)
-    assert 0.0 < result.data["done"][0] < 1.0 and "> " in report(result)
+    assert 0.0 < result.data["done"][0] < 1.0 and "> " in traced.report(result)
 
 
 def test_runs_end_where_the_problem_chooses_other_equations() -> None:

@@ -39,7 +39,7 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.errors import InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
@@ -63,16 +63,6 @@ MORE_RANKS_THAN_CORES = {
 }
 
 
-# One row a measurement or prediction
-COLUMNS, UNITS = columns(
-    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
-    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
-    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
-    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
-    "model[s] exchange_share speedup efficiency"
-)
-_NAMES = [name for name, _ in COLUMNS]
-_OF_A_SWEEP, _OF_A_RUN, _COUNTS = _NAMES[8:15], _NAMES[15:20], _NAMES[20:26]
 TIMES = Layout(
     "problem:<18|n:>6|Q_Delta=qdelta:>8|ranks:>5|cores:>5|run=time:>7.3f|wall*1e3:>8.3f|process=cpu*1e3:>8.3f|"
     "computing:>17|exchange=communication*1e3:>8.3f|waiting*1e3:>8.3f|model:>8"
@@ -100,7 +90,16 @@ ASSUMPTIONS = (
 )
 
 
-@tabulated("scaling", COLUMNS, UNITS)
+@study(
+    "scaling",
+    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
+    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
+    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
+    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
+    "model[s] exchange_share speedup efficiency",
+    example="--problems transmission-line --sizes 10,100 --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
+)
 def scaling(
     rows: Table,
     *,
@@ -305,8 +304,9 @@ def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> 
     per_step = sweeps / row["steps"]
     done = (sweeps + row["dropped"]) / sweeps
     table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
-    table |= {name: row[name] for name in (*_COUNTS, *_OF_A_RUN, "equal")}
-    table |= {name: row[name] / sweeps for name in _OF_A_SWEEP}
+    names = [name for name, _ in scaling.columns]
+    table |= {name: row[name] for name in (*names[15:26], "equal")}
+    table |= {name: row[name] / sweeps for name in names[8:15]}  # times of a run, told by sweep
     return table | {
         **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
         **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
@@ -343,7 +343,7 @@ def _predictions(
     return rows
 
 
-@as_text
+@scaling.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`scaling`, and its assumptions."""
     data, about = result.data, result.parameters
@@ -423,12 +423,3 @@ def _grid(data: NDArray[np.void], source: str, numbers: Sequence[int]) -> Iterat
         cells = {int(row["ranks"]): row for row in rows if row["problem"] == problem and row["n"] == n}
         text = [f"{cells[k]['speedup']:.2f} ({100 * cells[k]['efficiency']:.0f} %)" for k in numbers]
         yield f"  {problem:<18} {n:>6} " + " ".join(f"{cell:>12}" for cell in text)
-
-
-register(
-    "scaling",
-    scaling,
-    report,
-    "--problems transmission-line --sizes 10,100 --repetitions 1",
-    Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
-)
