@@ -14,20 +14,6 @@ from benchmarks.studies.auto import Pairs, Times, auto, low, measured
 from benchmarks.study import STUDIES
 
 
-def test_small_problems_are_solved_alone_with_the_same_values() -> None:
-    found = auto(problems=["simple"], repetitions=1, quick=True)
-    (row,) = found.data
-    assert row["n"] == 3 and row["part"] == 1.0 and row["equal"] and row["choice"].startswith("serial: 3")
-    assert row["serial"] > 0.0 and row["wall"] > 0.0 and row["computing"] > 0.0
-    assert "simple" in auto.report(found)
-
-
-def test_what_cannot_be_solved_is_left_out_with_its_reason() -> None:
-    found = auto(problems=["problematic-f", "simple"], repetitions=1, quick=True)
-    assert found.data["problem"].tolist() == ["simple"] and not found.parameters["left_out"][1:]
-    assert "left out: problematic-f: " in auto.report(found)
-
-
 def test_a_run_that_takes_long_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, Any]] = []
 

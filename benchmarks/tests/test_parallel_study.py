@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from benchmarks.measuring import shares
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run, Timing
-from benchmarks.studies.parallel import SPANS, parallel
+from benchmarks.studies.parallel import SPANS
 
 CASE = Case("transmission-line", {"sections": 20}, 1e-6)
 
@@ -45,14 +43,6 @@ def test_runs_have_nothing_of_each_other() -> None:
     first, second = run(), run()
     np.testing.assert_array_equal(first.end, second.end)
     assert (first.steps, first.factorizations) == (second.steps, second.factorizations)
-
-
-def test_the_study_starts_ranks_and_reports() -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("needs mpi4py")
-    result = parallel(problems=["transmission-line"], sizes=[40], workers=[2], ways=["ranks"], repetitions=1)
-    ranks = result.data[result.data["way"] == "ranks"]
-    assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
 
 
 def test_all_families_and_an_adder_are_measured() -> None:

@@ -53,21 +53,6 @@ def test_all_solvers_come_to_the_reference(name: str) -> None:
             assert close(MODULE.by_ida(problem, posed, sizes[: len(posed.start)], 1e-6).end, 1e-3)
 
 
-def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be() -> None:
-    how: dict[str, Any] = {"repetitions": 1, "processes": 0, "time_limit": 20.0}
-    result = plain(problems=["amplifier"], rtols=[1e-4], accuracies=[1e-3], **how)
-    data = result.data
-    solvers = {DEFAULT, UNTRACED} | ({IDA} if installed() else set())
-    assert set(data["solver"].tolist()) == solvers and set(data["n"].tolist()) == {8}
-    own = data[data["solver"] == DEFAULT]
-    assert (own["success"] == 1).all() and (own["time"] > 0.0).all() and (own["steps"] > 10.0).all()
-    assert own["error"][-1] <= 1e-3 and own["rtol"][0] == 1e-4
-    assert any(
-        "amplifier, scipy-radau: the matrix of du is singular" in t for t in result.parameters["left_out"]
-    )
-    assert "amplifier" in plain.report(result)
-
-
 def row(solver: str, way: str, error: float, time: float, success: int = 1) -> tuple[Any, ...]:
     return ("robertson", solver, way, 3, 1, 1e-6, success, time, 1, error, math.nan, math.nan, "")
 

@@ -12,14 +12,6 @@ from benchmarks.studies.traced import traced
 from dae_sdc import deadline
 
 
-def test_a_function_that_is_read_takes_the_steps_of_the_problem() -> None:
-    result = traced(problems=["simple", "skate"], repetitions=1, time_limit=600.0)
-    assert (result.data["equations"] == "traced").all()
-    assert (result.data["steps"] == result.data["steps_traced"]).all()
-    assert (result.data["done"] == 1.0).all()
-    assert "skate " in traced.report(result) and "geometric means" in traced.report(result)
-
-
 def test_a_function_that_is_called_for_too_long_has_done_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = count()  # at the clock, which goes on by a second with each
     for module in (deadline, sys.modules[traced.measure.__module__]):
