@@ -7,7 +7,8 @@ import pytest
 
 from benchmarks.measuring import shares
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run, Timing
+from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run
+from benchmarks.measuring.timing import VALUES, Call, InTurn, Timing
 from benchmarks.studies.parallel import SPANS
 
 CASE = Case("transmission-line", {"sections": 20}, 1e-6)
@@ -25,14 +26,19 @@ def test_threads_take_turns_with_serial_runs() -> None:
 def test_a_row_has_the_busiest_and_the_least_times(monkeypatch: pytest.MonkeyPatch) -> None:
     end = np.array([1.0, 2.0])
     monkeypatch.setattr(Row, "known", {repr(CASE): (np.array([1.0, 2.002]), np.full(2, 2.002))})
-    serial = [Timing(2.0, 1.0, [], end, 3, 9) for _ in range(3)]
+
+    def timing(wall: float, computing: float, *calls: float) -> Timing:
+        made = [Call(VALUES, 0, 0.0, cpu) for cpu in calls]
+        return Timing(wall, computing + sum(calls), made, end, steps=3, factorizations=9)
+
+    serial = [timing(2.0, 1.0) for _ in range(3)]
     runs = [
-        [Timing(1.5, 0.5, [0.1, 0.2], end, 3, 9), Timing(1.0, 0.6, [0.3, 0.1], end, 3, 9)],
-        [Timing(1.0, 0.4, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.5, [0.2, 0.2], end, 3, 9)],
-        [Timing(3.0, 0.9, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.7, [0.2, 0.2], end, 3, 9)],
+        [timing(1.5, 0.5, 0.1, 0.2), timing(1.0, 0.6, 0.3, 0.1)],
+        [timing(1.0, 0.4, 0.2, 0.2), timing(1.0, 0.5, 0.2, 0.2)],
+        [timing(3.0, 0.9, 0.2, 0.2), timing(1.0, 0.7, 0.2, 0.2)],
     ]
-    row = Row.of(CASE, "ranks", 2, True, runs, serial)
-    assert (row["ratio"], row["ratio_least"]) == (0.6, 0.5)
+    row = Row.of(CASE, "ranks", 2, True, InTurn(runs, serial))
+    assert (row["ratio"], row["ratio_least"]) == (pytest.approx(0.6), pytest.approx(0.5))
     assert row["communication"] == pytest.approx((0.1 + 0.1) / 0.5)
     assert (row["wall_low"], row["wall_ratio"], row["wall_high"]) == (0.625, 0.75, 1.125)
     assert row["error"] == pytest.approx(1e-3, rel=1e-2) and row["equal"]

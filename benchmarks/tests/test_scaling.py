@@ -25,7 +25,7 @@ from benchmarks.studies.scaling.study import (
     evaluate,
     scaling,
 )
-from dae_sdc.errors import InputError, RemoteError, ResultFileError
+from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.target import make_problem
 
@@ -220,9 +220,6 @@ def test_the_picture_shows_points_and_lines(result: Result) -> None:
     for axes in figure.axes:
         assert len(axes.lines) >= 3
         assert axes.get_xlabel() and axes.get_ylabel() and axes.get_title()
-    bare = Result(result.kind, result.data, result.units, {**result.parameters, "fits": {}})
-    with pytest.raises(ResultFileError, match="no fitted model"):
-        draw(bare)
 
 
 @with_mpi
