@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -109,9 +110,8 @@ def size(
             bar.update(1)
         rows.parameters["exponents"] = exponents(rows.data)
         for number in compared:
-            for m in dict.fromkeys((nodes, NODES_COMPARED)):
-                for accuracy in accuracies:
-                    _compare(rows, number, m, accuracy, repetitions)
+            for m, accuracy in product(dict.fromkeys((nodes, NODES_COMPARED)), accuracies):
+                _compare(rows, number, m, accuracy, repetitions)
             bar.update(1)
 
 
@@ -120,66 +120,44 @@ def available() -> list[str]:
     return [name for name in LINEAR_SOLVERS if name not in NEEDS or find_spec(NEEDS[name][0])]
 
 
-def _with_solver(params: dict[str, Any], solver: str) -> dict[str, Any]:
-    """Parameters of the problem with a linear solver among them."""
-    return params if solver == AUTOMATIC else {**params, "linear_solver": solver}
-
-
 def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
     """The rows of one number of unknowns."""
-    params = FAMILIES[PROBLEM].params(n)
-    dt = FAMILIES[PROBLEM].dt
+    family = FAMILIES[PROBLEM]
     runs: dict[str, Steps] = {}
     for solver in solvers:
         if solver == "dense" and n > DENSE_MOST:
             rows.leave_out(f"dense, n={n}", f"dense matrices are measured up to n={DENSE_MOST}")
             continue
-        work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
+        params = family.params(n) | ({} if solver == AUTOMATIC else {"linear_solver": solver})
         with rows.or_left_out(f"{solver}, n={n}"):
-            runs[solver] = Steps(work, nodes, QDELTA)
+            runs[solver] = Steps(
+                Work(PROBLEM, params, SWEEPER, family.dt, RESTOL, WARM, STEPS), nodes, QDELTA
+            )
     timings = in_turn(runs, repetitions)
-    asked: dict[str, Any] = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
-    asked |= {"dt": dt, "t_end": STEPS * dt, "restol": RESTOL}
+    how = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA, "restol": RESTOL}
+    how |= {"dt": family.dt, "t_end": STEPS * family.dt}
     cold: dict[str, list[dict[str, Any]]] = {solver: [] for solver in runs}
     for _ in range(repetitions):
         for solver in list(cold):
             try:
-                found = in_a_new_process({**asked, "params": _with_solver(params, solver)})
+                cold[solver].append(in_a_new_process({**how, "params": runs[solver].work.params}))
             except DAEError as error:
                 rows.leave_out(f"a cold start of {solver}, n={n}", error)
                 del cold[solver]
-            else:
-                cold[solver].append(found)
     for solver, run in runs.items():
-        time = median(timing.wall for timing in timings[solver]) / STEPS
-        counts = run.work_of_a_step()
-        rows.put(
-            **{"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": dt},
-            **{"steps": STEPS, "time": time, "exponent": _growth(rows, solver, run.problem.n, time)},
-            **_summary(cold.get(solver, [])),
-            **{name: counts[name] for name in ("sweeps", *COUNTERS)},
-        )
-
-
-def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What the cold starts of one solver took; nothing without any."""
-    if not found:
-        return {}
-    return {
-        "time_cold": median(one["time"] for one in found),
-        "memory": max(one["memory"] for one in found),
-        "memory_before": median(one["memory_before"] for one in found),
-        "error": found[0]["error"],
-    }
-
-
-def _growth(rows: Table, solver: str, n: int, time: float) -> float:
-    """Exponent of the time of a step from the last row of the same solver; NaN for the first."""
-    data = rows.data
-    earlier = data[(data["source"] == STEP) & (data["solver"] == solver) & (data["n"] != n)]
-    if not len(earlier):
-        return math.nan
-    return math.log(time / earlier["time"][-1]) / math.log(n / earlier["n"][-1])
+        time, counts = median(timing.wall for timing in timings[solver]) / STEPS, run.work_of_a_step()
+        earlier = rows.data[(rows.data["source"] == STEP) & (rows.data["solver"] == solver)]
+        earlier = earlier[earlier["n"] != run.problem.n]
+        row = {"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": family.dt}
+        row |= {"steps": STEPS, "time": time} | {name: counts[name] for name in ("sweeps", *COUNTERS)}
+        if len(earlier):
+            grown = math.log(time / earlier["time"][-1]) / math.log(run.problem.n / earlier["n"][-1])
+            row["exponent"] = grown
+        if found := cold.get(solver):
+            row |= {"time_cold": median(one["time"] for one in found), "error": found[0]["error"]}
+            row |= {"memory": max(one["memory"] for one in found)}
+            row |= {"memory_before": median(one["memory_before"] for one in found)}
+        rows.put(**row)
 
 
 def exponents(data: NDArray[np.void]) -> dict[str, float]:
@@ -191,35 +169,6 @@ def exponents(data: NDArray[np.void]) -> dict[str, float]:
     return found
 
 
-@dataclass
-class Side:
-    """Runs of this package over the interval of a problem."""
-
-    setup: Setup  # How
-    steps: int  # Number of steps
-
-    @property
-    def dt(self) -> float:
-        """Step size."""
-        t0, t_end = self.setup.problem.interval
-        return float((t_end - t0) / self.steps)
-
-    def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
-        """Seconds, the value at the end and the work, of a run with a new controller."""
-        params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
-        controller = controller_nonMPI(1, params, self.setup.with_step(self.dt))
-        problem = self.setup.problem
-        t0, t_end = problem.interval
-        u0 = problem.state(problem.u_exact(t0))
-        with undisturbed(), stopwatch() as spent:
-            end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * self.dt)
-        counters = controller.MS[0].levels[0].prob.work_counters
-        counts = {name: float(counters[name].niter) for name in COUNTERS}
-        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
-        return spent.wall, end.view(np.ndarray).copy(), counts
-
-
 def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
     """Numbers of steps that are tried: about a quarter more each time."""
     yield from (2, 3, 4, 5, 6)
@@ -229,60 +178,66 @@ def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
         base *= 2
 
 
-def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
-    """The run with the fewest steps that is accurate enough, and its error; raises InputError without one."""
+def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict[str, float]]:
+    """Seconds, the value at the end and the work, of a run of so many steps with a new controller."""
+    problem = setup.problem
+    t0, t_end = problem.interval
+    dt = float((t_end - t0) / steps)
+    params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
+    controller = controller_nonMPI(1, params, setup.with_step(dt))
+    u0 = problem.state(problem.u_exact(t0))
+    with undisturbed(), stopwatch() as spent:
+        end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * dt)
+    counters = controller.MS[0].levels[0].prob.work_counters
+    record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+    counts = {name: float(counters[name].niter) for name in COUNTERS}
+    counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
+    return spent.wall, end.view(np.ndarray).copy(), counts
+
+
+def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:
+    """The fewest steps that are accurate enough, and the error; raises InputError without any."""
     exact = np.array(setup.problem.u_exact(setup.problem.interval[1]))
     for steps in numbers_of_steps():
-        side = Side(setup, steps)
-        try:
-            error = float(np.abs(side.run()[1] - exact).max())
-        except DAEError:
-            continue
-        if error <= accuracy:
-            return side, error
+        with suppress(DAEError):
+            error = float(np.abs(run_here(setup, steps)[1] - exact).max())
+            if error <= accuracy:
+                return steps, error
     raise InputError(f"no step size down to 1/{MOST_STEPS} of the interval has an error below {accuracy:g}")
 
 
 def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
     """The rows of both sides at one accuracy."""
-    params = FAMILIES[PROBLEM].params(n)
-    settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
-    setup = swept_at_once(
-        describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
-    )
+    how: dict[str, Any] = {"sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
+    how |= {"params": FAMILIES[PROBLEM].params(n), "restol": accuracy, "newton_tol": 0.1 * accuracy}
+    setup = swept_at_once(describe(PROBLEM, **how))
     problem = setup.problem
     try:
-        side, error = fewest_steps(setup, accuracy)
+        steps, error = fewest_steps(setup, accuracy)
         other = ida.Ida(problem, *problem.interval)
     except InputError as reason:
         rows.leave_out(f"comparison with IDA at {accuracy:g}, n={problem.n}, M={nodes}", reason)
         return
     tolerance = ida.loosest(other.error, error)
-    pairs = []
-    theirs = None
-    for _ in range(repetitions):
-        time, _, counts = side.run()
-        if not math.isnan(tolerance):
-            theirs = other.run(tolerance)
-        pairs.append((time, theirs.time if theirs else math.nan))
-    common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy}
-    rows.put(
-        **common,
-        **{"solver": OURS, "nodes": nodes, "dt": side.dt, "steps": side.steps, "tolerance": accuracy},
-        **{"time_run": median(time for time, _ in pairs), "error": error},
-        **counts,
-    )
-    if theirs is None:
+    runs: dict[str, Callable[[], Any]] = {OURS: lambda: run_here(setup, steps)}
+    if not math.isnan(tolerance):
+        runs[IDA] = lambda: other.run(tolerance)
+    found = in_turn(runs, repetitions)
+    times = [time for time, _, _ in found[OURS]]
+    common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy, "nodes": nodes}
+    ours = {"solver": OURS, "steps": steps, "dt": float(np.ptp(problem.interval) / steps), "error": error}
+    rows.put(**common, **ours, tolerance=accuracy, time_run=median(times), **found[OURS][-1][2])
+    if IDA not in found:
         what = f"IDA at {error:.1e}, n={problem.n}"
         rows.leave_out(what, f"no tolerance down to 1e{ida.TIGHTEST:g} has such an error")
         return
+    last = found[IDA][-1]
     rows.put(
-        **common,
-        **{"solver": IDA, "nodes": nodes, "steps": other.count_steps(tolerance), "tolerance": tolerance},
-        time_run=median(time for _, time in pairs),
-        error=float(np.abs(theirs.end - other.exact).max()),
-        ratio=median(theirs_time / time for time, theirs_time in pairs),
-        **{"rhs": float(theirs.rhs), "jacobian": float(theirs.jacobian)},
+        **{**common, "solver": IDA, "steps": other.count_steps(tolerance), "tolerance": tolerance},
+        **{"rhs": float(last.rhs), "jacobian": float(last.jacobian)},
+        time_run=median(run.time for run in found[IDA]),
+        error=float(np.abs(last.end - other.exact).max()),
+        ratio=median(run.time / time for run, time in zip(found[IDA], times, strict=True)),
     )
 
 
