@@ -6,12 +6,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks.measuring.clock import stopwatch, undisturbed
+from benchmarks.measuring.clock import Spent, stopwatch, undisturbed
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, require_positive, study
 from dae_sdc.dae.problem import PROBLEMS
@@ -38,13 +38,6 @@ TEXT = Layout(
 )
 
 
-class Times(NamedTuple):
-    """Seconds of a run: of the clock, and of all threads of the process."""
-
-    wall: float
-    computing: float
-
-
 @dataclass
 class Pairs:
     """Times of two runs in turn, in pairs of which each second one begins with the other run."""
@@ -52,7 +45,7 @@ class Pairs:
     # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
-    times: list[tuple[Times, Times]] = field(default_factory=list)  # What they took
+    times: list[tuple[Spent, Spent]] = field(default_factory=list)  # What they took
 
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
@@ -65,18 +58,14 @@ class Pairs:
 
     def ratios(self) -> tuple[list[float], list[float]]:
         """Ratios of the second run to the first in every pair: of times of the clock, and of computing."""
-        wall, computing = ([second[i] / first[i] for first, second in self.times] for i in range(2))
-        return wall, computing
+        wall = [second.wall / first.wall for first, second in self.times]
+        return wall, [second.processor / first.processor for first, second in self.times]
 
     def seems_slower(self, shared: bool, bound: Callable[[Sequence[float]], float] = median) -> bool:
         """Whether the second run takes more than is allowed; if nothing is shared, its computing too."""
         # Others on the machine lengthen wall times.
         wall, computing = (bound(values) for values in self.ratios())
         return (wall if shared else min(wall, computing)) > ALLOWED
-
-    def is_slower(self, shared: bool) -> bool:
-        """Whether it does beyond noise, by the lower bounds of the medians."""
-        return self.seems_slower(shared, low)
 
 
 def low(values: Sequence[float]) -> float:
@@ -85,12 +74,12 @@ def low(values: Sequence[float]) -> float:
     return sorted(values)[below - 1] if below else 0.0
 
 
-def timed(run: Callable[[], object], repeats: int) -> Times:
+def timed(run: Callable[[], object], repeats: int) -> Spent:
     """Mean times of a run that is repeated."""
     with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
-    return Times(spent.wall / repeats, spent.processor / repeats)
+    return Spent(spent.wall / repeats, spent.processor / repeats)
 
 
 class _Case:
@@ -197,7 +186,7 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
         **{"wall": median(wall), "wall_low": low(wall)},
         **{"computing": median(computing), "computing_low": low(computing)},
         "equal": np.array_equal(alone.u, chosen.u) and np.array_equal(alone.t, chosen.t),
-        **{"slower": pairs.is_slower(shared), "choice": choice},
+        **{"slower": pairs.seems_slower(shared, low), "choice": choice},
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks.measuring import ida
 from benchmarks.measuring.clock import stopwatch
@@ -29,22 +29,6 @@ TEXT = Layout(
     "s=ida_time:>8.2f|error=ida_error:>8.1e|ours/ida=ratio:>8.2f",
     nan="",
 )
-
-
-class Cost(NamedTuple):
-    """What a run took."""
-
-    n: int  # Number of unknowns
-    time: float  # Seconds
-    steps: int  # Number of steps
-
-    def exponents_from(self, before: Cost | None) -> tuple[float, float]:
-        """Powers of n by which times of the run and of one step grow since another; NaN without one."""
-        if before is None or before.n == self.n:
-            return math.nan, math.nan
-        apart = math.log(self.n / before.n)
-        grown = math.log(self.time / before.time) / apart
-        return grown, grown - math.log(self.steps / before.steps) / apart
 
 
 @study(
@@ -74,32 +58,38 @@ def large(
     """
     chosen("problem", problems, FAMILIES)
     rows.parameters["ida"] = {**ida.SETTINGS, "jacfn": "exact"}
-    before: Cost | None = None
+    before: dict[str, Any] = {}
     for problem, rtol, n in rows.each(list(itertools.product(problems, rtols, sizes)), "large"):
-        before = None if n == sizes[0] else before
         how = {"compared": n <= compared, "repetitions": repetitions, "time_limit": time_limit}
-        before = _measure(rows, problem, rtol, n, before, **how)
+        before = _measure(rows, problem, rtol, n, {} if n == sizes[0] else before, **how)
 
 
-def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None, **how: Any) -> Cost | None:
-    """One row; returns what our run took."""
+def _measure(
+    rows: Table, problem: str, rtol: float, n: int, before: Mapping[str, Any], **how: Any
+) -> dict[str, Any]:
+    """Put a row with the growth since that of the size before, and return it; nothing where a run fails."""
     family = FAMILIES[problem]
     made: Any = make_problem(problem, family.params(n))
     asked = {"problem": problem, "params": family.params(n), "rtol": rtol, "t_end": made.interval[1]}
     where = f"{problem}, n={made.n}, rtol={rtol:g}"
     # IDA keeps nothing for values between the steps either.
     asked |= {"warm": family.params(WARM), "dense": False}
-    first: dict[str, Any] = {}
+    runs: list[dict[str, Any]] = []
     with rows.or_left_out(where):
-        first = in_a_new_process(asked, LONGEST)
-    if not first:
-        return None
-    other: ida.Ida | None = None
-    tolerance = math.nan
+        runs.append(in_a_new_process(asked, LONGEST))
+    if not runs:
+        return {}
+    other, tolerance = None, rtol
     if how["compared"] and ida.installed():
         with rows.or_left_out(f"IDA, {where}", TimeLimit):
-            other, tolerance = _as_accurate(made, rtol, first["error"], how["time_limit"])
-    runs, theirs = [first], []
+            as_good = ida.Ida(made, *made.interval)
+            while not _error(as_good, tolerance, how["time_limit"]) <= runs[0]["error"]:
+                tolerance *= TIGHTER
+                if tolerance < 10.0**ida.TIGHTEST:
+                    least = f"1e{ida.TIGHTEST:g} has an error below {runs[0]['error']:.1e}"
+                    raise InputError(f"no tolerance of IDA down to {least}")
+            other = as_good
+    theirs = []
     for k in range(how["repetitions"]):
         if k:
             runs.append(in_a_new_process(asked, LONGEST))
@@ -107,35 +97,25 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Cost | None
             with stopwatch() as spent:
                 error = other.error(tolerance)
             theirs.append((spent.processor, error))
-    cost = Cost(made.n, median(run["processor"] for run in runs), first["steps"])
-    grown, grown_step = cost.exponents_from(before)
-    ratios = [run["processor"] / one[0] for run, one in zip(runs, theirs, strict=False)]
-    rows.put(
-        **{"problem": problem, "n": made.n, "rtol": rtol, "time": cost.time},
-        **{"exponent": grown, "exponent_step": grown_step},
-        memory=max(run["memory"] for run in runs),
-        **{name: first[name] for name in ("steps", "factorization", "error")},
-        ida_tolerance=tolerance,
-        ida_time=median(one[0] for one in theirs) if theirs else math.nan,
-        ida_error=theirs[0][1] if theirs else math.nan,
-        ratio=median(ratios) if ratios else math.nan,
-    )
-    return cost
+    time, steps = median(run["processor"] for run in runs), runs[0]["steps"]
+    row = {"problem": problem, "n": made.n, "rtol": rtol, "time": time, "steps": steps}
+    row |= {name: runs[0][name] for name in ("factorization", "error")}
+    row["memory"] = max(run["memory"] for run in runs)
+    if before and before["n"] != made.n:
+        apart = math.log(made.n / before["n"])
+        row["exponent"] = math.log(time / before["time"]) / apart
+        row["exponent_step"] = row["exponent"] - math.log(steps / before["steps"]) / apart
+    if theirs:
+        ratios = [run["processor"] / one for run, (one, _) in zip(runs, theirs, strict=False)]
+        row |= {"ida_tolerance": tolerance, "ida_error": theirs[0][1], "ratio": median(ratios)}
+        row["ida_time"] = median(one for one, _ in theirs)
+    rows.put(**row)
+    return row
 
 
-def _as_accurate(problem: Any, rtol: float, error: float, time_limit: float) -> tuple[ida.Ida, float]:
-    """IDA and a tolerance with which its error is at most ``error``."""
-    other, tolerance = ida.Ida(problem, *problem.interval), rtol
-
-    def error_now() -> float:
-        with limited(time_limit):
-            return other.error(tolerance)
-
-    while not error_now() <= error:
-        tolerance *= TIGHTER
-        if tolerance < 10.0**ida.TIGHTEST:
-            raise InputError(f"no tolerance of IDA down to 1e{ida.TIGHTEST:g} has an error below {error:.1e}")
-    return other, tolerance
+def _error(other: ida.Ida, tolerance: float, time_limit: float) -> float:
+    with limited(time_limit):
+        return other.error(tolerance)
 
 
 @large.reports
