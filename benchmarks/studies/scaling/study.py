@@ -227,22 +227,6 @@ def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
     process.wait()
 
 
-def evaluate(
-    measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Fit the model to what was measured, and predict."""
-    network, deviation = _network(measured)
-    fits: dict[str, Any] = {"network": {**asdict(network), "deviation": deviation}}
-    rows, predictions = [], []
-    for problem in dict.fromkeys(row["problem"] for row in measured):
-        own = [row for row in measured if row["problem"] == problem]
-        cost, deviation = _cost(own)
-        fits[problem] = {**asdict(cost), "deviation": deviation}
-        rows += [_measured_row(row, cost, network) for row in own]
-        predictions += _predictions(problem, own, cost, network, iterations[problem])
-    return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
-
-
 def count_iterations(problem: str, nodes: int) -> dict[int, float]:
     """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially."""
     work = FAMILIES[problem].work(problem, COUNTED_AT)
@@ -260,87 +244,82 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
     return found
 
 
-def _parallel(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["ranks"] > 1]
-
-
-def _network(rows: Sequence[Mapping[str, Any]]) -> tuple[Network, float]:
-    """Latency and bandwidth from the exchanges by themselves."""
-    found = [
+def evaluate(
+    measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Fit the model to what was measured, and predict."""
+    # Latency and bandwidth come from the exchanges by themselves.
+    exchanges = [
         (row["ranks"], row_bytes(n, row["nodes"]), row[name])
-        for row in _parallel(rows)
-        if not row["pinned"]
+        for row in measured
         for name, n in (("exchange", row["n"]), ("exchange_notes", 0))
-        if row[name] > 0.0
+        if row["ranks"] > 1 and not row["pinned"] and row[name] > 0.0
     ]
-    network, deviations = fit_network(*zip(*found, strict=True))
-    return network, float(np.abs(deviations).max())
+    network, deviations = fit_network(*zip(*exchanges, strict=True))
+    fits: dict[str, Any] = {"network": {**asdict(network), "deviation": float(np.abs(deviations).max())}}
+    rows: list[dict[str, Any]] = []
+    predictions: list[dict[str, Any]] = []
+    for problem in dict.fromkeys(row["problem"] for row in measured):
+        own = [row for row in measured if row["problem"] == problem]
+        cost, deviation = _cost(own)
+        fits[problem] = {**asdict(cost), "deviation": deviation}
+        rows += [_measured_row(row, cost, network) for row in own]
+        predictions += _predictions(own, cost, network, iterations[problem])
+    return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
 
 
 def _cost(rows: Sequence[Mapping[str, Any]]) -> tuple[SweepCost, float]:
-    """The cost of a sweep from all runs of one problem with the same Q_Delta."""
-    qdelta = _parallel(rows)[0]["qdelta"]
+    """The cost of a sweep from all runs of one problem with the Q_Delta of the ranks."""
+    qdelta = next(row["qdelta"] for row in rows if row["ranks"] > 1)
     used = [row for row in rows if row["qdelta"] == qdelta]
     largest = max(row["n"] for row in used)
     at_node = [row["at_node"] for row in used if row["n"] == largest and row["ranks"] == 1]
     mean = np.mean(at_node, axis=0)
-    cost, deviations = fit_sweep(
-        [row["n"] for row in used],
-        [row["ranks"] for row in used],
-        # A sweep that was computed ahead and dropped is work, too.
-        [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used],
-        used[0]["nodes"],
-        (mean / mean.sum()).tolist(),
-    )
+    n, ranks = ([row[name] for row in used] for name in ("n", "ranks"))
+    # A sweep that was computed ahead and dropped is work, too.
+    seconds = [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used]
+    cost, deviations = fit_sweep(n, ranks, seconds, used[0]["nodes"], (mean / mean.sum()).tolist())
     return cost, float(np.abs(deviations).max())
 
 
 def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> dict[str, Any]:
+    """A measurement with what the model says of it."""
     sweeps, ranks, n, nodes = row["sweeps"], row["ranks"], row["n"], row["nodes"]
     exchanged = row["messages"] * row["exchange"] + row["messages_notes"] * row["exchange_notes"]
-    serial = row["undisturbed"] / row["ratio_least"]
-    speedup = serial / (row["undisturbed"] + exchanged)
+    speedup = row["undisturbed"] / row["ratio_least"] / (row["undisturbed"] + exchanged)
     values, notes = row["expected"]
-    per_step = sweeps / row["steps"]
-    done = (sweeps + row["dropped"]) / sweeps
-    table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
+    model = sweep_time(cost, network, n, nodes, ranks, sweeps / row["steps"])
     names = [name for name, _ in scaling.columns]
-    table |= {name: row[name] for name in (*names[15:26], "equal")}
-    table |= {name: row[name] / sweeps for name in names[8:15]}  # times of a run, told by sweep
-    return table | {
+    return {
+        **{name: row[name] for name in (*names[1:8], *names[15:26], "equal")},
+        **{name: row[name] / sweeps for name in names[8:15]},  # times of a run, told by sweep
         **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
         **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
-        "model": done * sweep_time(cost, network, n, nodes, ranks, per_step),
-        **{"exchange_share": exchanged / (exchanged + row["undisturbed"]), "speedup": speedup},
+        **{"model": (sweeps + row["dropped"]) / sweeps * model, "speedup": speedup},
+        "exchange_share": exchanged / (exchanged + row["undisturbed"]),
         "efficiency": speedup / ranks,
     }
 
 
 def _predictions(
-    problem: str,
-    own: Sequence[Mapping[str, Any]],
-    cost: SweepCost,
-    network: Network,
-    iterations: Mapping[int, float],
-) -> list[dict[str, Any]]:
-    rows = []
+    own: Sequence[Mapping[str, Any]], cost: SweepCost, network: Network, iterations: Mapping[int, float]
+) -> Iterator[dict[str, Any]]:
+    """What the model says of more ranks, and of PFASST over more steps."""
     measured = own[0]["nodes"]
     for n in sorted({row["n"] for row in own}):
-        per_step = next(row["sweeps"] / row["steps"] for row in _parallel(own) if row["n"] == n)
+        per_step = next(r["sweeps"] / r["steps"] for r in own if r["ranks"] > 1 and r["n"] == n)
+        about = {"problem": own[0]["problem"], "n": n}
         cases = [(measured, ranks) for ranks in range(1, measured + 1)]
-        cases += [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]
-        for nodes, ranks in cases:
+        for nodes, ranks in cases + [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
-            about = {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks}
             gain = {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
-            rows.append(about | {"steps": 1} | gain)
+            yield about | {"source": "nodes", "nodes": nodes, "ranks": ranks, "steps": 1} | gain
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
             speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
-            about = {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
-            rows.append(about | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps})
-    return rows
+            gain = {"speedup": speedup, "efficiency": speedup / steps}
+            yield about | {"source": "pfasst", "nodes": measured, "ranks": steps, "steps": steps} | gain
 
 
 @scaling.reports
@@ -349,12 +328,27 @@ def report(result: Result) -> Iterator[str]:
     data, about = result.data, result.parameters
     rows, fits = data[data["source"] == "measured"], about["fits"]
     yield f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn"
-    yield from _times(rows, about["qdelta"])
+    yield f"  {TIMES.head()}"
+    for row in rows:
+        texts = {"computing": f"{1e3 * row['computing']:.3f}", "cores": "one" if row["pinned"] else "free"}
+        texts["computing"] += f" ({1e3 * row['computing_least']:.3f})" * bool(row["ranks"] > 1)
+        texts["model"] = f"{1e3 * row['model']:.3f}" if row["qdelta"] == about["qdelta"] else "-"
+        yield f"  {TIMES.line(row, **texts)}"
     yield "run: s to the solution; process: process time; computing: process time outside MPI, of the rank"
     yield "with most work (with least); exchange: in MPI while no rank is late; waiting: in MPI for others"
     yield ""
     yield f"{about['ranks']} ranks against one in the same minute"
-    yield from _comparison(rows)
+    yield f"  {COMPARISON.head()}"
+    for row in rows[rows["ranks"] > 1]:
+        counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
+        texts = {
+            **{"cores": "one" if row["pinned"] else "free", "same": "yes" if row["equal"] else "NO"},
+            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
+            "exchanges": f"{100 * row['exchange_share']:.1f} %",
+            "messages": f"{counted} / {expected}",
+            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
+        }
+        yield f"  {COMPARISON.line(row, **texts)}"
     yield from (
         "wall, computing: divided by that of one rank (the least of all runs by the least); exchanges: timed",
         "by themselves, as part of a sweep; own cores: speed-up from process time and these exchanges;",
@@ -386,34 +380,6 @@ def report(result: Result) -> Iterator[str]:
     yield from ("", "assumed:")
     for text in about["assumptions"]:
         yield from textwrap.wrap(f"- {text}", 110, subsequent_indent="  ")
-
-
-def _times(rows: NDArray[np.void], qdelta: str) -> Iterator[str]:
-    yield f"  {TIMES.head()}"
-    for row in rows:
-        computing = f"{1e3 * row['computing']:.3f}"
-        if row["ranks"] > 1:
-            computing += f" ({1e3 * row['computing_least']:.3f})"
-        model = f"{1e3 * row['model']:.3f}" if row["qdelta"] == qdelta else "-"
-        yield f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}"
-
-
-def _comparison(rows: NDArray[np.void]) -> Iterator[str]:
-    yield f"  {COMPARISON.head()}"
-    for row in rows[rows["ranks"] > 1]:
-        counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
-        texts = {
-            **{"cores": _cores(row), "same": "yes" if row["equal"] else "NO"},
-            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
-            "exchanges": f"{100 * row['exchange_share']:.1f} %",
-            "messages": f"{counted} / {expected}",
-            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
-        }
-        yield f"  {COMPARISON.line(row, **texts)}"
-
-
-def _cores(row: Any) -> str:
-    return "one" if row["pinned"] else "free"
 
 
 def _grid(data: NDArray[np.void], source: str, numbers: Sequence[int]) -> Iterator[str]:
