@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.measuring import ida, processes
 from benchmarks.measuring.steps import STEPS
@@ -27,18 +28,23 @@ from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import plot
 from dae_sdc.plotting.plot import PICTURES
+from dae_sdc.problems._testset import scd
 from dae_sdc.run.results import Result, combinations_of, load
+from dae_sdc.run.target import make_problem
 
 # Options of runs that show more than the examples of the studies, or take less time
 RUNS = {
     "auto": "--problems simple,problematic-f --repetitions 1 --quick --time-limit 60",
     "faults": "--kind function,model --cases 4 --workers 0",
     "models": "--problems reissig,op-amp-cascade-10",
+    "peers": "--problems simple,chemical-akzo-nobel --rtols 1e-4,1e-6 --sweeper semi-implicit,rattle "
+    "--peer ida,scipy-radau5,casadi-idas --repetitions 1",
     "plain": "--problems amplifier --rtols 1e-4 --accuracies 1e-3 --repetitions 1 --processes 0",
     "polynomials": "--problems katsura-5,equal-bars --repetitions 2",
     "profile": "--problems simple,transmission-line --sizes 40 --repetitions 2",
     "quasi-newton": "--ribs 2,5 --contacts 20 --repetitions 1 --problems chemical-akzo-nobel",
     "size": "--sizes 10,20 --linear-solver auto --accuracies 1e-4 --repetitions 1",
+    "testset": "--problems pendulum-cash,chemical-akzo-nobel --rtols 1e-3,1e-6",
     "traced": "--problems simple,skate --repetitions 1 --time-limit 600",
     "truth": "--family ordinary --kind structure --seeds 1",
     "upstream": "--problems discontinuous --repetitions 1",
@@ -47,6 +53,7 @@ RUNS = {
 }
 LEFT_OUT = {
     **{"auto": ["problematic-f: "], "work": ["problematic-f, semi-implicit"]},
+    "peers": ["simple, rattle: ", "chemical-akzo-nobel, rattle: "],
     "plain": ["amplifier, scipy-radau: the matrix of du is singular"],
 }
 NEED = {"mpi4py": ("parallel", "scaling")}
@@ -83,7 +90,8 @@ def test_a_study_is_carried_out_printed_saved_and_drawn(
         SHOWS[name](result.data, about, printed)
     if study.picture is not None:
         assert main(["plot", name, str(out), "-o", str(picture)]) == 0
-        assert picture.read_bytes()[:4] == b"\x89PNG"
+        pictures = list(tmp_path.glob("study*.png"))  # one of each problem, if the picture is of one
+        assert pictures and all(path.read_bytes()[:4] == b"\x89PNG" for path in pictures)
         for axes in function_at(study.picture.home)(result).axes:
             assert axes.lines or axes.patches
             assert len(axes.get_yticklabels())
@@ -192,6 +200,39 @@ def plain(rows: Rows, about: dict[str, Any], text: str) -> None:
     (own,) = rows[rows["solver"] == "dae_sdc"]
     assert own["success"] == 1 and own["time"] > 0.0 and own["steps"] > 10.0
     assert own["error"] <= 1e-3 and own["rtol"] == 1e-4
+
+
+@shows
+def peers(rows: Rows, about: dict[str, Any], text: str) -> None:
+    assert about["rtols"] == [1e-4, 1e-6] and not (rows["solver"] == "rattle").any()
+    keys = rows[["problem", "solver", "weights", "rtol"]].tolist()
+    assert len(keys) == len(set(keys))
+    for problem in ("simple", "chemical-akzo-nobel"):
+        solvers = rows["solver"][rows["problem"] == problem].tolist()
+        assert all(solvers.count(name) >= 2 for name in ("dae_sdc", "semi-implicit", *about["like"]))
+    ours, good = rows[rows["solver"] == "dae_sdc"], rows[rows["success"] == 1]
+    assert (ours["success"] == 1).all() and (ours["runs"] == 1).all() and (ours["rhs"] > ours["steps"]).all()
+    assert (good["error"][good["rtol"] < 1e-5] < 1e-2).all() and (good["time"] > 0.0).all()
+    tight = ours[(ours["problem"] == "chemical-akzo-nobel") & (ours["rtol"] == 1e-6)]
+    assert tight["scd"][0] > 4.0 and tight["error"][0] < 1e-4
+    assert all(f"  {name}: " in text for name in (*about["like"], *about["unlike"]))
+    assert "at most 1 on" in text
+
+
+@shows
+def testset(rows: Rows, about: dict[str, Any], text: str) -> None:
+    for row in rows:
+        name, rtol = str(row["problem"]), float(row["rtol"])
+        solution, problem = ds.solve(name, rtol=rtol), make_problem(name)
+        assert row["success"] == 1 and row["message"] == solution.message and row["time"] > 0.0
+        assert (row["n"], row["index"]) == (problem.n, problem.index)
+        assert row["method"] == solution.parameters["sweeper"]
+        for key in ("steps", "rejected", "rhs", "jacobian", "factorization"):
+            assert row[key] == solution.stats[key]
+        assert row["scd"] == scd(problem, solution.u[-1])
+        assert row["required"] == pytest.approx(-math.log10(rtol) - 1.0)
+    assert "chemical-akzo-nobel  PSIDE 1e-19: 5535, 100411, 7" in text
+    assert "short of what is required: none" in text
 
 
 @shows
