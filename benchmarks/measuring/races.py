@@ -14,11 +14,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measuring.limits import TOO_LONG, TimeLimit, limited
 from benchmarks.study import Table
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.run.results import combinations_of
 
 LONG = 0.25  # Share of the time limit from which on a run is not repeated
 LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
@@ -173,8 +175,41 @@ def fastest(times: Mapping[str, float]) -> tuple[str, float]:
     return best, times.get(best, math.nan)
 
 
-def ratio_to(ours: float, best: float) -> float:
-    """Ratio of our time to that of others; 0 if they do not get there, infinite if we do not, else NaN."""
-    if math.isnan(ours):
-        return math.nan if math.isnan(best) else math.inf
-    return 0.0 if math.isnan(best) else ours / best
+@dataclass(frozen=True)
+class Equal:
+    """Times of solvers to one error on a problem, in seconds; NaN where one does not get there."""
+
+    problem: str
+    error: float
+    times: Mapping[str, float]
+    # Our time to that of the fastest peer; 0 if only we get there, infinite if only they do, NaN if none
+    ratio: float
+    rtol: float = math.nan  # Tolerance at which we reached the error, where it is ours
+
+    def best(self, solvers: Iterable[str]) -> tuple[str, float]:
+        """The fastest of some solvers, and its time."""
+        return fastest({solver: self.times.get(solver, math.nan) for solver in solvers})
+
+
+def equal(
+    rows: NDArray[np.void],
+    error: float,
+    ours: str,
+    peers: Sequence[str],
+    others: Sequence[str] = (),
+    apart: bool = False,  # Whether times are not interpolated between runs of different weights
+    rtol: float = math.nan,
+) -> Equal:
+    """The times to an error, interpolated between the runs of a problem that came to the end."""
+    times = {}
+    for solver in (ours, *peers, *others):
+        own = rows[(rows["solver"] == solver) & (rows["success"] == 1)]
+        ways = [way for _, way in combinations_of(own, ["weights"])] if apart else [own]
+        times[solver] = fastest({str(k): time_to(error, w["error"], w["time"]) for k, w in enumerate(ways)})[
+            1
+        ]
+    _, best = fastest({peer: times[peer] for peer in peers})
+    ratio = 0.0 if math.isnan(best) else times[ours] / best
+    if math.isnan(times[ours]):
+        ratio = math.nan if math.isnan(best) else math.inf
+    return Equal(str(rows["problem"][0]), error, times, ratio, rtol)

@@ -1,4 +1,4 @@
-"""The studies of steps, their parts and sizes: what they count, sum up, fit, draw and refuse.
+"""What studies measure with, and what they do that their short runs do not show.
 
 No measured time is asserted.
 """
@@ -6,8 +6,11 @@ No measured time is asserted.
 from __future__ import annotations
 
 import math
+import pkgutil
+import signal
 import subprocess
 import sys
+import time as clock_of_the_machine
 from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
@@ -15,16 +18,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pySDC.projects.DAE.problems as theirs
 import pytest
 
 import dae_sdc as ds
 from benchmarks.measuring import cold, ida, processes
 from benchmarks.measuring.clock import Clock, cost
+from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.plain_functions import first_change
 from benchmarks.measuring.steps import Steps, distance, steps_of
 from benchmarks.studies import polynomials, size as sizes, start as start_up
 from benchmarks.studies.size import exponents, numbers_of_steps, size
 from benchmarks.studies.start import CHILD, in_a_fresh_process, start
+from benchmarks.studies.traced import traced
+from benchmarks.studies.upstream import UPSTREAM, upstream
 from benchmarks.study import Table
+from dae_sdc import deadline
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.run.callbacks import Equations, ida_jacobian
 from dae_sdc.run.results import load
@@ -382,3 +391,51 @@ def test_processes_that_are_started_import_nothing_from_the_current_directory(
     done = subprocess.run(python("-c", STARTS[start]), env=processes.environment(), **how)
     assert not (tmp_path / "taken").exists()
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_an_alarm_that_comes_while_the_timer_is_switched_off_is_the_last(monkeypatch: Any) -> None:
+    before, switch = signal.getsignal(signal.SIGALRM), signal.setitimer
+    alarms: list[float] = []
+
+    def late(which: int, seconds: float, interval: float = 0.0) -> Any:
+        if seconds == 0.0 and not alarms:
+            alarms.append(seconds)
+            signal.raise_signal(signal.SIGALRM)
+        return switch(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    with pytest.raises(TimeLimit), limited(0.05):
+        clock_of_the_machine.sleep(10.0)
+    assert alarms
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_problems_of_upstream_are_solved_here_and_there() -> None:
+    result = upstream(problems=["discontinuous"], repetitions=1, adapted=True)
+    row = result.data[0]
+    assert row["n"] == 2
+    assert row["error"] < 1e-9
+    assert row["error_upstream"] < 1e-9
+    assert row["difference"] < 1e-9
+    assert row["rhs_upstream"] > row["rhs"] > row["sweeps"]
+    assert "discontinuous " in upstream.report(result) and "geometric mean" in upstream.report(result)
+
+
+def test_every_problem_of_upstream_is_compared() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(theirs.__path__)}
+    assert {case.module for case in UPSTREAM} == modules
+
+
+def test_a_function_that_is_called_for_too_long_has_done_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = count()  # at the clock, which goes on by a second with each
+    for module in (deadline, sys.modules[traced.measure.__module__]):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(looks)))
+    result = traced(problems=["two-transistor"], repetitions=1, time_limit=8000.0)
+    assert 0.0 < result.data["done"][0] < 1.0 and "> " in traced.report(result)
+
+
+def test_runs_end_where_the_problem_chooses_other_equations() -> None:
+    assert first_change("synchronous-machine", rtol=1e-4) == 0.05
+    assert 1.0 < first_change("discontinuous", rtol=1e-4) < 5.0
+    assert first_change("simple", rtol=1e-4) == 1.0

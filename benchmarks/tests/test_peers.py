@@ -391,11 +391,11 @@ def test_times_to_the_error_of_the_default() -> None:
         ]
     )
     first, failed, alone = equal_accuracy(result)
-    assert (first.problem, first.rtol, first.error, first.ours) == ("a", 1e-6, 1e-4, 2.0)
-    assert (first.best, first.best_time, first.peer) == ("o", 1.5, "p")
-    assert first.peer_time == pytest.approx(2.0) and first.ratio == pytest.approx(1.0) and first.unlike == 0.5
+    assert (first.problem, first.rtol, first.error, first.times["d"]) == ("a", 1e-6, 1e-4, 2.0)
+    assert first.best(["d", "o"]) == ("o", 1.5) and first.times["c"] == 0.5
+    assert first.best(["p", "q"]) == ("p", pytest.approx(2.0)) and first.ratio == pytest.approx(1.0)
     assert failed.problem == "b" and failed.ratio == math.inf
-    assert alone.peer == "" and alone.ratio == 0.0
+    assert alone.best(["p", "q"])[0] == "" and alone.ratio == 0.0
 
 
 def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:

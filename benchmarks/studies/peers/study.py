@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from time import process_time
 from typing import Any
 
@@ -16,12 +16,11 @@ from benchmarks.measuring.races import (
     ALL_WEIGHTS,
     COUNTS,
     Contender,
+    Equal,
     Outcome,
     PeerFailure,
     Race,
-    fastest,
-    ratio_to,
-    time_to,
+    equal,
 )
 from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
 from benchmarks.study import Layout, Option, Table, chosen, study
@@ -31,7 +30,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -47,8 +46,8 @@ MOST_SCALES = 12  # Unknowns whose scale a table names
 
 HEAD = Layout("solver:<16|weights:<7|rtol:>6.0e")
 EQUAL = Layout(
-    "problem:<22|rtol:>6.0e|error:>8|default=ours*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
-    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike*1e3:>8.2f",
+    "problem:<22|rtol:>6.0e|error:>8|default=ours_time*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
+    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike_time*1e3:>8.2f",
     nan="-",
 )
 WORK = Layout(
@@ -195,55 +194,21 @@ def _race(
     return Race(rows, about, contenders, score.columns, repetitions, time_limit)
 
 
-@dataclass(frozen=True)
-class Equal:
-    """Times to the error of one run of the default."""
-
-    problem: str  # Its name
-    # rtol, error: tolerance of the default, and the error it reached; NaN if that run failed
-    rtol: float
-    error: float
-    ours: float  # Time of the default to this error, in seconds
-    # best, best_time: our fastest method to this error
-    best: str
-    best_time: float
-    # peer, peer_time: the fastest peer with the same equations; NaN if none gets there
-    peer: str
-    peer_time: float
-    ratio: float  # ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does
-    unlike: float  # Time of CasADi's IDAS
-
-
 def equal_accuracy(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`."""
-    found = []
-    for problem in dict.fromkeys(result.data["problem"].tolist()):
-        for rtol in REFERENCES:
-            own = result.data[result.data["problem"] == problem]
-            if np.isclose(own["rtol"], rtol, rtol=1e-6, atol=0.0).any():
-                found.append(_equal(result.parameters, str(problem), own, rtol))
+    """The times to the errors of the default in a result of :func:`peers`, for :data:`REFERENCES`."""
+    found, about = [], result.parameters
+    for ((problem,), rows), rtol in product(combinations_of(result.data, ["problem"]), REFERENCES):
+        here = rows[np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)]
+        good = here[here["success"] == 1]
+        run = good[good["solver"] == about["default"]]
+        if len(run):
+            others = (*about["ours"], *about["unlike"])
+            error = float(run["error"][0])
+            found.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
+        elif len(here):
+            ratio = math.inf if np.isin(good["solver"], about["like"]).any() else math.nan
+            found.append(Equal(str(problem), math.nan, {}, ratio, rtol))
     return found
-
-
-def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol: float) -> Equal:
-    here = np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)
-    good = rows[rows["success"] == 1]
-    run = rows[(rows["solver"] == about["default"]) & here & (rows["success"] == 1)]
-    if not len(run):
-        others = rows[here & (rows["success"] == 1) & np.isin(rows["solver"], about["like"])]
-        ratio = math.inf if len(others) else math.nan
-        nothing = math.nan
-        return Equal(problem, rtol, nothing, nothing, "", nothing, "", nothing, ratio, nothing)
-    error = float(run["error"][0])
-
-    def of(solvers: Iterable[str]) -> tuple[str, float]:
-        ways = {solver: good[good["solver"] == solver] for solver in solvers}
-        return fastest({solver: time_to(error, own["error"], own["time"]) for solver, own in ways.items()})
-
-    ours, unlike = of([about["default"]])[1], of(about["unlike"])[1]
-    peer, peer_time = of(about["like"])
-    ratio = ratio_to(ours, peer_time)
-    return Equal(problem, rtol, error, ours, *of(about["ours"]), peer, peer_time, ratio, unlike)
 
 
 @peers.reports
@@ -263,7 +228,7 @@ def report(result: Result) -> Iterator[str]:
         yield ""
         yield from _ladders(data[data["problem"] == problem], about)
     yield ""
-    yield from _equal_lines(equal_accuracy(result))
+    yield from _equal_lines(equal_accuracy(result), about)
 
 
 def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
@@ -283,13 +248,17 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items())
 
 
-def _equal_lines(found: Sequence[Equal]) -> Iterator[str]:
+def _equal_lines(found: Sequence[Equal], about: Mapping[str, Any]) -> Iterator[str]:
     """The table of times to the same error, and how often ours is not the longer."""
     yield "ms to the same error, which the default reached at rtol"
     yield EQUAL.head()
     for one in found:
-        error = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
-        yield EQUAL.line(vars(one), error=error, ratio=f"{one.ratio:.2f}")
+        row: dict[str, Any] = {"problem": one.problem, "rtol": one.rtol, "ratio": f"{one.ratio:.2f}"}
+        row["error"] = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
+        sides = {"ours": [about["default"]], "best": about["ours"], "peer": about["like"]}
+        for name, solvers in (sides | {"unlike": about["unlike"]}).items():
+            row[name], row[f"{name}_time"] = one.best(solvers)
+        yield EQUAL.line(row)
     for rtol in REFERENCES:
         ratios = [one.ratio for one in found if one.rtol == rtol and not math.isnan(one.ratio)]
         if ratios:

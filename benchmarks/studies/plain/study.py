@@ -7,19 +7,18 @@ import importlib.metadata
 import importlib.util
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
-from benchmarks.measuring.races import Contender, Outcome, PeerFailure, Race, fastest, ratio_to, time_to
+from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
 from benchmarks.study import Option, Table, chosen, require_below_one, study
@@ -200,36 +199,13 @@ def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE)
     return found
 
 
-@dataclass(frozen=True)
-class Equal:
-    """Times to one error, in seconds; NaN where a solver does not get there."""
-
-    problem: str  # Its name
-    error: float  # The error
-    times: Mapping[str, float]  # The time of each solver, given in its best way
-    # Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
-    # not, NaN if neither does
-    ratio: float
-
-
 def equal_errors(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`plain`, interpolated between runs."""
-    data, about = result.data, result.parameters
-    found = []
-    for problem in dict.fromkeys(data["problem"].tolist()):
-        own = data[(data["problem"] == problem) & (data["success"] == 1)]
-        for error in about["accuracies"]:
-            times = {solver: _time(own, solver, error) for solver in (DEFAULT, UNTRACED, *about["like"])}
-            _, best = fastest({solver: times[solver] for solver in about["like"]})
-            ratio = ratio_to(times[DEFAULT], best)
-            found.append(Equal(str(problem), error, times, ratio))
-    return found
-
-
-def _time(rows: NDArray[np.void], solver: str, error: float) -> float:
-    """The time of a solver in its best way."""
-    ways = combinations_of(rows[rows["solver"] == solver], ["weights"])
-    return fastest({str(way): time_to(error, own["error"], own["time"]) for way, own in ways})[1]
+    """The times to equal errors in a result of :func:`plain`, of each solver in its best way."""
+    about = result.parameters
+    return [
+        equal(rows, error, DEFAULT, about["like"], [UNTRACED], apart=True)
+        for (_, rows), error in product(combinations_of(result.data, ["problem"]), about["accuracies"])
+    ]
 
 
 @plain.reports

@@ -8,19 +8,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,57 +161,50 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
     command = [launcher(), "-n", str(ranks), *python("-m", module)]
     how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
     how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    with TemporaryFile("w+") as complaints:
-        with subprocess.Popen(command, stderr=complaints, **how) as process:
-            try:
-                assert process.stdin is not None and process.stdout is not None
-                with suppress(BrokenPipeError):
-                    process.stdin.write(asked)
-                    process.stdin.close()
-                for line in _lines(process.stdout, patience):
-                    yield _row(line)
-                code = process.wait(timeout=patience)
-            except subprocess.TimeoutExpired:
-                raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
-            finally:
-                _end(process)
+    with TemporaryFile("w+") as complaints, subprocess.Popen(command, stderr=complaints, **how) as process:
+        silent = threading.Event()
+
+        def end_silence() -> None:
+            silent.set()
+            _end(process)
+
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(asked)
+                process.stdin.close()
+            while line := _before(patience, end_silence, process.stdout.readline):
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    said = f"the measuring processes printed '{line.strip()[:80]}', which is no row"
+                    raise RemoteError(said) from None
+                yield without_error(row)
+            if silent.is_set():
+                raise RemoteError(
+                    f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
+                    f"whether mpirun works: mpirun -n 2 hostname"
+                )
+            code = process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
+        finally:
+            _end(process)
         if code:
             complaints.seek(0)
-            said = [line for line in complaints.read().splitlines() if line.strip()]
-            last = said[-1] if said else "it said nothing"
+            lines = [line for line in complaints.read().splitlines() if line.strip()]
+            last = lines[-1] if lines else "it said nothing"
             raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
 
 
-def _row(line: str) -> dict[str, Any]:
+def _before(seconds: float, otherwise: Callable[[], None], wait: Callable[[], str]) -> str:
+    """What is waited for; after some seconds something is done that ends the waiting."""
+    timer = threading.Timer(seconds, otherwise)
+    timer.start()
     try:
-        row: dict[str, Any] = json.loads(line)
-    except ValueError:
-        raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
-    return without_error(row)
-
-
-def _lines(stream: IO[str], patience: float) -> Iterator[str]:
-    """The lines of a pipe; an error when none comes for too long."""
-    found: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        with suppress(ValueError, OSError):
-            for line in stream:
-                found.put(line)
-        found.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        try:
-            line = found.get(timeout=patience)
-        except queue.Empty:
-            raise RemoteError(
-                f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
-                f"whether mpirun works: mpirun -n 2 hostname"
-            ) from None
-        if line is None:
-            return
-        yield line
+        return wait()
+    finally:
+        timer.cancel()
 
 
 def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
