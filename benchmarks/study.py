@@ -163,32 +163,32 @@ class Benchmark:
     def _checked(self) -> Callable[..., Result]:
         """The run of the study, whose arguments are checked as their annotations and options say."""
 
-        def run(*, out: str | Path | None = None, progress: bool = False, **given: Any) -> Result:
-            for name, value in given.items():
+        def run(*, out: str | Path | None = None, progress: bool = False, **arguments: Any) -> Result:
+            for name, value in arguments.items():
                 if name in self.options:
                     self.options[name].require(name, value)
-            return self.result(given, out, progress)
+            return self.result(arguments, out, progress)
 
         run.__module__ = self.measure.__module__
         run.__signature__ = inspect.Signature([*self.arguments, *by_name(run)])  # type: ignore[attr-defined]
         return checked()(run)
 
-    def __call__(self, **given: Any) -> Result:
+    def __call__(self, **arguments: Any) -> Result:
         """The result with some arguments."""
-        return self.run(**given)
+        return self.run(**arguments)
 
-    def result(self, given: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
+    def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
         """Let the function put rows into a table, in whose parameters the arguments stand."""
         rows = Table("bench", self.columns, self.units, out)
         rows.progress = progress
         rows.parameters = {"study": self.name, "complete": False, "left_out": []}
         defaults = {argument.name: argument.default for argument in self.arguments}
-        for name, value in (defaults | dict(given)).items():
+        for name, value in (defaults | dict(arguments)).items():
             if value is not None:
                 several = isinstance(value, Sequence) and not isinstance(value, str)
                 rows.parameters[name] = list(value) if several else value
         with rows:
-            self.measure(rows, **given)
+            self.measure(rows, **arguments)
         return rows.result()
 
     def reports(self, tell: Report) -> Report:
@@ -218,14 +218,14 @@ class Benchmark:
         for parameter, option in self.parameters:
             option.add_to(parser, parameter)
 
-    def given(self, args: argparse.Namespace) -> dict[str, Any]:
+    def asked(self, args: argparse.Namespace) -> dict[str, Any]:
         """The options that a command gives."""
         named = {parameter.name: getattr(args, parameter.name) for parameter, _ in self.parameters}
         return {name: value for name, value in named.items() if value is not None}
 
     def main(self, args: argparse.Namespace) -> int:
         """Run the study as the command line asks, and print its table; the exit code is 1 if it is bad."""
-        result = self.run(**self.given(args), progress=sys.stderr.isatty())
+        result = self.run(**self.asked(args), progress=sys.stderr.isatty())
         print(self.report(result))
         if args.out:
             print(f"written to {args.out}")

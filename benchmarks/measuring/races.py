@@ -78,14 +78,14 @@ def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
     try:
         with _silent(), limited(seconds), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = run()
+            outcome = run()
     except Exception as error:
         # Whatever a solver raises ends its run and no other.
         reason = " ".join(str(error).split())
         return reason if isinstance(error, PeerFailure | TimeLimit) else f"{type(error).__name__}: {reason}"
     finally:
         gc.enable()
-    return found if np.isfinite(found.end).all() else "the value at the end is not finite"
+    return outcome if np.isfinite(outcome.end).all() else "the value at the end is not finite"
 
 
 @dataclass
@@ -95,30 +95,29 @@ class Race:
     rows: Table
     about: Mapping[str, Any]  # The columns that all rows share
     contenders: Sequence[Contender]
-    score: Callable[
-        [Vector], Mapping[str, float]
-    ]  # Columns from the value at the end, of which "error" is one
+    # Columns from the value at the end, of which "error" is one
+    score: Callable[[Vector], Mapping[str, float]]
     repetitions: int
     time_limit: float
     accuracy: float = 0.0  # Error from which on no tighter tolerance is tried
 
     def warm_up(self, rtol: float, solvers: Iterable[str]) -> None:
         """Compile what some solvers have not compiled yet."""
-        for one in self.contenders:
-            if one.solver in solvers:
-                carry_out(partial(one.run, rtol, False), max(LONGEST_WARM_UP, self.time_limit))
+        for contender in self.contenders:
+            if contender.solver in solvers:
+                carry_out(partial(contender.run, rtol, False), max(LONGEST_WARM_UP, self.time_limit))
 
     def measure(self, rtol: float) -> None:
-        """The rows of one tolerance; the runs take turns, but those that take long are not repeated."""
-        firsts = [self._first(one, rtol) for one in self.contenders]
+        """The rows of a tolerance; the runs take turns, but those that take long are not repeated."""
+        firsts = [self._first(contender, rtol) for contender in self.contenders]
         times: list[list[float]] = [[] for _ in firsts]
         for _ in range(self.repetitions):
-            for one, first, spent in zip(self.contenders, firsts, times, strict=True):
+            for contender, first, spent in zip(self.contenders, firsts, times, strict=True):
                 if isinstance(first, Outcome) and first.time < LONG * self.time_limit:
-                    again = carry_out(partial(one.run, rtol, False), self.time_limit)
+                    again = carry_out(partial(contender.run, rtol, False), self.time_limit)
                     spent += [again.time] if isinstance(again, Outcome) else []
-        for one, first, spent in zip(self.contenders, firsts, times, strict=True):
-            row = {**self.about, "solver": one.solver, "weights": one.weights, "rtol": rtol}
+        for contender, first, spent in zip(self.contenders, firsts, times, strict=True):
+            row = {**self.about, "solver": contender.solver, "weights": contender.weights, "rtol": rtol}
             if isinstance(first, str):
                 if first:
                     self.rows.put(**row, message=first)
@@ -127,21 +126,23 @@ class Race:
             work = {name: getattr(first, name) for name in COUNTS if (name, "f8") in self.rows.columns}
             self.rows.put(**row, **score, **work, success=1, time=median(spent), runs=len(spent))
             if score["error"] <= self.accuracy:
-                one.stopped = ""
+                contender.stopped = ""
 
-    def _first(self, one: Contender, rtol: float) -> Outcome | str:
+    def _first(self, contender: Contender, rtol: float) -> Outcome | str:
         """The run in which all work is counted, or why there is none."""
-        if one.stopped is not None:
-            return one.stopped
-        first = carry_out(partial(one.run, rtol, True), self.time_limit)
+        if contender.stopped is not None:
+            return contender.stopped
+        first = carry_out(partial(contender.run, rtol, True), self.time_limit)
         if isinstance(first, str):
             if first.startswith(InputError.__name__):
-                one.stopped = ""
-                if one.weights in ("", ALL_WEIGHTS):
-                    self.rows.leave_out(f"{self.about['problem']}, {one.solver}", first.partition(": ")[2])
+                contender.stopped = ""
+                if contender.weights in ("", ALL_WEIGHTS):
+                    self.rows.leave_out(
+                        f"{self.about['problem']}, {contender.solver}", first.partition(": ")[2]
+                    )
                 return ""
             if first.startswith(TOO_LONG):
-                one.stopped = f"not tried: {first} at {rtol:g}"
+                contender.stopped = f"not tried: {first} at {rtol:g}"
         return first
 
 
@@ -203,11 +204,10 @@ def equal(
     """The times to an error, interpolated between the runs of a problem that came to the end."""
     times = {}
     for solver in (ours, *peers, *others):
-        own = rows[(rows["solver"] == solver) & (rows["success"] == 1)]
-        ways = [way for _, way in combinations_of(own, ["weights"])] if apart else [own]
-        times[solver] = fastest({str(k): time_to(error, w["error"], w["time"]) for k, w in enumerate(ways)})[
-            1
-        ]
+        runs = rows[(rows["solver"] == solver) & (rows["success"] == 1)]
+        ways = [way for _, way in combinations_of(runs, ["weights"])] if apart else [runs]
+        each = {str(k): time_to(error, way["error"], way["time"]) for k, way in enumerate(ways)}
+        times[solver] = fastest(each)[1]
     _, best = fastest({peer: times[peer] for peer in peers})
     ratio = 0.0 if math.isnan(best) else times[ours] / best
     if math.isnan(times[ours]):

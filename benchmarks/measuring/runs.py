@@ -57,18 +57,18 @@ class Runs(Benchmark):
         """Those of the function, and how its runs are carried out."""
         return [*super().arguments, *by_name(self.carried_out)]
 
-    def planned(self, **given: Any) -> tuple[list[str], Mapping[str, Any]]:
+    def planned(self, **arguments: Any) -> tuple[list[str], Mapping[str, Any]]:
         """The lines of all runs, and the parameters of the result."""
         lines: list[str] = []
-        return lines, self.measure(lines, **given)
+        return lines, self.measure(lines, **arguments)
 
-    def result(self, given: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
+    def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
         """Plan the runs and carry them out."""
         if out is not None:
             check_target(out)
         of_the_runs = {argument.name for argument in by_name(self.measure)}
-        lines, about = self.planned(**{name: given[name] for name in given if name in of_the_runs})
-        how = {name: value for name, value in given.items() if name not in of_the_runs}
+        lines, about = self.planned(**{name: arguments[name] for name in arguments if name in of_the_runs})
+        how = {name: value for name, value in arguments.items() if name not in of_the_runs}
         result = self.carried_out(lines, about, progress, **how)
         if out is not None:
             result.save(out)
@@ -90,10 +90,12 @@ class Runs(Benchmark):
         bar = tqdm(total=len(lines), unit="run", disable=None if progress else True)
         with suppress(KeyboardInterrupt), closing(runs), bar:
             for line, ended in runs:
-                found = self.judged(line, ended)
-                rows.append((line, self.row(line, found)))
-                if progress and found.outcome in self.bad_outcomes:
-                    bar.write(f"{found.outcome:8s} {line}\n         {found.message[:200]}", file=sys.stderr)
+                finding = self.judged(line, ended)
+                rows.append((line, self.row(line, finding)))
+                if progress and finding.outcome in self.bad_outcomes:
+                    bar.write(
+                        f"{finding.outcome:8s} {line}\n         {finding.message[:200]}", file=sys.stderr
+                    )
                 bar.update()
         place = {line: i for i, line in enumerate(self.order(lines))}
         rows.sort(key=lambda row: place[row[0]])
@@ -118,8 +120,8 @@ class Runs(Benchmark):
         if not args.list:
             return super().main(args)
         asked = {argument.name for argument in by_name(self.measure)}
-        given = {name: value for name, value in self.given(args).items() if name in asked}
-        print(*self.planned(**given)[0], sep="\n")
+        arguments = {name: value for name, value in self.asked(args).items() if name in asked}
+        print(*self.planned(**arguments)[0], sep="\n")
         return 0
 
     def any_bad(self, result: Result) -> bool:

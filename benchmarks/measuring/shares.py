@@ -178,9 +178,9 @@ def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None
         team = teams.TEAM if tie is None else replace(teams.TEAM, takes_over=False)
         with patch.object(teams, "TEAM", team):
             (serial, *shared), _ = turns(runs, None, repetitions, tie)
-        for count, own in zip((1, *threads), (serial, *shared), strict=True):
-            way = SERIAL if own is serial else THREADS
-            yield Row.of(case, way, count, tie is not None, InTurn([[one] for one in own], serial))
+        for count, timings in zip((1, *threads), (serial, *shared), strict=True):
+            way = SERIAL if timings is serial else THREADS
+            yield Row.of(case, way, count, tie is not None, InTurn([[timing] for timing in timings], serial))
     yield from _by_ida(case, runs[0], serial)
 
 

@@ -246,12 +246,12 @@ class InTurn:
     @property
     def ratio_least(self) -> float:
         """The least computing time in units of the least serial one."""
-        return self.least / min(one.computing for one in self.serial)
+        return self.least / min(run.computing for run in self.serial)
 
     @property
     def equal(self) -> bool:
         """Whether all ranks of all runs end at the value of the serial run, after as many sweeps."""
-        pairs = ((rank, one) for ranks, one in zip(self.runs, self.serial, strict=True) for rank in ranks)
+        pairs = ((rank, alone) for ranks, alone in zip(self.runs, self.serial, strict=True) for rank in ranks)
         return all(np.array_equal(a.end, b.end) and a.sweeps == b.sweeps for a, b in pairs)
 
 
@@ -267,8 +267,8 @@ def turns(
     shared = []
     with tied(core):
         for _ in range(repetitions):
-            for run, found in zip(alone, serial, strict=True):
-                found.append(run())
+            for run, timings in zip(alone, serial, strict=True):
+                timings.append(run())
             if together is not None:
                 rest(comm)
                 shared.append(comm.gather(together(), root=0))

@@ -77,9 +77,9 @@ class _Worker:
         self.lost = True
         if self.pipe.poll():
             try:
-                found = self.pipe.recv()
+                finding = self.pipe.recv()
                 self.fresh = self.lost = False
-                return None if found == READY else found
+                return None if finding == READY else finding
             except (EOFError, OSError):
                 self.process.join(GRACE)
         if self.process.exitcode not in (code, None):
@@ -104,7 +104,7 @@ def carry_out(
         yield from ((line, timed(run, line)) for line in lines)
         return
     # Lines that follow one another and are about one DAE have one process, which keeps what it compiled.
-    waiting = deque(deque(own) for _, own in groupby(lines, key=lambda line: line.split(":")[:2]))
+    waiting = deque(deque(group) for _, group in groupby(lines, key=lambda line: line.split(":")[:2]))
     busy: dict[_Worker, deque[str]] = {}  # With the lines that are left of its group
     idle: list[_Worker] = []
     try:
@@ -118,11 +118,11 @@ def carry_out(
             for worker, group in list(busy.items()):
                 if worker.pipe not in ready and monotonic() <= worker.deadline:
                     continue
-                found = worker.ended(seconds)
-                if found is None:
+                finding = worker.ended(seconds)
+                if finding is None:
                     worker.deadline = monotonic() + slower * seconds
                     continue
-                yield worker.line, found
+                yield worker.line, finding
                 del busy[worker]
                 if worker.lost:
                     worker.end()

@@ -53,13 +53,13 @@ def curves(
     **look: Any,  # What is drawn otherwise than usual
 ) -> None:
     """Draw a column, times a factor, over another, one curve for each combination of values."""
-    for number, (key, own) in enumerate(combinations_of(rows, apart)):
-        own = np.sort(own, order=x)
+    for number, (key, curve) in enumerate(combinations_of(rows, apart)):
+        curve = np.sort(curve, order=x)
         place = number if looks is None else looks[key]
         shown = style.curve(place) | {"label": style.text(label(*key)) or None} | look
         if shown["markerfacecolor"] == "full":
             shown["markerfacecolor"] = shown["color"]
-        axes.plot(own[x], style.clipped(factor * own[y]), **shown)
+        axes.plot(curve[x], style.clipped(factor * curve[y]), **shown)
 
 
 def decimal(axis: Any, subs: tuple[float, ...] = (1.0,), numticks: int = 9) -> None:

@@ -65,12 +65,12 @@ def work(result: Result) -> Figure:
 def _times(axes: Any, rows: Rows, lines: Sequence[Any]) -> None:
     """Points of one Q_Delta."""
     axes.set_xscale("log")
-    for key, own in combinations_of(rows, ("problem", "n", "sweeper")):
-        place, times = lines.index(key), style.clipped(1e3 * own["time"])
-        axes.plot(times, [place] * len(own), color="0.75", linewidth=1.5, zorder=1)
-        for backend, time in zip(own["backend"].tolist(), times, strict=True):
+    for key, points in combinations_of(rows, ("problem", "n", "sweeper")):
+        place, times = lines.index(key), style.clipped(1e3 * points["time"])
+        axes.plot(times, [place] * len(points), color="0.75", linewidth=1.5, zorder=1)
+        for backend, time in zip(points["backend"].tolist(), times, strict=True):
             axes.plot([time], [place], linestyle="", **_look(backend))
-        for ratio in own["ratio"][np.isfinite(own["ratio"])]:
+        for ratio in points["ratio"][np.isfinite(points["ratio"])]:
             where = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
             axes.annotate(f"{ratio:.1f}", (times.max(), place), **where, **NOTE)
         if place and lines[place - 1][:2] != key[:2]:

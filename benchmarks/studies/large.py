@@ -82,13 +82,13 @@ def _measure(
     other, tolerance = None, rtol
     if how["compared"] and ida.installed():
         with rows.or_left_out(f"IDA, {where}", TimeLimit):
-            as_good = ida.Ida(made, *made.interval)
-            while not _error(as_good, tolerance, how["time_limit"]) <= runs[0]["error"]:
+            candidate = ida.Ida(made, *made.interval)
+            while not _error(candidate, tolerance, how["time_limit"]) <= runs[0]["error"]:
                 tolerance *= TIGHTER
                 if tolerance < 10.0**ida.TIGHTEST:
                     least = f"1e{ida.TIGHTEST:g} has an error below {runs[0]['error']:.1e}"
                     raise InputError(f"no tolerance of IDA down to {least}")
-            other = as_good
+            other = candidate
     theirs = []
     for k in range(how["repetitions"]):
         if k:
@@ -106,9 +106,9 @@ def _measure(
         row["exponent"] = math.log(time / before["time"]) / apart
         row["exponent_step"] = row["exponent"] - math.log(steps / before["steps"]) / apart
     if theirs:
-        ratios = [run["processor"] / one for run, (one, _) in zip(runs, theirs, strict=False)]
+        ratios = [run["processor"] / ida_time for run, (ida_time, _) in zip(runs, theirs, strict=False)]
         row |= {"ida_tolerance": tolerance, "ida_error": theirs[0][1], "ratio": median(ratios)}
-        row["ida_time"] = median(one for one, _ in theirs)
+        row["ida_time"] = median(ida_time for ida_time, _ in theirs)
     rows.put(**row)
     return row
 

@@ -153,20 +153,23 @@ def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: 
         if len(earlier):
             grown = math.log(time / earlier["time"][-1]) / math.log(run.problem.n / earlier["n"][-1])
             row["exponent"] = grown
-        if found := cold.get(solver):
-            row |= {"time_cold": median(one["time"] for one in found), "error": found[0]["error"]}
-            row |= {"memory": max(one["memory"] for one in found)}
-            row |= {"memory_before": median(one["memory_before"] for one in found)}
+        if runs_cold := cold.get(solver):
+            row |= {
+                "time_cold": median(cold_run["time"] for cold_run in runs_cold),
+                "error": runs_cold[0]["error"],
+            }
+            row |= {"memory": max(cold_run["memory"] for cold_run in runs_cold)}
+            row |= {"memory_before": median(cold_run["memory_before"] for cold_run in runs_cold)}
         rows.put(**row)
 
 
 def exponents(data: NDArray[np.void]) -> dict[str, float]:
     """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes."""
-    found = {}
-    for (source, solver), own in combinations_of(data, ("source", "solver")):
-        if source == STEP and len(np.unique(own["n"])) > 1:
-            found[str(solver)] = float(np.polyfit(np.log(own["n"]), np.log(own["time"]), 1)[0])
-    return found
+    powers = {}
+    for (source, solver), steps in combinations_of(data, ("source", "solver")):
+        if source == STEP and len(np.unique(steps["n"])) > 1:
+            powers[str(solver)] = float(np.polyfit(np.log(steps["n"]), np.log(steps["time"]), 1)[0])
+    return powers
 
 
 def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
@@ -222,22 +225,22 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     runs: dict[str, Callable[[], Any]] = {OURS: lambda: run_here(setup, steps)}
     if not math.isnan(tolerance):
         runs[IDA] = lambda: other.run(tolerance)
-    found = in_turn(runs, repetitions)
-    times = [time for time, _, _ in found[OURS]]
+    outcomes = in_turn(runs, repetitions)
+    times = [time for time, _, _ in outcomes[OURS]]
     common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy, "nodes": nodes}
     ours = {"solver": OURS, "steps": steps, "dt": float(np.ptp(problem.interval) / steps), "error": error}
-    rows.put(**common, **ours, tolerance=accuracy, time_run=median(times), **found[OURS][-1][2])
-    if IDA not in found:
+    rows.put(**common, **ours, tolerance=accuracy, time_run=median(times), **outcomes[OURS][-1][2])
+    if IDA not in outcomes:
         what = f"IDA at {error:.1e}, n={problem.n}"
         rows.leave_out(what, f"no tolerance down to 1e{ida.TIGHTEST:g} has such an error")
         return
-    last = found[IDA][-1]
+    last = outcomes[IDA][-1]
     rows.put(
         **{**common, "solver": IDA, "steps": other.count_steps(tolerance), "tolerance": tolerance},
         **{"rhs": float(last.rhs), "jacobian": float(last.jacobian)},
-        time_run=median(run.time for run in found[IDA]),
+        time_run=median(run.time for run in outcomes[IDA]),
         error=float(np.abs(last.end - other.exact).max()),
-        ratio=median(run.time / time for run, time in zip(found[IDA], times, strict=True)),
+        ratio=median(run.time / time for run, time in zip(outcomes[IDA], times, strict=True)),
     )
 
 

@@ -173,11 +173,11 @@ def _race(
     def ours(named: Mapping[str, Any], rtol: float, count: bool) -> Outcome:
         atol: Any = rtol * scale
         tic = process_time()
-        found = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
+        solution = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
         time = process_time() - tic
-        if not found.success:
-            raise PeerFailure(found.message)
-        return Outcome(time, found.u[-1], **{name: float(found.stats[name]) for name in COUNTS})
+        if not solution.success:
+            raise PeerFailure(solution.message)
+        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in COUNTS})
 
     def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)
@@ -196,7 +196,7 @@ def _race(
 
 def equal_accuracy(result: Result) -> list[Equal]:
     """The times to the errors of the default in a result of :func:`peers`, for :data:`REFERENCES`."""
-    found, about = [], result.parameters
+    times, about = [], result.parameters
     for ((problem,), rows), rtol in product(combinations_of(result.data, ["problem"]), REFERENCES):
         here = rows[np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)]
         good = here[here["success"] == 1]
@@ -204,11 +204,11 @@ def equal_accuracy(result: Result) -> list[Equal]:
         if len(run):
             others = (*about["ours"], *about["unlike"])
             error = float(run["error"][0])
-            found.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
+            times.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
         elif len(here):
             ratio = math.inf if np.isin(good["solver"], about["like"]).any() else math.nan
-            found.append(Equal(str(problem), math.nan, {}, ratio, rtol))
-    return found
+            times.append(Equal(str(problem), math.nan, {}, ratio, rtol))
+    return times
 
 
 @peers.reports
@@ -248,19 +248,27 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items())
 
 
-def _equal_lines(found: Sequence[Equal], about: Mapping[str, Any]) -> Iterator[str]:
+def _equal_lines(times: Sequence[Equal], about: Mapping[str, Any]) -> Iterator[str]:
     """The table of times to the same error, and how often ours is not the longer."""
     yield "ms to the same error, which the default reached at rtol"
     yield EQUAL.head()
-    for one in found:
-        row: dict[str, Any] = {"problem": one.problem, "rtol": one.rtol, "ratio": f"{one.ratio:.2f}"}
-        row["error"] = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
+    for equal_times in times:
+        row: dict[str, Any] = {
+            "problem": equal_times.problem,
+            "rtol": equal_times.rtol,
+            "ratio": f"{equal_times.ratio:.2f}",
+        }
+        row["error"] = "failed" if math.isnan(equal_times.error) else f"{equal_times.error:.1e}"
         sides = {"ours": [about["default"]], "best": about["ours"], "peer": about["like"]}
         for name, solvers in (sides | {"unlike": about["unlike"]}).items():
-            row[name], row[f"{name}_time"] = one.best(solvers)
+            row[name], row[f"{name}_time"] = equal_times.best(solvers)
         yield EQUAL.line(row)
     for rtol in REFERENCES:
-        ratios = [one.ratio for one in found if one.rtol == rtol and not math.isnan(one.ratio)]
+        ratios = [
+            equal_times.ratio
+            for equal_times in times
+            if equal_times.rtol == rtol and not math.isnan(equal_times.ratio)
+        ]
         if ratios:
             fine = sum(ratio <= 1.0 for ratio in ratios)
             yield (

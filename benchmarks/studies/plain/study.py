@@ -166,9 +166,9 @@ def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit:
     peers: list[tuple[str, Any, Mapping[str, Posed]]] = [(IDA, by_ida, problem.ida)] if installed() else []
     for solver, run, ways in [*peers, (RADAU, by_radau, problem.radau)]:
         for way, posed in ways.items():
-            own = sizes[: len(posed.start)]  # unknowns that a peer does not have stand last
+            there = sizes[: len(posed.start)]  # unknowns that a peer does not have stand last
             for atol in ATOLS:
-                carried = partial(run, problem, posed, atol * own)
+                carried = partial(run, problem, posed, atol * there)
                 contenders.append(Contender(solver, f"{way}, atol {atol:g}", carried))
     if problem.without_radau:
         rows.leave_out(f"{name}, {RADAU}", problem.without_radau)

@@ -252,11 +252,11 @@ def evaluate(
     rows: list[dict[str, Any]] = []
     predictions: list[dict[str, Any]] = []
     for problem in dict.fromkeys(row["problem"] for row in measured):
-        own = [row for row in measured if row["problem"] == problem]
-        cost, deviation = _cost(own)
+        of_problem = [row for row in measured if row["problem"] == problem]
+        cost, deviation = _cost(of_problem)
         fits[problem] = {**asdict(cost), "deviation": deviation}
-        rows += [_measured_row(row, cost, network) for row in own]
-        predictions += _predictions(own, cost, network, iterations[problem])
+        rows += [_measured_row(row, cost, network) for row in of_problem]
+        predictions += _predictions(of_problem, cost, network, iterations[problem])
     return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
 
 
@@ -294,13 +294,16 @@ def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> 
 
 
 def _predictions(
-    own: Sequence[Mapping[str, Any]], cost: SweepCost, network: Network, iterations: Mapping[int, float]
+    measurements: Sequence[Mapping[str, Any]],
+    cost: SweepCost,
+    network: Network,
+    iterations: Mapping[int, float],
 ) -> Iterator[dict[str, Any]]:
     """What the model says of more ranks, and of PFASST over more steps."""
-    measured = own[0]["nodes"]
-    for n in sorted({row["n"] for row in own}):
-        per_step = next(r["sweeps"] / r["steps"] for r in own if r["ranks"] > 1 and r["n"] == n)
-        about = {"problem": own[0]["problem"], "n": n}
+    measured = measurements[0]["nodes"]
+    for n in sorted({row["n"] for row in measurements}):
+        per_step = next(r["sweeps"] / r["steps"] for r in measurements if r["ranks"] > 1 and r["n"] == n)
+        about = {"problem": measurements[0]["problem"], "n": n}
         cases = [(measured, ranks) for ranks in range(1, measured + 1)]
         for nodes, ranks in cases + [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
