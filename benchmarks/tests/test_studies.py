@@ -63,10 +63,9 @@ Rows = Any
 SHOWS: dict[str, Callable[[Rows, dict[str, Any], str], None]] = {}
 
 
-def shows(function: Callable[[Rows, dict[str, Any], str], None]) -> Callable[..., None]:
-    """Enter what the run of a study must show in its rows, its parameters and its text."""
+def shows(function: Callable[[Rows, dict[str, Any], str], None]) -> None:
+    """Enter what the run of a study must show in its rows, its parameters and its text; it is no test itself."""
     SHOWS[function.__name__.replace("_", "-")] = function
-    return function
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in LONG])
