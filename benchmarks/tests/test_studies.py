@@ -64,7 +64,7 @@ SHOWS: dict[str, Callable[[Rows, dict[str, Any], str], None]] = {}
 
 
 def shows(function: Callable[[Rows, dict[str, Any], str], None]) -> None:
-    """Enter what the run of a study must show in its rows, its parameters and its text; it is no test itself."""
+    """Enter what the run of a study must show in its rows, its parameters and its text; it is no test."""
     SHOWS[function.__name__.replace("_", "-")] = function
 
 
