@@ -91,8 +91,8 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
     return total
 
 
-# Of what is handed the constant False or True numba compiles a copy for this constant; bool(0) and bool(1) are
-# as a truth value that is known at run time.
+# Numba compiles a copy of what is handed the constant False or True, for this constant; bool(0) and bool(1)
+# are to it as what is known at run time alone.
 @inner
 def _path(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
