@@ -169,7 +169,7 @@ class Benchmark:
                     self.options[name].require(name, value)
             return self.result(arguments, out, progress)
 
-        run.__module__ = self.measure.__module__
+        run.__module__, run.__name__ = self.measure.__module__, self.measure.__name__
         run.__signature__ = inspect.Signature([*self.arguments, *by_name(run)])  # type: ignore[attr-defined]
         return checked()(run)
 
