@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from helpers.trees import syntax_trees
 
 import dae_sdc
 import dae_sdc as ds
@@ -53,10 +54,8 @@ def module_name(path: Path, package: Path) -> str:
 @cache
 def read_package(package: Path) -> dict[str, ast.Module]:
     """Syntax trees of all modules of a package; a package is read once."""
-    return {
-        module_name(path, package): ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        for path in sorted(package.rglob("*.py"))
-    }
+    package = package.resolve()
+    return {module_name(path, package): tree for path, tree in syntax_trees(package).items()}
 
 
 def is_type_checking(node: ast.AST) -> bool:
