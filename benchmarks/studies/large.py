@@ -12,7 +12,7 @@ from benchmarks.measuring import ida
 from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.limits import TimeLimit
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
@@ -83,7 +83,7 @@ def _measure(
     if how["compared"] and ida.installed():
         with rows.or_left_out(f"IDA, {where}", TimeLimit):
             candidate = ida.Ida(made, *made.interval)
-            while not _error(candidate, tolerance, how["time_limit"]) <= runs[0]["error"]:
+            while not candidate.error(tolerance, how["time_limit"]) <= runs[0]["error"]:
                 tolerance *= TIGHTER
                 if tolerance < 10.0**ida.TIGHTEST:
                     least = f"1e{ida.TIGHTEST:g} has an error below {runs[0]['error']:.1e}"
@@ -111,11 +111,6 @@ def _measure(
         row["ida_time"] = median(ida_time for ida_time, _ in theirs)
     rows.put(**row)
     return row
-
-
-def _error(other: ida.Ida, tolerance: float, time_limit: float) -> float:
-    with limited(time_limit):
-        return other.error(tolerance)
 
 
 @large.reports
