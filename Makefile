@@ -77,8 +77,9 @@ PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal
 test: .venv/stamp
 	@$(MAKE) --no-print-directory --jobs=2 check fast-tests
 
+# Benchmarks are long, and need not be collected by each process.
 fast-tests: .venv/stamp
-	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not long" tests
 
 test-all: test
 	$(BIN)/python -m pytest $(PARALLEL) -m long

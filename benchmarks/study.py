@@ -1,20 +1,20 @@
-"""Studies by name: a record of what runs, reports and draws each, and its options on the command line."""
+"""Studies by name: a record of what each asks, measures, tells and draws."""
 
 from __future__ import annotations
 
 import argparse
-import functools
 import inspect
 import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
@@ -27,7 +27,7 @@ from dae_sdc.sharing import bar_of
 
 PROGRAM = "python -m benchmarks"
 T = TypeVar("T")
-
+Report = Callable[[Result], Iterable[str]]
 
 # What reads the text of an option, by what stands in the annotation of the parameter
 READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
@@ -127,54 +127,105 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A study."""
+def by_name(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The arguments that a function takes by their names alone."""
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
 
-    # Measures; its arguments are by name, and those in OPTIONS are options. The first line of its docstring
-    # says what the study is.
-    run: Callable[..., Result]
-    report: Callable[[Result], str]  # The table of a result as text
-    example: str = ""  # Options that make a short run
-    picture: Picture | None = None  # What draws a result, under the name of the study
-    # Options that other studies do not have, or explain otherwise; those of what is tabulated come with it
-    options: Mapping[str, Option] = field(default_factory=dict)
-    # Takes the arguments of run that say what is run, and not how, and gives a line for each run; --list
-    # prints them
-    plan: Callable[..., Iterable[str]] | None = None
-    # Whether a result shows what must not be, for which the exit code is 1
-    bad: Callable[[Result], bool] = lambda result: False
+
+class Benchmark:
+    """A study: a function that measures, and all that is known of it."""
+
+    def __init__(
+        self,
+        name: str,
+        measure: Callable[..., Any],  # Its arguments by name that have an option are those of the study
+        columns: str,  # Those of its table, as :func:`columns_of` reads them
+        example: str,  # Options that make a short run
+        picture: Picture | None = None,  # What draws a result, under the name of the study
+        options: Mapping[str, Option] | None = None,  # What other studies do not have, or explain otherwise
+        bad: Callable[[Result], bool] = lambda result: False,  # Whether a result shows what must not be
+    ) -> None:
+        self.name, self.measure, self.example, self.picture, self.bad = name, measure, example, picture, bad
+        self.columns, self.units = columns_of(columns)
+        self.options = {**OPTIONS, **(options or {})}
+        self.tell: Report = lambda result: ()
+        self.run = self._checked()
+        STUDIES.add(name, self)
+        if picture is not None:
+            PICTURES.add(name, picture)
+
+    @property
+    def arguments(self) -> list[inspect.Parameter]:
+        """What the study can be asked."""
+        return by_name(self.measure)
+
+    def _checked(self) -> Callable[..., Result]:
+        """The run of the study, whose arguments are checked as their annotations and options say."""
+
+        def run(*, out: str | Path | None = None, progress: bool = False, **arguments: Any) -> Result:
+            for name, value in arguments.items():
+                if name in self.options:
+                    self.options[name].require(name, value)
+            return self.result(arguments, out, progress)
+
+        run.__module__, run.__name__ = self.measure.__module__, self.measure.__name__
+        run.__signature__ = inspect.Signature([*self.arguments, *by_name(run)])  # type: ignore[attr-defined]
+        return checked()(run)
+
+    def __call__(self, **arguments: Any) -> Result:
+        """The result with some arguments."""
+        return self.run(**arguments)
+
+    def result(self, arguments: Mapping[str, Any], out: str | Path | None, progress: bool) -> Result:
+        """Let the function put rows into a table, in whose parameters the arguments stand."""
+        rows = Table("bench", self.columns, self.units, out)
+        rows.progress = progress
+        rows.parameters = {"study": self.name, "complete": False, "left_out": []}
+        defaults = {argument.name: argument.default for argument in self.arguments}
+        for name, value in (defaults | dict(arguments)).items():
+            if value is not None:
+                several = isinstance(value, Sequence) and not isinstance(value, str)
+                rows.parameters[name] = list(value) if several else value
+        with rows:
+            self.measure(rows, **arguments)
+        return rows.result()
+
+    def reports(self, tell: Report) -> Report:
+        """Decorator of what tells a result in lines of text."""
+        self.tell = tell
+        return tell
+
+    def report(self, result: Result) -> str:
+        """The tables of a result as text, and what could not be measured."""
+        missing = (f"left out: {text}" for text in result.parameters.get("left_out", ()))
+        return "\n".join([*self.tell(result), *missing])
 
     @property
     def about(self) -> str:
         """What the study is."""
-        return inspect.cleandoc(self.run.__doc__ or "")
+        return inspect.cleandoc(self.measure.__doc__ or "")
 
     @property
     def parameters(self) -> Iterator[tuple[inspect.Parameter, Option]]:
         """The parameters of the study that have an option."""
-        options = {**OPTIONS, **getattr(self.run, "options", {}), **self.options}
         for name, parameter in inspect.signature(self.run).parameters.items():
-            if name in options:
-                yield parameter, options[name]
+            if name in self.options:
+                yield parameter, self.options[name]
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Give a parser the options of the study."""
         for parameter, option in self.parameters:
             option.add_to(parser, parameter)
-        if self.plan is not None:
-            told = "print the lines of the runs, and run nothing"
-            parser.add_argument("--list", action="store_true", help=told)
+
+    def asked(self, args: argparse.Namespace) -> dict[str, Any]:
+        """The options that a command gives."""
+        named = {parameter.name: getattr(args, parameter.name) for parameter, _ in self.parameters}
+        return {name: value for name, value in named.items() if value is not None}
 
     def main(self, args: argparse.Namespace) -> int:
-        """Run the study as the command line asks, and print its table; returns the exit code."""
-        given = {parameter.name: getattr(args, parameter.name) for parameter, _ in self.parameters}
-        given = {name: value for name, value in given.items() if value is not None}
-        if self.plan is not None and args.list:
-            how = ("workers", "time_limit", "out")
-            print(*self.plan(**{name: given[name] for name in given if name not in how}), sep="\n")
-            return 0
-        result = self.run(**given, progress=sys.stderr.isatty())
+        """Run the study as the command line asks, and print its table; the exit code is 1 if it is bad."""
+        result = self.run(**self.asked(args), progress=sys.stderr.isatty())
         print(self.report(result))
         if args.out:
             print(f"written to {args.out}")
@@ -184,17 +235,12 @@ class Benchmark:
 STUDIES: Registry[Benchmark] = Registry("study", "benchmarks.studies")  # Every study by its name
 
 
-def register(
-    name: str, run: Callable[..., Result], report: Callable[[Result], str], *how: Any, **more: Any
-) -> None:
-    """Enter a study, and what draws its results, under a name; the arguments are those of Benchmark."""
-    study = Benchmark(run, report, *how, **more)
-    STUDIES.add(name, study)
-    if study.picture is not None:
-        PICTURES.add(name, study.picture)
+def study(name: str, columns: str, **how: Any) -> Callable[[Callable[..., None]], Benchmark]:
+    """Decorator that makes a study of a function that puts rows into its first argument."""
+    return lambda measure: Benchmark(name, measure, columns, **how)
 
 
-def columns(text: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
+def columns_of(text: str) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """Names with types, and units, of columns from a text of ``name:type[unit]``; floats need no type."""
     names, units = [], {}
     for word in text.split():
@@ -210,6 +256,11 @@ class Table(Study):
     """The rows of a study, which are saved as they come, with a bar that shows how far it is."""
 
     progress = False
+
+    @property
+    def data(self) -> NDArray[np.void]:
+        """The rows so far."""
+        return np.array(self.rows, dtype=list(self.columns))
 
     def bar(self, total: int, unit: str) -> Any:
         """Context of a bar."""
@@ -231,45 +282,6 @@ class Table(Study):
             if not isinstance(error, (DAEError, *others)):
                 raise
             self.leave_out(what, error)
-
-
-def tabulated(
-    study: str,
-    names: Sequence[tuple[str, str]],
-    units: Mapping[str, str],
-    options: Mapping[str, Option] | None = None,
-) -> Callable[[Callable[..., None]], Callable[..., Result]]:
-    """Decorator of a study that puts rows into its first argument: it gives the result, which is saved.
-
-    Arguments are checked as their options say, and stand in the parameters of the result.
-    """
-    known = {**OPTIONS, **(options or {})}
-
-    def decorate(measure: Callable[..., None]) -> Callable[..., Result]:
-        @functools.wraps(measure, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
-        def run(*, out: str | Path | None = None, progress: bool = False, **given: Any) -> Result:
-            for name, value in given.items():
-                if name in known:
-                    known[name].require(name, value)
-            rows = Table("bench", names, units, out)
-            rows.progress = progress
-            rows.parameters = {"study": study, "complete": False, "left_out": []}
-            for name, value in (defaults | given).items():
-                if value is not None:
-                    several = isinstance(value, Sequence) and not isinstance(value, str)
-                    rows.parameters[name] = list(value) if several else value
-            with rows:
-                measure(rows, **given)
-            return rows.result()
-
-        _, *own = inspect.signature(measure).parameters.values()
-        defaults = {parameter.name: parameter.default for parameter in own}
-        *also, _ = inspect.signature(run, follow_wrapped=False).parameters.values()
-        run.__signature__ = inspect.Signature([*own, *also])  # type: ignore[attr-defined]
-        run.options = known  # type: ignore[attr-defined]
-        return checked()(run)
-
-    return decorate
 
 
 class Layout:
@@ -317,14 +329,3 @@ def chosen(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list
         if name not in every:
             raise InputError(unknown(what, name, every))
     return names
-
-
-def as_text(lines: Callable[[Result], Iterable[str]]) -> Callable[[Result], str]:
-    """Decorator of a report that gives lines: its text, with those for what could not be measured."""
-
-    @functools.wraps(lines, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
-    def report(result: Result) -> str:
-        missing = (f"left out: {text}" for text in result.parameters.get("left_out", ()))
-        return "\n".join([*lines(result), *missing])
-
-    return report

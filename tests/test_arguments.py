@@ -44,6 +44,29 @@ def required(function: Any, but: str) -> dict[str, Any]:
     return {name: "simple" for name in bare if name != but}
 
 
+@pytest.mark.parametrize(
+    ("annotation", "taken", "refused"),
+    [
+        ("float", [1, 2.5, np.float64(0.5), np.inf], [True, np.nan, "1", None, 1j]),
+        ("int", [1, np.int64(3)], [False, 1.0, "1"]),
+        ("Sequence[float]", [[1.0, 2], (), np.ones(2)], [[1.0, "2"], [True], "12", 1.0]),
+        (
+            "Mapping[str, float]",
+            [{}, {"a": 1.0, "b": 2}],
+            [{"a": 1.0, "b": "2"}, {"a": True}, {1: 1.0}, [1.0]],
+        ),
+        ("Mapping[str, Any]", [{"a": object()}], [{1: 1.0}]),
+        ("float | None", [None, 1.0], [True, "1"]),
+    ],
+)
+def test_an_annotation_tells_values_of_its_kind_from_others(
+    annotation: str, taken: list[Any], refused: list[Any]
+) -> None:
+    kind = kind_of(annotation, "typing")
+    assert kind is not None
+    assert all(map(kind.takes, taken)) and not any(map(kind.takes, refused))
+
+
 def test_every_public_function_checks_its_arguments() -> None:
     assert len(PUBLIC) >= 25
     assert [name for name, function in PUBLIC.items() if not hasattr(function, "__wrapped__")] == []

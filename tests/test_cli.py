@@ -17,6 +17,7 @@ import pytest
 from helpers.timing import within
 
 from dae_sdc import cli, errors
+from dae_sdc.run import processes
 
 Install = Callable[[Callable[[argparse.Namespace], int]], None]
 
@@ -128,6 +129,16 @@ def test_version_is_the_installed_one() -> None:
 
     done = run("--version")
     assert (done.returncode, done.stdout) == (0, f"dae-sdc {version('dae_sdc')}\n")
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_only_the_first_of_several_ranks_prints(
+    rank: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cli, "launched", lambda: 3)
+    monkeypatch.setattr(processes, "world", lambda: types.SimpleNamespace(Get_rank=lambda: rank))
+    assert cli.main(["--version"]) == 0
+    assert bool(capsys.readouterr().out) == (rank == 0)
 
 
 def test_a_verb_gets_its_arguments_and_gives_the_exit_code(

@@ -147,7 +147,8 @@ def main(args):
 PEER = '''
 """A solver of a user, which knows the solution."""
 
-from benchmarks.studies.peers.solvers import PEERS, Outcome
+from benchmarks.measuring.races import Outcome
+from benchmarks.studies.peers.solvers import PEERS
 
 
 class Oracle:
@@ -224,7 +225,7 @@ def test_a_peer_is_one_file(imported: Import, monkeypatch: pytest.MonkeyPatch) -
     result = study.peers(problems=["simple"], rtols=[1e-3], sweepers=[], repetitions=1)
     rows = result.data[result.data["solver"] == "oracle"]
     assert len(rows) and (rows["error"] < 1e-12).all() and (rows["time"] == 1e-3).all()
-    assert "oracle" in study.report(result)
+    assert "oracle" in study.peers.report(result)
 
 
 def test_a_verb_a_study_its_options_and_a_picture_are_one_file_each(tmp_path: Path) -> None:

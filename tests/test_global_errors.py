@@ -91,6 +91,10 @@ def test_errors_are_held_against_the_tolerance_of_each_unknown() -> None:
     said = inaccurate(("a", "b", "c"), errors, np.full((2, 3), 1e-6), 1e-6)
     assert said.startswith("c, a: errors up to inf")
     assert inaccurate(("b",), errors[:, 1:2], np.full((2, 1), 1e-6), 1e-6) == ""
+    # An error of the voltage that is allowed and one of the current that is not, though it is the smaller.
+    allowed, errors = np.tile([1e-6, 1e-12], (2, 1)), np.array([[2e-6, 0.0], [0.0, 1e-9]])
+    said = inaccurate(("voltage", "current"), errors, allowed, 1e-6)
+    assert said.startswith("current: errors up to 1e-09, 1e+03 times what rtol=1e-06 allows")
     many = [f"u{k}" for k in range(GLOBAL_ERROR.most_named + 7)]
     assert " and 7 more: errors up to any size" in not_estimated(many, "why")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from helpers.trees import syntax_trees
 
 import dae_sdc
 import dae_sdc as ds
@@ -53,10 +54,8 @@ def module_name(path: Path, package: Path) -> str:
 @cache
 def read_package(package: Path) -> dict[str, ast.Module]:
     """Syntax trees of all modules of a package; a package is read once."""
-    return {
-        module_name(path, package): ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-        for path in sorted(package.rglob("*.py"))
-    }
+    package = package.resolve()
+    return {module_name(path, package): tree for path, tree in syntax_trees(package).items()}
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -321,7 +320,7 @@ def test_a_room_keeps_to_its_budget_of_lines(room: str) -> None:
     assert lines_of_rooms()[room] <= BUDGETS[room], "a feature pays with what it replaces"
 
 
-LINES_OF_BENCHMARKS = 17_680
+LINES_OF_BENCHMARKS = 17_145
 """Most lines that the benchmarks and their tests may have; lowered as those of rooms are."""
 
 

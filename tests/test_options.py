@@ -87,6 +87,12 @@ def test_a_group_that_is_made_looks_at_bounds() -> None:
         options.Sweeps(maxiter=10**6)
     with pytest.raises(ds.InputError, match="dt_max must be positive"):
         options.Steps(dt_max=0.0)
+    for seed in (-1, 2**32, 0.5, True):
+        with pytest.raises(
+            ds.InputError, match=rf"seed must be an integer from 0 to {2**32 - 1}; got {seed}"
+        ):
+            options.Sweeping(seed=seed)  # type: ignore[arg-type]
+    assert options.Sweeping(seed=0).seed == 0 and options.Sweeping(seed=2**32 - 1).seed == 2**32 - 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         options.Steps().dt = 1.0  # type: ignore[misc]
 

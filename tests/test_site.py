@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.trees import syntax_trees
 
 import dae_sdc
 from dae_sdc import cli
@@ -128,8 +129,8 @@ def test_messages_of_the_page_on_troubleshooting_are_messages_of_the_package(che
     messages = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
     literals = {
         node.value
-        for path in (checkout / "dae_sdc").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for tree in syntax_trees(checkout / "dae_sdc").values()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     assert len(messages) > 30

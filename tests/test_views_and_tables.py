@@ -16,7 +16,7 @@ import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run.results import Result
-from dae_sdc.text import html_table, html_view
+from dae_sdc.text import aligned, html_table, html_view
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,12 @@ def motor() -> Any:
 @pytest.fixture(scope="module")
 def runs() -> ds.Sweep:
     return ds.sweep("pendulum", {"g": [5.0, 10.0]}, rtol=1e-4, points=3)
+
+
+def test_texts_of_a_table_stand_on_the_left_and_numbers_on_the_right() -> None:
+    rows = [("name", "value"), ("a", 1), ("longer", 22)]
+    assert aligned(rows, (6, -5)) == "name   value\na          1\nlonger    22"
+    assert aligned(rows, gap=" | ") == "name   | value\na      | 1\nlonger | 22"
 
 
 def test_everything_is_found_by_its_name(solution: Any, study: Result, motor: Any, tmp_path: Path) -> None:

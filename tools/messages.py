@@ -54,6 +54,7 @@ def raised(file: Path) -> Iterator[str]:
                 yield text
 
 
+@cache
 def texts() -> dict[str, list[str]]:
     """Every error text by the room that raises it; those of single files are under ``dae_sdc``."""
     found: dict[str, dict[str, None]] = {}

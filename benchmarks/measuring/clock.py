@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 CALIBRATION = 2000  # Calls of nothing by which the cost of a timer is measured
 ROUNDS = 5
@@ -68,7 +70,7 @@ def tied(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, everywhere)
 
 
-class Clock:
+class Clock(ExitStack):
     """Timers around methods of objects, taken away again at the end of a ``with`` block.
 
     A timed call adds its time to its part, without the time of timed calls inside it. What the timers
@@ -76,21 +78,19 @@ class Clock:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls: dict[str, int] = {}
         self._own: dict[str, float] = {}
         self._called_from: dict[str, int] = {OUTSIDE: 0}
-        self._parts: list[str] = [OUTSIDE]
-        self._inner: list[float] = [0.0]
-        self._undo: list[Callable[[], None]] = []
+        self._parts, self._inner = [OUTSIDE], [0.0]
 
     def time(self, owner: Any, name: str, part: str) -> None:
         """Time the calls of one method, or of one function of a module, and count them as ``part``."""
         original = getattr(owner, name)
         parts, inner, own = self._parts, self._inner, self._own
         calls, called_from = self.calls, self._called_from
-        own.setdefault(part, 0.0)
-        calls.setdefault(part, 0)
-        called_from.setdefault(part, 0)
+        for sums in (own, calls, called_from):
+            sums.setdefault(part, 0)
 
         def timed(*args: Any, **options: Any) -> Any:
             parts.append(part)
@@ -106,15 +106,7 @@ class Clock:
                 calls[part] += 1
                 called_from[parts[-1]] += 1
 
-        self._replace(owner, name, timed)
-
-    def _replace(self, owner: Any, name: str, value: Any) -> None:
-        before = vars(owner).get(name)
-        if before is None:
-            self._undo.append(lambda: delattr(owner, name))
-        else:
-            self._undo.append(lambda: setattr(owner, name, before))
-        setattr(owner, name, value)
+        self.enter_context(patch.object(owner, name, timed))
 
     @property
     def number(self) -> int:
@@ -131,43 +123,32 @@ class Clock:
             for part, own in self._own.items()
         }
 
-    def __enter__(self) -> Clock:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        while self._undo:
-            self._undo.pop()()
-
 
 class _Nothing:
     def call(self) -> None:
         pass
 
 
-_COST: list[tuple[float, float]] = []
-
-
+@functools.cache
 def cost() -> tuple[float, float]:
     """What a timer adds to the part it times and to the one that called it, seconds a call; measured once."""
-    if not _COST:
-        _COST.append(min((_calibrate() for _ in range(ROUNDS)), key=sum))
-    return _COST[0]
+    return min((_calibrated() for _ in range(ROUNDS)), key=sum)
 
 
-def _calibrate() -> tuple[float, float]:
+def _calibrated() -> tuple[float, float]:
     nothing = _Nothing()
-    plain = _loop(nothing) / CALIBRATION
+
+    def a_call() -> float:
+        tic = perf_counter()
+        for _ in range(CALIBRATION):
+            nothing.call()
+        return (perf_counter() - tic) / CALIBRATION
+
+    plain = a_call()
     with Clock() as clock:
         clock.time(nothing, "call", "nothing")
-        whole = _loop(nothing) / CALIBRATION
+        whole = a_call()
     timed = clock._own["nothing"] / CALIBRATION
     # The call of nothing is in both loops and in the timed part.
     inside = timed - min(plain, timed)
     return inside, max(whole - plain - inside, 0.0)
-
-
-def _loop(nothing: _Nothing) -> float:
-    tic = perf_counter()
-    for _ in range(CALIBRATION):
-        nothing.call()
-    return perf_counter() - tic

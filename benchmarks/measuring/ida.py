@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring.limits import limited
 from benchmarks.measuring.sizes import largest_error, nominal_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
@@ -98,9 +100,10 @@ class Ida:
             steps += 1
         return steps
 
-    def error(self, tolerance: float) -> float:
+    def error(self, tolerance: float, seconds: float | None = None) -> float:
         """Largest error at the end in units of nominal values; infinite for a run that fails."""
-        found = self.run(tolerance)
+        with nullcontext() if seconds is None else limited(seconds):
+            found = self.run(tolerance)
         return largest_error(self.problem, found.end, self.exact) if found.success else math.inf
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import quantiles
+from statistics import median, quantiles
 from time import perf_counter, process_time, thread_time
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.clock import tied, undisturbed
+from benchmarks.measuring.clock import undisturbed
 from benchmarks.measuring.limits import TimeLimit, limited
 from benchmarks.measuring.sizes import common_sizes
-from benchmarks.measuring.timing import TimedComm, answer, rest
+from benchmarks.measuring.timing import InTurn, TimedComm, Timing, answer, rest, turns
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.control.stepping import SteppingController
@@ -56,20 +56,6 @@ class Case:
     params: dict[str, Any]  # Its parameters
     rtol: float  # Relative tolerance
     t_end: float | None = None  # End, if it is not that of the problem
-
-
-@dataclass
-class Timing:
-    """What a run took."""
-
-    # wall, computing: seconds, and seconds of the busiest thread or of this rank on its core, outside MPI
-    wall: float
-    computing: float
-    communication: list[float]  # Seconds of computing time in every call of MPI
-    end: NDArray[np.float64]  # shape (n,): Value at the end
-    # steps, factorizations: numbers of accepted steps and of factorised matrices
-    steps: int
-    factorizations: int
 
 
 class Run:
@@ -109,11 +95,13 @@ class Run:
             spent, wall = thread_time() - cpu, perf_counter() - wall
         level = controller.MS[0].levels[0]
         pool = getattr(level.sweep, "team", None)
-        others = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
+        threads = pool.seconds[1:].tolist() if isinstance(pool, teams.Threads) else []
         record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        in_calls = [call.cpu for call in calls]
-        counts = len(record.rows), level.prob.work_counters["factorization"].niter
-        return Timing(wall, max([spent - sum(in_calls), *others]), in_calls, np.array(end), *counts)
+        counts = {
+            "steps": len(record.rows),
+            "factorizations": level.prob.work_counters["factorization"].niter,
+        }
+        return Timing(wall, spent, list(calls), np.array(end), threads=threads, **counts)
 
 
 class BlockRun:
@@ -137,8 +125,8 @@ class BlockRun:
         spent, wall = process_time() - cpu, perf_counter() - wall
         if not solution.success:
             raise InputError(solution.message)
-        counts = solution.stats["steps"], solution.stats["factorization"]
-        return Timing(wall, spent, [], np.array(solution.u[-1]), *counts)
+        counts = {"steps": solution.stats["steps"], "factorizations": solution.stats["factorization"]}
+        return Timing(wall, spent, [], np.array(solution.u[-1]), **counts)
 
 
 def reference(case: Case) -> NDArray[np.float64]:
@@ -162,55 +150,38 @@ class Row:
         return float((np.abs(end - exact) / sizes).max())
 
     @classmethod
-    def of(
-        cls, case: Case, way: str, workers: int, pinned: bool, runs: list[list[Timing]], serial: list[Timing]
-    ) -> dict[str, Any]:
-        """The entries of a row; ``runs`` has a list of the timings of all ranks for every repetition."""
-        first = runs[0][0]
-        busiest = [max(rank.computing for rank in ranks) for ranks in runs]
-        ratios = [one / alone.computing for one, alone in zip(busiest, serial, strict=True)]
-        walls = [max(r.wall for r in ranks) / alone.wall for ranks, alone in zip(runs, serial, strict=True)]
+    def of(cls, case: Case, way: str, workers: int, pinned: bool, both: InTurn) -> dict[str, Any]:
+        """The entries of a row."""
+        first, walls = both.runs[0][0], both.ratios("wall")
         # What a rank waits for others that are not on a processor is no part of a message.
-        calls = [[rank.communication for rank in ranks] for ranks in runs]
+        calls = [[[call.cpu for call in rank.calls] for rank in ranks] for ranks in both.runs]
         messages = min(sum(min(each) for each in zip(*of_ranks, strict=True)) for of_ranks in calls)
         low, middle, high = quantiles(walls, n=4, method="inclusive") if len(walls) > 1 else walls * 3
         return {
             **{"problem": case.problem, "n": len(first.end), "rtol": case.rtol, "way": way},
             **{"workers": workers, "pinned": pinned, "steps": first.steps},
             **{"factorizations": first.factorizations, "error": cls.error(case, first.end)},
-            "equal": all(np.array_equal(rank.end, serial[0].end) for ranks in runs for rank in ranks),
-            **{"computing": float(np.median(busiest)), "ratio": float(np.median(ratios))},
-            "ratio_least": min(busiest) / min(one.computing for one in serial),
-            "communication": messages / min(busiest),
-            "wall": float(np.median([max(rank.wall for rank in ranks) for ranks in runs])),
+            **{"equal": both.equal, "computing": median(both.largest("computing"))},
+            **{"ratio": median(both.ratios("computing")), "ratio_least": both.ratio_least},
+            **{"communication": messages / both.least, "wall": median(both.largest("wall"))},
             **{"wall_low": low, "wall_ratio": middle, "wall_high": high},
         }
 
 
 def alone(case: Case, threads: Sequence[int], repetitions: int, core: int | None) -> Iterator[dict[str, Any]]:
     """Rows of the serial run, of threads and of IDA."""
-    serial = Run(case, SERIAL)
-    runs = {count: Run(case, THREADS, threads=count) for count in threads}
-    serial()
-    for run in runs.values():
+    runs = [Run(case, SERIAL), *(Run(case, THREADS, threads=count) for count in threads)]
+    for run in runs:
         run()
-    times: list[Timing] = []
-    with_turns = teams.TEAM
-    # On one core, threads that take over the work of others would do it all.
-    alone_on_core = replace(with_turns, takes_over=False)
-    for pinned in (False, True) if core is not None else (False,):
-        times.clear()
-        found: dict[int, list[Timing]] = {count: [] for count in threads}
-        team = alone_on_core if pinned else with_turns
-        with tied(core if pinned else None), patch.object(teams, "TEAM", team):
-            for _ in range(repetitions):
-                times.append(serial())
-                for count, run in runs.items():
-                    found[count].append(run())
-        yield Row.of(case, SERIAL, 1, pinned, [[one] for one in times], times)
-        for count, own in found.items():
-            yield Row.of(case, THREADS, count, pinned, [[one] for one in own], times)
-    yield from _by_ida(case, serial, times)
+    for tie in (None, core) if core is not None else (None,):
+        # On one core, threads that take over the work of others would do it all.
+        team = teams.TEAM if tie is None else replace(teams.TEAM, takes_over=False)
+        with patch.object(teams, "TEAM", team):
+            (serial, *shared), _ = turns(runs, None, repetitions, tie)
+        for count, timings in zip((1, *threads), (serial, *shared), strict=True):
+            way = SERIAL if timings is serial else THREADS
+            yield Row.of(case, way, count, tie is not None, InTurn([[timing] for timing in timings], serial))
+    yield from _by_ida(case, runs[0], serial)
 
 
 def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, Any]]:
@@ -228,13 +199,13 @@ def _by_ida(case: Case, serial: Run, times: list[Timing]) -> Iterator[dict[str, 
             with limited(LONGEST_OF_IDA):
                 found = other.run(factor * case.rtol)
         except TimeLimit:
-            never = Timing(np.nan, np.nan, [], np.full_like(times[0].end, np.nan), 0, 0)
-            yield Row.of(case, IDA, 1, False, [[never]] * len(times), times)
+            never = Timing(np.nan, np.nan, [], np.full_like(times[0].end, np.nan))
+            yield Row.of(case, IDA, 1, False, InTurn([[never]] * len(times), times))
             return
         cpu = process_time() - cpu
         if found.success and Row.error(case, found.end) <= target:
-            timing = Timing(found.time, cpu, [], found.end, 0, found.jacobian)
-            yield Row.of(case, IDA, 1, False, [[timing]] * len(times), times)
+            timing = Timing(found.time, cpu, [], found.end, factorizations=found.jacobian)
+            yield Row.of(case, IDA, 1, False, InTurn([[timing]] * len(times), times))
             return
 
 
@@ -243,25 +214,18 @@ def together(
 ) -> Iterator[dict[str, Any]]:
     """Rows of ranks, on rank 0 alone."""
     root = comm.Get_rank() == 0
-    serial = Run(case, SERIAL) if root else None
-    if serial is not None:
-        serial()
+    serial = [Run(case, SERIAL)] if root else []
+    for run in serial:
+        run()
     rest(comm)
     timed = TimedComm(comm)
     for way in ways:
-        run = BlockRun(case, way, timed) if way in (STEPS, LEVELS) else Run(case, way, comm=timed)
-        run()
-        for pinned in (False, True) if core is not None else (False,):
-            times, runs = [], []
-            with tied(core if pinned else None):
-                for _ in range(repetitions):
-                    if serial is not None:
-                        times.append(serial())
-                    rest(comm)
-                    runs.append(comm.gather(run(), root=0))
-                    rest(comm)
+        shared = BlockRun(case, way, timed) if way in (STEPS, LEVELS) else Run(case, way, comm=timed)
+        shared()
+        for tie in (None, core) if core is not None else (None,):
+            times, runs = turns(serial, shared, repetitions, tie, comm)
             if root:
-                yield Row.of(case, way, comm.Get_size(), pinned, runs, times)
+                yield Row.of(case, way, comm.Get_size(), tie is not None, InTurn(runs, times[0]))
             rest(comm)
 
 

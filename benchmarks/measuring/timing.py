@@ -17,6 +17,7 @@ from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from benchmarks.measuring.clock import tied, undisturbed
@@ -172,7 +173,8 @@ class Run:
             wall = perf_counter() - tic
         entries = sorted((key.time, count) for key, count in stats.items() if key.type == "niter")
         sweeps = [before, *(int(count) for _, count in entries)]
-        return Timing(wall, spent, list(calls), sweeps, list(self.at_node), value.view(np.ndarray).copy())
+        end_value = value.view(np.ndarray).copy()
+        return Timing(wall, spent, list(calls), end_value, sweeps, list(self.at_node))
 
     def exchanges(self) -> tuple[float, float]:
         """Typical seconds of an exchange of values and of notes, one after another with nothing between.
@@ -207,14 +209,71 @@ class Timing:
     wall: float
     cpu: float
     calls: list[Call]  # Calls of MPI
-    sweeps: list[int]  # Sweeps of the step before the run and of its steps
-    at_node: list[float]  # Process time of the solves at each node, seen in a run of its own
-    end: Any  # shape (n,): Value at the end
+    end: NDArray[np.float64]  # shape (n,): Value at the end
+    sweeps: list[int] = field(default_factory=list)  # Sweeps of the step before the run and of its steps
+    at_node: list[float] = field(default_factory=list)  # Process time of the solves at each node, seen apart
+    threads: list[float] = field(default_factory=list)  # Seconds of other threads
+    # steps, factorizations: numbers of accepted steps and of factorised matrices
+    steps: int = 0
+    factorizations: int = 0
 
     @property
     def computing(self) -> float:
-        """Process time outside MPI."""
-        return self.cpu - sum(call.cpu for call in self.calls)
+        """Process time of the busiest thread outside MPI."""
+        return max([self.cpu - sum(call.cpu for call in self.calls), *self.threads])
+
+
+@dataclass
+class InTurn:
+    """Repeated runs, each on all its ranks, beside the serial runs that they took turns with."""
+
+    runs: list[list[Timing]]
+    serial: list[Timing]
+
+    def largest(self, what: str) -> list[float]:
+        """The largest value on any rank, of every run."""
+        return [max(getattr(rank, what) for rank in ranks) for ranks in self.runs]
+
+    def ratios(self, what: str) -> list[float]:
+        """The largest values in units of those of the serial runs."""
+        return [a / getattr(b, what) for a, b in zip(self.largest(what), self.serial, strict=True)]
+
+    @property
+    def least(self) -> float:
+        """The least computing time: other processes make it longer, by memory they share, never shorter."""
+        return min(self.largest("computing"))
+
+    @property
+    def ratio_least(self) -> float:
+        """The least computing time in units of the least serial one."""
+        return self.least / min(run.computing for run in self.serial)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all ranks of all runs end at the value of the serial run, after as many sweeps."""
+        pairs = ((rank, alone) for ranks, alone in zip(self.runs, self.serial, strict=True) for rank in ranks)
+        return all(np.array_equal(a.end, b.end) and a.sweeps == b.sweeps for a, b in pairs)
+
+
+def turns(
+    alone: Sequence[Callable[[], Timing]],  # Runs of rank 0
+    together: Callable[[], Timing] | None,  # The run of all ranks
+    repetitions: int,
+    core: int | None,
+    comm: Any = None,
+) -> tuple[list[list[Timing]], list[list[Timing]]]:
+    """What runs of one rank and of all took in turn, with all ranks tied to a core if one is given."""
+    serial: list[list[Timing]] = [[] for _ in alone]
+    shared = []
+    with tied(core):
+        for _ in range(repetitions):
+            for run, timings in zip(alone, serial, strict=True):
+                timings.append(run())
+            if together is not None:
+                rest(comm)
+                shared.append(comm.gather(together(), root=0))
+                rest(comm)
+    return serial, shared
 
 
 def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
@@ -242,30 +301,24 @@ def measure(
     alone = [Run(work, nodes, kind) for kind in kinds] if root else []
     rest(comm)
     together = Run(work, nodes, qdelta, TimedComm(comm))
-    n = together.problem.n
-    exchange, exchange_notes = together.exchanges()
+    exchanges = dict(zip(("exchange", "exchange_notes"), together.exchanges(), strict=True))
+    common = {"problem": work.problem, "n": together.problem.n, "nodes": nodes, "steps": work.steps}
+    common |= {"dt": work.dt, "sweeper": work.sweeper, "restol": work.restol}
     for core in cores:
-        serial: list[Timing] = []
-        best: list[Timing] = []
-        parallel: list[list[Timing]] = []
-        with tied(core):
-            for _ in range(repetitions):
-                # One place is enough for what only ends up as a number of sweeps and their time.
-                for run, found in zip(alone, (serial, best)[: 1 + (core is None)], strict=False):
-                    found.append(run())
-                rest(comm)
-                parallel.append(comm.gather(together(), root=0))
-                rest(comm)
-        if not root:
-            continue
-        common = {"problem": work.problem, "n": n, "nodes": nodes, "steps": work.steps, "dt": work.dt}
-        common |= {"pinned": core is not None, "sweeper": work.sweeper, "restol": work.restol}
-        yield {**common, "qdelta": qdelta, "ranks": 1, **_summary([[one] for one in serial], serial)}
-        if best:
-            yield {**common, "qdelta": BEST_SERIAL, "ranks": 1, **_summary([[one] for one in best], serial)}
-        alone_in_turn = {"exchange": exchange, "exchange_notes": exchange_notes}
-        found_parallel = {**_summary(parallel, serial), **alone_in_turn}
-        yield {**common, "qdelta": qdelta, "ranks": size, **found_parallel}
+        # One place is enough for what only ends up as a number of sweeps and their time.
+        by_one, by_all = turns(alone[: 1 + (core is None)], together, repetitions, core, comm)
+        common["pinned"] = core is not None
+        for kind, runs in zip(kinds, by_one, strict=False):
+            summary = _summary(InTurn([[run] for run in runs], by_one[0]))
+            yield {**common, "qdelta": kind, "ranks": 1, **summary}
+        if root:
+            yield {
+                **common,
+                "qdelta": qdelta,
+                "ranks": size,
+                **_summary(InTurn(by_all, by_one[0])),
+                **exchanges,
+            }
 
 
 def rest(comm: Any) -> None:
@@ -275,36 +328,29 @@ def rest(comm: Any) -> None:
         sleep(PAUSE)
 
 
-def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
-    """Medians over repeated runs, each on all its ranks, beside the serial runs they took turns with."""
-    first = runs[0]
-    sweeps = sum(first[0].sweeps[1:])
+def _summary(both: InTurn) -> dict[str, Any]:
+    """Medians over repeated runs."""
+    runs, first = both.runs, both.runs[0]
     # Seconds of every call on all ranks: the one that comes last waits for nobody.
     shared = [np.array([[call.wall for call in rank.calls] for rank in ranks]) for ranks in runs]
-    pairs = list(zip(runs, serial, strict=True))
-    # Other processes make process time longer too, by the caches and memory they share, never shorter.
-    least = min(max(r.computing for r in ranks) for ranks in runs)
     calls = [call for call in first[0].calls if call.carries != OTHERS]
     return {
-        "sweeps": sweeps,
+        "sweeps": sum(first[0].sweeps[1:]),
         "dropped": sum(now < before for before, now in pairwise(first[0].sweeps)) if len(first) > 1 else 0,
-        "wall": median(max(r.wall for r in ranks) for ranks in runs),
-        "cpu": median(max(r.cpu for r in ranks) for ranks in runs),
-        "computing": median(max(r.computing for r in ranks) for ranks in runs),
+        **{name: median(both.largest(name)) for name in ("wall", "cpu", "computing")},
         "computing_least": median(min(r.computing for r in ranks) for ranks in runs),
         "at_node": [median(ranks[0].at_node[m] for ranks in runs) for m in range(len(first[0].at_node))],
         "communication": median(float(walls.min(axis=0).sum()) for walls in shared),
         "waiting": median(float(walls.sum(axis=1).max() - walls.min(axis=0).sum()) for walls in shared),
         **{"exchange": 0.0, "exchange_notes": 0.0},
-        "ratio_wall": median(max(r.wall for r in ranks) / one.wall for ranks, one in pairs),
-        "ratio_computing": median(max(r.computing for r in ranks) / one.computing for ranks, one in pairs),
-        **{"ratio_least": least / min(one.computing for one in serial), "undisturbed": least},
+        **{f"ratio_{name}": median(both.ratios(name)) for name in ("wall", "computing")},
+        **{"ratio_least": both.ratio_least, "undisturbed": both.least},
         "messages": sum(call.carries == VALUES for call in calls),
         "messages_notes": sum(call.carries == NOTES for call in calls),
         "messages_others": len(first[0].calls) - len(calls),
         "bytes": sum(call.sent for rank in first for call in rank.calls),
         "expected": expected_calls(first[0].sweeps) if len(first) > 1 else (0, 0),
-        "equal": all(np.array_equal(r.end, s.end) and r.sweeps == s.sweeps for rs, s in pairs for r in rs),
+        "equal": both.equal,
     }
 
 

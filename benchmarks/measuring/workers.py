@@ -9,10 +9,10 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from time import monotonic, process_time
-from typing import Any
 
 from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
 
@@ -53,51 +53,47 @@ def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
             pipe.send(timed(run, line))
 
 
-@dataclass
 class _Worker:
-    process: Any
-    pipe: Connection
-    line: str | None = None
-    deadline: float = 0.0
-    fresh: bool = True
-    group: deque[str] = field(default_factory=deque)
+    """A process that does the lines of a group, one after the other."""
 
-    @classmethod
-    def started(cls, run: Runner, seconds: float) -> _Worker:
+    def __init__(self, run: Runner, seconds: float) -> None:
         context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there, run, seconds), daemon=True)
-        process.start()
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_serve, args=(there, run, seconds), daemon=True)
+        self.process.start()
         there.close()
-        return cls(process, here)
+        self.line, self.deadline = "", 0.0  # What it does, and until when
+        self.fresh, self.lost = True, False  # Whether it has done nothing yet, and is of no more use
 
-    def give(self, seconds: float, slower: float) -> None:
-        """Send the next line of the group."""
-        self.line = self.group.popleft()
-        self.pipe.send(self.line)
-        self.deadline = monotonic() + (STARTING if self.fresh else slower * seconds)
+    def give(self, line: str, seconds: float) -> None:
+        """Send a line."""
+        self.line = line
+        self.pipe.send(line)
+        self.deadline = monotonic() + (STARTING if self.fresh else seconds)
+
+    def ended(self, seconds: float) -> Finding | None:
+        """What came of the line of a process that is ready or late; None where it only begins to work."""
+        code = -getattr(signal, "SIGXCPU", 0)
+        self.lost = True
+        if self.pipe.poll():
+            try:
+                finding = self.pipe.recv()
+                self.fresh = self.lost = False
+                return None if finding == READY else finding
+            except (EOFError, OSError):
+                self.process.join(GRACE)
+        if self.process.exitcode not in (code, None):
+            return Finding(CRASHED, f"the process ended with code {self.process.exitcode}", solves=1)
+        return Finding(FAILED, "time limit", seconds=seconds, solves=1)
 
     def end(self) -> None:
         """End the process: one that has nothing to do may tidy up first."""
         with suppress(OSError):
             self.pipe.close()
-        if self.line is None:
+        if not self.line:
             self.process.join(GRACE)
         self.process.kill()
         self.process.join()
-
-
-def grouped(lines: Sequence[str]) -> deque[deque[str]]:
-    """Lines that follow one another and are about one DAE, of which a process can keep what it compiled."""
-    groups: deque[deque[str]] = deque()
-    key = None
-    for line in lines:
-        own = line.split(":")[:2]
-        if own != key:
-            groups.append(deque())
-            key = own
-        groups[-1].append(line)
-    return groups
 
 
 def carry_out(
@@ -107,57 +103,36 @@ def carry_out(
     if workers < 1:
         yield from ((line, timed(run, line)) for line in lines)
         return
-    waiting = grouped(lines)
-    busy: list[_Worker] = []
+    # Lines that follow one another and are about one DAE have one process, which keeps what it compiled.
+    waiting = deque(deque(group) for _, group in groupby(lines, key=lambda line: line.split(":")[:2]))
+    busy: dict[_Worker, deque[str]] = {}  # With the lines that are left of its group
     idle: list[_Worker] = []
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
-                worker = idle.pop() if idle else _Worker.started(run, seconds)
-                worker.group = waiting.popleft()
-                worker.give(seconds, slower)
-                busy.append(worker)
+                worker, group = idle.pop() if idle else _Worker(run, seconds), waiting.popleft()
+                worker.give(group.popleft(), slower * seconds)
+                busy[worker] = group
             timeout = max(0.0, min(worker.deadline for worker in busy) - monotonic())
             ready = wait([worker.pipe for worker in busy], timeout)
-            for worker in list(busy):
-                line = worker.line
-                assert line is not None
-                if worker.pipe in ready:
-                    try:
-                        found = worker.pipe.recv()
-                    except (EOFError, OSError):
-                        worker.process.join(GRACE)
-                        code = worker.process.exitcode
-                        if code == -getattr(signal, "SIGXCPU", 0):
-                            found = Finding(FAILED, "time limit", seconds=seconds, solves=1)
-                        else:
-                            found = Finding(CRASHED, f"the process ended with code {code}", solves=1)
-                        worker = _renewed(worker, busy, run, seconds)
-                    if found == READY:
-                        worker.fresh = False
-                        worker.deadline = monotonic() + slower * seconds
-                        continue
-                    yield line, found
-                elif monotonic() > worker.deadline:
-                    yield line, Finding(FAILED, "time limit", seconds=seconds, solves=1)
-                    worker = _renewed(worker, busy, run, seconds)
-                else:
+            for worker, group in list(busy.items()):
+                if worker.pipe not in ready and monotonic() <= worker.deadline:
                     continue
-                if worker.group:
-                    worker.give(seconds, slower)
+                finding = worker.ended(seconds)
+                if finding is None:
+                    worker.deadline = monotonic() + slower * seconds
+                    continue
+                yield worker.line, finding
+                del busy[worker]
+                if worker.lost:
+                    worker.end()
+                    worker = _Worker(run, seconds)
+                worker.line = ""
+                if group:
+                    worker.give(group.popleft(), slower * seconds)
+                    busy[worker] = group
                 else:
-                    worker.line = None
-                    busy.remove(worker)
                     idle.append(worker)
     finally:
         for worker in (*busy, *idle):
             worker.end()
-
-
-def _renewed(worker: _Worker, busy: list[_Worker], run: Runner, seconds: float) -> _Worker:
-    """A new process in the place of one that is of no more use."""
-    worker.end()
-    other = _Worker.started(run, seconds)
-    other.group = worker.group
-    busy[busy.index(worker)] = other
-    return other

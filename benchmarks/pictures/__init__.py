@@ -1,15 +1,26 @@
-"""Pictures of studies: what they need, and how their logarithmic axes are marked."""
+"""Pictures of studies: what they need of a result, and curves of one column over another."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from numpy.typing import NDArray
 
 from dae_sdc.plotting import style
 from dae_sdc.plotting.style import require_columns, require_range
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
+
+DOTTED: dict[str, Any] = {
+    "color": style.GREY,
+    "linewidth": 0.9,
+    "linestyle": ":",
+    "zorder": 1,
+}  # A line to compare with
+NOTE: dict[str, Any] = {"fontsize": style.SMALL, "color": style.GREY}
+Rows = NDArray[np.void]
 
 
 def require(
@@ -28,6 +39,29 @@ def parameters_of(about: Mapping[str, Any], *names: str) -> str:
     return ", ".join(words)
 
 
+def curves(
+    axes: Any,
+    rows: Rows,
+    x: str,
+    y: str,
+    apart: Sequence[str],  # Columns by whose values curves are told apart
+    label: Callable[..., str] = lambda *key: "",  # From these values; no label if empty
+    *,
+    factor: float = 1.0,
+    looks: Mapping[Any, int]
+    | None = None,  # Numbers of looks by these values; else in the order of the curves
+    **look: Any,  # What is drawn otherwise than usual
+) -> None:
+    """Draw a column, times a factor, over another, one curve for each combination of values."""
+    for number, (key, curve) in enumerate(combinations_of(rows, apart)):
+        curve = np.sort(curve, order=x)
+        place = number if looks is None else looks[key]
+        shown = style.curve(place) | {"label": style.text(label(*key)) or None} | look
+        if shown["markerfacecolor"] == "full":
+            shown["markerfacecolor"] = shown["color"]
+        axes.plot(curve[x], style.clipped(factor * curve[y]), **shown)
+
+
 def decimal(axis: Any, subs: tuple[float, ...] = (1.0,), numticks: int = 9) -> None:
     """Mark a logarithmic axis by decimal numbers."""
     axis.set_major_locator(LogLocator(subs=subs, numticks=numticks))
@@ -35,8 +69,10 @@ def decimal(axis: Any, subs: tuple[float, ...] = (1.0,), numticks: int = 9) -> N
     axis.set_minor_formatter(NullFormatter())
 
 
-def logarithmic(axes: Any, x: str, y: str) -> None:
-    """Label two logarithmic axes, of which y has marks between powers of ten where it is short."""
+def logarithmic(axes: Any, x: str, y: str, room: float = 0.0) -> None:
+    """Label two logarithmic axes, with a part of its height left free above for a legend."""
     axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
     low, high = axes.get_ylim()
+    axes.set_ylim(low, high * max(high / low, 10.0) ** room if room else high)
+    # There are marks between powers of ten where the axis is short.
     decimal(axes.yaxis, (1.0, 2.0, 5.0) if high < 30.0 * low else (1.0,))

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
+from benchmarks.measuring.races import front
 from benchmarks.pictures import logarithmic
-from benchmarks.studies.peers.study import front
 from dae_sdc.plotting import style
 from dae_sdc.plotting.style import require_columns
 from dae_sdc.run.results import Result

@@ -6,24 +6,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from benchmarks.measuring.clock import stopwatch, undisturbed
+from benchmarks.measuring.clock import Spent, stopwatch, undisturbed
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.study import (
-    Layout,
-    Option,
-    Table,
-    as_text,
-    chosen,
-    columns,
-    register,
-    require_positive,
-    tabulated,
-)
+from benchmarks.study import Layout, Option, Table, chosen, require_positive, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, require_count
 from dae_sdc.problems._models import MODELS
@@ -42,21 +32,10 @@ ROUNDS = 3  # How often a problem that seems slower is measured, each time with 
 SHORTER = 0.25  # Part of the way that a run came within the time limit which is measured, if it did not end
 CHANCE = 0.01  # Probability with which the lower bound of a median is above it by chance
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
-    "equal:? slower:? choice:U100"
-)
 TEXT = Layout(
     "problem:<22|n:>6|part:>6.2g|steps:>6|pairs:>5|serial ms=serial*1e3:>10.2f|wall:>13|computing:>13"
     "|equal:>5"
 )
-
-
-class Times(NamedTuple):
-    """Seconds of a run: of the clock, and of all threads of the process."""
-
-    wall: float
-    computing: float
 
 
 @dataclass
@@ -66,7 +45,7 @@ class Pairs:
     # first, second: the runs
     first: Callable[[], object]
     second: Callable[[], object]
-    times: list[tuple[Times, Times]] = field(default_factory=list)  # What they took
+    times: list[tuple[Spent, Spent]] = field(default_factory=list)  # What they took
 
     def measure(self, count: int, repeats: int) -> None:
         """Add ``count`` pairs; each time is the mean of ``repeats`` runs."""
@@ -79,18 +58,14 @@ class Pairs:
 
     def ratios(self) -> tuple[list[float], list[float]]:
         """Ratios of the second run to the first in every pair: of times of the clock, and of computing."""
-        wall, computing = ([second[i] / first[i] for first, second in self.times] for i in range(2))
-        return wall, computing
+        wall = [second.wall / first.wall for first, second in self.times]
+        return wall, [second.processor / first.processor for first, second in self.times]
 
     def seems_slower(self, shared: bool, bound: Callable[[Sequence[float]], float] = median) -> bool:
         """Whether the second run takes more than is allowed; if nothing is shared, its computing too."""
         # Others on the machine lengthen wall times.
         wall, computing = (bound(values) for values in self.ratios())
         return (wall if shared else min(wall, computing)) > ALLOWED
-
-    def is_slower(self, shared: bool) -> bool:
-        """Whether it does beyond noise, by the lower bounds of the medians."""
-        return self.seems_slower(shared, low)
 
 
 def low(values: Sequence[float]) -> float:
@@ -99,12 +74,12 @@ def low(values: Sequence[float]) -> float:
     return sorted(values)[below - 1] if below else 0.0
 
 
-def timed(run: Callable[[], object], repeats: int) -> Times:
+def timed(run: Callable[[], object], repeats: int) -> Spent:
     """Mean times of a run that is repeated."""
     with undisturbed(), stopwatch() as spent:
         for _ in range(repeats):
             run()
-    return Times(spent.wall / repeats, spent.processor / repeats)
+    return Spent(spent.wall / repeats, spent.processor / repeats)
 
 
 class _Case:
@@ -137,19 +112,23 @@ class _Case:
         return self._solve(parallel=AUTO, threads=AUTO)
 
 
-OPTIONS = {
-    "quick": Option("take less time for each problem"),
-    "seconds": Option(
-        "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
-    ),
-    "time_limit": Option(
-        "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
-    ),
-    "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)", check=require_count),
-}
-
-
-@tabulated("auto", COLUMNS, UNITS, OPTIONS)
+@study(
+    "auto",
+    "problem:U32 n:i8 part[1] steps:i8 pairs:i8 serial[s] wall[1] wall_low[1] computing[1] computing_low[1] "
+    "equal:? slower:? choice:U100",
+    example="--problems pendulum --repetitions 2 --quick",
+    bad=lambda result: bool(result.data["slower"].any()),
+    options={
+        "quick": Option("take less time for each problem"),
+        "seconds": Option(
+            "time in which a round has fewer pairs (2, or 0.4 with --quick)", check=require_positive
+        ),
+        "time_limit": Option(
+            "seconds after which a run is shortened (4, or 1 with --quick)", check=require_positive
+        ),
+        "repetitions": Option("most pairs of runs in a round (20, or 8 with --quick)", check=require_count),
+    },
+)
 def auto(
     rows: Table,
     *,
@@ -207,11 +186,11 @@ def measured(case: Any, count: int, seconds: float) -> dict[str, Any]:
         **{"wall": median(wall), "wall_low": low(wall)},
         **{"computing": median(computing), "computing_low": low(computing)},
         "equal": np.array_equal(alone.u, chosen.u) and np.array_equal(alone.t, chosen.t),
-        **{"slower": pairs.is_slower(shared), "choice": choice},
+        **{"slower": pairs.seems_slower(shared, low), "choice": choice},
     }
 
 
-@as_text
+@auto.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`auto`."""
     data = result.data
@@ -225,12 +204,3 @@ def report(result: Result) -> Iterator[str]:
     yield f"above {allowed:g} of the serial time beyond noise: {slower} of {len(data)}"
     if not data["equal"].all():
         yield f"other values than serially: {', '.join(data['problem'][~data['equal']])}"
-
-
-register(
-    "auto",
-    auto,
-    report,
-    "--problems pendulum --repetitions 2 --quick",
-    bad=lambda result: bool(result.data["slower"].any()),
-)

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.shares import LEVELS, RANKS, STEPS, SWEEPS
 from benchmarks.studies.scaling.study import rows_of
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.run.results import Result
@@ -29,10 +29,6 @@ SPANS: Mapping[str, tuple[float, float]] = {
 
 PATIENCE = 550.0  # Seconds without a line from the measuring processes after which they are ended
 WAYS = (RANKS, SWEEPS)
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 rtol way:U8 workers:i8 pinned:? steps:i8 factorizations:i8 error[1] equal:? "
-    "computing[s] ratio[1] ratio_least[1] communication[1] wall[s] wall_low[1] wall_ratio[1] wall_high[1]"
-)
 TEXT = Layout(
     "problem:<18|n:>7|rtol:>6.0e|way:<8|by=workers:>2|pinned:>6|steps:>5|fact.=factorizations:>5|error:>8.1e|"
     "equal:>5|comp. s=computing:>8.3f|ratio:>6.2f|least=ratio_least:>6.2f|comm.=communication:>6.1%|"
@@ -40,15 +36,20 @@ TEXT = Layout(
 )
 
 
-OPTIONS = {
-    "workers": Option(
-        "numbers of threads and of ranks, separated by commas", check=require_count, what="number of workers"
-    ),
-    "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
-}
-
-
-@tabulated("parallel", COLUMNS, UNITS, OPTIONS)
+@study(
+    "parallel",
+    "problem:U32 n:i8 rtol way:U8 workers:i8 pinned:? steps:i8 factorizations:i8 error[1] equal:? "
+    "computing[s] ratio[1] ratio_least[1] communication[1] wall[s] wall_low[1] wall_ratio[1] wall_high[1]",
+    example="--problems transmission-line --sizes 40 --workers 2 --ways ranks --repetitions 1",
+    options={
+        "workers": Option(
+            "numbers of threads and of ranks, separated by commas",
+            check=require_count,
+            what="number of workers",
+        ),
+        "ways": Option("what ranks do, separated by commas: ranks, sdc, mssdc, pfasst"),
+    },
+)
 def parallel(
     rows: Table,
     *,
@@ -91,7 +92,7 @@ def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, 
             yield {**about, "params": params}
 
 
-@as_text
+@parallel.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`parallel`."""
     repetitions = result.parameters["repetitions"]
@@ -103,11 +104,3 @@ def report(result: Result) -> Iterator[str]:
     if np.isnan(result.data["wall"]).any():
         yield "nan: took more than a minute"
     yield "comm.: messages in units of comp.; wall ratio: quartiles of the relation to serial runs"
-
-
-register(
-    "parallel",
-    parallel,
-    report,
-    "--problems transmission-line --sizes 40 --workers 2 --ways ranks --repetitions 1",
-)

@@ -15,7 +15,7 @@ from qmat.qdelta import QDELTA_GENERATORS
 from scipy.linalg import lu
 from scipy.optimize import minimize
 
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.run.results import Result
@@ -42,10 +42,6 @@ CASES: Mapping[str, dict[str, Any]] = {
 
 SAMPLES = np.logspace(-2.0, 3.0, 101)  # Sizes of h lambda for which iterations are judged
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 way:U8 nodes:i8 imaginary real steps:i8 rejected:i8 real_factorizations:i8 "
-    "complex_factorizations:i8 real_solves:i8 complex_solves:i8 error"
-)
 TEXT = Layout("problem:<18|n:>6|way:<9|steps:>6|rej.=rejected:>5|factorisations:>15|solves:>15|error:>8.1e")
 COUNTED = ("real_factorizations", "complex_factorizations", "real_solves", "complex_solves")
 
@@ -178,10 +174,13 @@ class TriangularStages(CountedStages):
         return self._weighted_norm(self.change)
 
 
-OPTIONS = {"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")}
-
-
-@tabulated("poles", COLUMNS, UNITS, OPTIONS)
+@study(
+    "poles",
+    "problem:U32 n:i8 way:U8 nodes:i8 imaginary real steps:i8 rejected:i8 real_factorizations:i8 "
+    "complex_factorizations:i8 real_solves:i8 complex_solves:i8 error",
+    example="--problems hessenberg-1 --ways A,distinct",
+    options={"ways": Option("what stands for A, separated by commas: A, distinct, diagonal, equal")},
+)
 def poles(
     rows: Table,
     *,
@@ -214,7 +213,7 @@ def poles(
 
 
 def _put(rows: Any, way: str, nodes: int, radius: tuple[float, float], **found: Any) -> None:
-    counted = {name: -1 for name, kind in COLUMNS if kind == "i8"}
+    counted = {name: -1 for name, kind in poles.columns if kind == "i8"}
     about = {"problem": "", "n": 0, "error": np.nan, "way": way, "nodes": nodes}
     rows.put(**{**counted, **about, **found}, imaginary=radius[0], real=radius[1])
 
@@ -239,7 +238,7 @@ def _run(rows: Any, problem: str, way: str, time_limit: float) -> None:
     _put(rows, way, MEASURED_NODES, (np.nan, np.nan), **about, **steps, **work)
 
 
-@as_text
+@poles.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`poles`."""
     data = result.data
@@ -255,6 +254,3 @@ def report(result: Result) -> Iterator[str]:
     for row in data[data["problem"] != ""]:
         both = {"factorisations": f"{row['real_factorizations']} {row['complex_factorizations']:>5}"}
         yield TEXT.line(row, **both, solves=f"{row['real_solves']} {row['complex_solves']:>6}")
-
-
-register("poles", poles, report, "--problems hessenberg-1 --ways A,distinct")

@@ -10,7 +10,7 @@ from typing import Any
 import sympy as sp
 
 from benchmarks.measuring.clock import stopwatch
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import require_count
 from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.polynomials.polynomials import PolynomialSystem
@@ -18,9 +18,6 @@ from dae_sdc.polynomials.singular_points import singular_points
 from dae_sdc.polynomials.witness import decompose
 from dae_sdc.run.results import Result
 
-COLUMNS, UNITS = columns(
-    "case:U32 what:U16 known:U96 seeds:i8 right:i8 certified:i8 time[s] time_longest[s] found:U120"
-)
 TEXT = Layout("system=case:<20|seeds:>9|certified:>9|s:>13")
 
 
@@ -174,10 +171,12 @@ CASES: tuple[Case, ...] = (
 )
 
 
-OPTIONS = {"repetitions": Option("number of seeds, 0, 1, ...", check=require_count)}
-
-
-@tabulated("polynomials", COLUMNS, UNITS, OPTIONS)
+@study(
+    "polynomials",
+    "case:U32 what:U16 known:U96 seeds:i8 right:i8 certified:i8 time[s] time_longest[s] found:U120",
+    example="--problems katsura-5 --repetitions 3",
+    options={"repetitions": Option("number of seeds, 0, 1, ...", check=require_count)},
+)
 def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 20) -> None:
     """Solve and decompose polynomial systems whose solutions are known, with many seeds."""
     names = chosen("polynomial system", problems, [case.name for case in CASES])
@@ -201,7 +200,7 @@ def polynomials(rows: Table, *, problems: Sequence[str] | None = None, repetitio
             )
 
 
-@as_text
+@polynomials.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`polynomials`."""
     yield (
@@ -218,6 +217,3 @@ def report(result: Result) -> Iterator[str]:
         yield f"{TEXT.line(row, **texts)}  {row['known']}"
         if row["found"]:
             yield f"  else {row['found']}"
-
-
-register("polynomials", polynomials, report, "--problems katsura-5 --repetitions 3")

@@ -23,7 +23,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Table, chosen, study
 from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
@@ -60,12 +60,13 @@ HOOK_METHODS = (
 
 LONG = 1e-3  # Seconds that a call is repeated for when it is timed by itself
 
-COLUMNS, UNITS = columns(
-    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls"
+
+@study(
+    "profile",
+    "problem:U32 backend:U16 n:i8 dt steps:i8 part:U32 inside:U32 time[s] share[1] calls",
+    example="--problems simple --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
 )
-
-
-@tabulated("profile", COLUMNS, UNITS)
 def profile(
     rows: Table,
     *,
@@ -175,44 +176,36 @@ def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float
     return dict(zip(INSIDE, zip(seconds, counted, strict=True), strict=True))
 
 
-def time_kernels(
-    problem: ProblemDAE, u: Any, du: Any, t: float, c: float
-) -> tuple[float, float, float, float]:
+def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> list[float]:
     """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves."""
     # What a call from Python costs is measured with no residuals and a matrix of one row, and taken off.
-    kernels = problem.kernels
+    kernels, jacobian = problem.kernels, getattr(problem, "jacobian", None)
     assert kernels is not None
     rows = max(1, min(1000, 20000 // problem.n))
     many, many_du = np.tile(u, (rows, 1)), np.tile(du, (rows, 1))
-    times, out = np.full(rows, t), np.empty((rows, problem.n))
-    code, p = machine(), problem.packed_parameters
-    residual = repeated(lambda: code.residuals_at(kernels.residual, times, many, many_du, p, out)) / rows
-    state, slope = problem.state(u), problem.state(du)
-    call = repeated(lambda: code.residuals_at(kernels.residual, times[:0], many, many_du, p, out))
-    jacobian = getattr(problem, "jacobian", None)
+    times, out, p = np.full(rows, t), np.empty((rows, problem.n)), problem.packed_parameters
+    residuals = machine().residuals_at
+    residual = repeated(lambda: residuals(kernels.residual, times, many, many_du, p, out)) / rows
     if jacobian is None:
-        return residual, 0.0, 0.0, 0.0
-    evaluation = repeated(lambda: jacobian(state, slope, t, c))
+        return [residual, 0.0, 0.0, 0.0]
+    call = repeated(lambda: residuals(kernels.residual, times[:0], many, many_du, p, out))
+    state, slope = problem.state(u), problem.state(du)
+    evaluation = repeated(lambda: jacobian(state, slope, t, c)) - call
     matrix = jacobian(state, slope, t, c)
-    one = linear.factorize(np.ones((1, 1)))
     factors = linear.factorize(matrix)
     if sparse.issparse(matrix):
-        return residual, max(evaluation - call, 0.0), *_time_loops(factors, matrix)
-    ones, right = np.ones(1), np.ones(problem.n)
-    least = repeated(lambda: linear.factorize(np.ones((1, 1))))
-    factoring = repeated(lambda: linear.factorize(matrix)) - least
-    solving = repeated(lambda: factors.solve(right)) - repeated(lambda: one.solve(ones))
-    return residual, max(evaluation - call, 0.0), max(factoring, 0.0), max(solving, 0.0)
-
-
-def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, float]:
-    """Seconds of a factorisation with known pivots and of a solve by the loops of compiled sweeps."""
-    parts, pattern = triangular.superlu_factors(factors, matrix)
-    again = triangular.compiled_loop(triangular.refactorize)
-    solve = triangular.compiled_loop(triangular.solve_triangular)
-    right, out, work = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)
-    factoring = repeated(lambda: again(pattern, parts, matrix.data, work))
-    return factoring, repeated(lambda: solve(parts, right, out, work[: parts.size]))
+        # Factorisations with known pivots, and solves, are those of the loops of compiled sweeps.
+        parts, pattern = triangular.superlu_factors(factors, matrix)
+        again = triangular.compiled_loop(triangular.refactorize)
+        solve = triangular.compiled_loop(triangular.solve_triangular)
+        right, result, room = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)
+        factoring = repeated(lambda: again(pattern, parts, matrix.data, room))
+        solving = repeated(lambda: solve(parts, right, result, room[: parts.size]))
+    else:
+        right, small, least = np.ones(problem.n), np.ones((1, 1)), linear.factorize(np.ones((1, 1)))
+        factoring = repeated(lambda: linear.factorize(matrix)) - repeated(lambda: linear.factorize(small))
+        solving = repeated(lambda: factors.solve(right)) - repeated(lambda: least.solve(small[0]))
+    return [residual, *(max(seconds, 0.0) for seconds in (evaluation, factoring, solving))]
 
 
 def repeated(call: Any) -> float:
@@ -223,7 +216,7 @@ def repeated(call: Any) -> float:
     return min(timer.repeat(5, number)) / number
 
 
-@as_text
+@profile.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`profile`."""
     data, about = result.data, result.parameters
@@ -256,12 +249,3 @@ def _cell(row: Any, part: str) -> str:
         return f"{'-':>22}"
     count = "" if part in (STEP, LEFT) else f"({row['calls']:.1f})"
     return f"{1e6 * row['time']:>8.1f}{100 * row['share']:>4.0f} %{count:>8}"
-
-
-register(
-    "profile",
-    profile,
-    report,
-    "--problems simple --repetitions 1",
-    Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
-)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -19,7 +20,7 @@ from benchmarks.measuring.cold import in_a_new_process
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, require_positive, tabulated
+from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError
@@ -27,7 +28,7 @@ from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 
 PROBLEM = "transmission-line"
 SWEEPER = "semi-implicit"
@@ -48,11 +49,6 @@ COMPARED_MOST = 10_000  # Largest number of unknowns for the comparison with IDA
 MOST_STEPS = 4096  # Largest number of steps that is tried for an accuracy
 OURS, IDA = "dae_sdc", "ida"
 STEP, ACCURACY = "step", "accuracy"
-
-COLUMNS, UNITS = columns(
-    "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
-    "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS)
-)
 GROWTH = Layout(
     "solver:<8|n:>7|ms/step=time*1e3:>9.2f|exponent:>8.2f|ms cold=time_cold*1e3:>9.1f|MB=memory*1e-6:>8.0f|"
     "MB before=memory_before*1e-6:>9.0f|sweeps:>6.1f|newton:>6.1f|fact.=factorization:>5.1f|error:>8.1e",
@@ -65,7 +61,13 @@ COMPARED = Layout(
 )
 
 
-@tabulated("size", COLUMNS, UNITS)
+@study(
+    "size",
+    "source:U16 solver:U16 n:i8 nodes:i8 dt[ms] steps:i8 time[s] time_cold[s] time_run[s] memory[B] "
+    "memory_before[B] exponent[1] accuracy[V] tolerance error[V] ratio[1] sweeps " + " ".join(COUNTERS),
+    example="--sizes 10,20 --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
+)
 def size(
     rows: Table,
     *,
@@ -106,11 +108,10 @@ def size(
         for number in sizes:
             _grow(rows, number, nodes, solvers, repetitions)
             bar.update(1)
-        rows.parameters["exponents"] = exponents(rows.rows)
+        rows.parameters["exponents"] = exponents(rows.data)
         for number in compared:
-            for m in dict.fromkeys((nodes, NODES_COMPARED)):
-                for accuracy in accuracies:
-                    _compare(rows, number, m, accuracy, repetitions)
+            for m, accuracy in product(dict.fromkeys((nodes, NODES_COMPARED)), accuracies):
+                _compare(rows, number, m, accuracy, repetitions)
             bar.update(1)
 
 
@@ -119,107 +120,56 @@ def available() -> list[str]:
     return [name for name in LINEAR_SOLVERS if name not in NEEDS or find_spec(NEEDS[name][0])]
 
 
-def _with_solver(params: dict[str, Any], solver: str) -> dict[str, Any]:
-    """Parameters of the problem with a linear solver among them."""
-    return params if solver == AUTOMATIC else {**params, "linear_solver": solver}
-
-
 def _grow(rows: Table, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
     """The rows of one number of unknowns."""
-    params = FAMILIES[PROBLEM].params(n)
-    dt = FAMILIES[PROBLEM].dt
+    family = FAMILIES[PROBLEM]
     runs: dict[str, Steps] = {}
     for solver in solvers:
         if solver == "dense" and n > DENSE_MOST:
             rows.leave_out(f"dense, n={n}", f"dense matrices are measured up to n={DENSE_MOST}")
             continue
-        work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
+        params = family.params(n) | ({} if solver == AUTOMATIC else {"linear_solver": solver})
         with rows.or_left_out(f"{solver}, n={n}"):
-            runs[solver] = Steps(work, nodes, QDELTA)
+            runs[solver] = Steps(
+                Work(PROBLEM, params, SWEEPER, family.dt, RESTOL, WARM, STEPS), nodes, QDELTA
+            )
     timings = in_turn(runs, repetitions)
-    asked: dict[str, Any] = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
-    asked |= {"dt": dt, "t_end": STEPS * dt, "restol": RESTOL}
+    how = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA, "restol": RESTOL}
+    how |= {"dt": family.dt, "t_end": STEPS * family.dt}
     cold: dict[str, list[dict[str, Any]]] = {solver: [] for solver in runs}
     for _ in range(repetitions):
         for solver in list(cold):
             try:
-                found = in_a_new_process({**asked, "params": _with_solver(params, solver)})
+                cold[solver].append(in_a_new_process({**how, "params": runs[solver].work.params}))
             except DAEError as error:
                 rows.leave_out(f"a cold start of {solver}, n={n}", error)
                 del cold[solver]
-            else:
-                cold[solver].append(found)
     for solver, run in runs.items():
-        time = median(timing.wall for timing in timings[solver]) / STEPS
-        counts = run.work_of_a_step()
-        rows.put(
-            **{"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": dt},
-            **{"steps": STEPS, "time": time, "exponent": _growth(rows, solver, run.problem.n, time)},
-            **_summary(cold.get(solver, [])),
-            **{name: counts[name] for name in ("sweeps", *COUNTERS)},
-        )
+        time, counts = median(timing.wall for timing in timings[solver]) / STEPS, run.work_of_a_step()
+        earlier = rows.data[(rows.data["source"] == STEP) & (rows.data["solver"] == solver)]
+        earlier = earlier[earlier["n"] != run.problem.n]
+        row = {"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": family.dt}
+        row |= {"steps": STEPS, "time": time} | {name: counts[name] for name in ("sweeps", *COUNTERS)}
+        if len(earlier):
+            grown = math.log(time / earlier["time"][-1]) / math.log(run.problem.n / earlier["n"][-1])
+            row["exponent"] = grown
+        if runs_cold := cold.get(solver):
+            row |= {
+                "time_cold": median(cold_run["time"] for cold_run in runs_cold),
+                "error": runs_cold[0]["error"],
+            }
+            row |= {"memory": max(cold_run["memory"] for cold_run in runs_cold)}
+            row |= {"memory_before": median(cold_run["memory_before"] for cold_run in runs_cold)}
+        rows.put(**row)
 
 
-def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """What the cold starts of one solver took; nothing without any."""
-    if not found:
-        return {}
-    return {
-        "time_cold": median(one["time"] for one in found),
-        "memory": max(one["memory"] for one in found),
-        "memory_before": median(one["memory_before"] for one in found),
-        "error": found[0]["error"],
-    }
-
-
-def _growth(rows: Table, solver: str, n: int, time: float) -> float:
-    """Exponent of the time of a step from the last row of the same solver; NaN for the first."""
-    earlier = [row for row in rows.rows if row[0] == STEP and row[1] == solver and row[2] != n]
-    if not earlier:
-        return math.nan
-    before = dict(zip((name for name, _ in COLUMNS), earlier[-1], strict=True))
-    return math.log(time / before["time"]) / math.log(n / before["n"])
-
-
-def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
+def exponents(data: NDArray[np.void]) -> dict[str, float]:
     """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes."""
-    steps = [row for row in rows if row[0] == STEP]
-    at, found = [name for name, _ in COLUMNS].index("time"), {}
-    for solver in dict.fromkeys(str(row[1]) for row in steps):
-        own = [(row[2], row[at]) for row in steps if row[1] == solver]
-        if len({n for n, _ in own}) > 1:
-            n, time = np.log(np.array(own, dtype=float)).T
-            found[solver] = float(np.polyfit(n, time, 1)[0])
-    return found
-
-
-@dataclass
-class Side:
-    """Runs of this package over the interval of a problem."""
-
-    setup: Setup  # How
-    steps: int  # Number of steps
-
-    @property
-    def dt(self) -> float:
-        """Step size."""
-        t0, t_end = self.setup.problem.interval
-        return float((t_end - t0) / self.steps)
-
-    def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
-        """Seconds, the value at the end and the work, of a run with a new controller."""
-        params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
-        controller = controller_nonMPI(1, params, self.setup.with_step(self.dt))
-        problem = self.setup.problem
-        t0, t_end = problem.interval
-        u0 = problem.state(problem.u_exact(t0))
-        with undisturbed(), stopwatch() as spent:
-            end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * self.dt)
-        counters = controller.MS[0].levels[0].prob.work_counters
-        counts = {name: float(counters[name].niter) for name in COUNTERS}
-        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
-        counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
-        return spent.wall, end.view(np.ndarray).copy(), counts
+    powers = {}
+    for (source, solver), steps in combinations_of(data, ("source", "solver")):
+        if source == STEP and len(np.unique(steps["n"])) > 1:
+            powers[str(solver)] = float(np.polyfit(np.log(steps["n"]), np.log(steps["time"]), 1)[0])
+    return powers
 
 
 def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
@@ -231,64 +181,70 @@ def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
         base *= 2
 
 
-def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
-    """The run with the fewest steps that is accurate enough, and its error; raises InputError without one."""
+def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict[str, float]]:
+    """Seconds, the value at the end and the work, of a run of so many steps with a new controller."""
+    problem = setup.problem
+    t0, t_end = problem.interval
+    dt = float((t_end - t0) / steps)
+    params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
+    controller = controller_nonMPI(1, params, setup.with_step(dt))
+    u0 = problem.state(problem.u_exact(t0))
+    with undisturbed(), stopwatch() as spent:
+        end, _ = controller.run(u0=u0, t0=t0, Tend=t_end - 0.5 * dt)
+    counters = controller.MS[0].levels[0].prob.work_counters
+    record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+    counts = {name: float(counters[name].niter) for name in COUNTERS}
+    counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
+    return spent.wall, end.view(np.ndarray).copy(), counts
+
+
+def fewest_steps(setup: Setup, accuracy: float) -> tuple[int, float]:
+    """The fewest steps that are accurate enough, and the error; raises InputError without any."""
     exact = np.array(setup.problem.u_exact(setup.problem.interval[1]))
     for steps in numbers_of_steps():
-        side = Side(setup, steps)
-        try:
-            error = float(np.abs(side.run()[1] - exact).max())
-        except DAEError:
-            continue
-        if error <= accuracy:
-            return side, error
+        with suppress(DAEError):
+            error = float(np.abs(run_here(setup, steps)[1] - exact).max())
+            if error <= accuracy:
+                return steps, error
     raise InputError(f"no step size down to 1/{MOST_STEPS} of the interval has an error below {accuracy:g}")
 
 
 def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
     """The rows of both sides at one accuracy."""
-    params = FAMILIES[PROBLEM].params(n)
-    settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
-    setup = swept_at_once(
-        describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
-    )
+    how: dict[str, Any] = {"sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
+    how |= {"params": FAMILIES[PROBLEM].params(n), "restol": accuracy, "newton_tol": 0.1 * accuracy}
+    setup = swept_at_once(describe(PROBLEM, **how))
     problem = setup.problem
     try:
-        side, error = fewest_steps(setup, accuracy)
+        steps, error = fewest_steps(setup, accuracy)
         other = ida.Ida(problem, *problem.interval)
     except InputError as reason:
         rows.leave_out(f"comparison with IDA at {accuracy:g}, n={problem.n}, M={nodes}", reason)
         return
     tolerance = ida.loosest(other.error, error)
-    pairs = []
-    theirs = None
-    for _ in range(repetitions):
-        time, _, counts = side.run()
-        if not math.isnan(tolerance):
-            theirs = other.run(tolerance)
-        pairs.append((time, theirs.time if theirs else math.nan))
-    common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy}
-    rows.put(
-        **common,
-        **{"solver": OURS, "nodes": nodes, "dt": side.dt, "steps": side.steps, "tolerance": accuracy},
-        **{"time_run": median(time for time, _ in pairs), "error": error},
-        **counts,
-    )
-    if theirs is None:
+    runs: dict[str, Callable[[], Any]] = {OURS: lambda: run_here(setup, steps)}
+    if not math.isnan(tolerance):
+        runs[IDA] = lambda: other.run(tolerance)
+    outcomes = in_turn(runs, repetitions)
+    times = [time for time, _, _ in outcomes[OURS]]
+    common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy, "nodes": nodes}
+    ours = {"solver": OURS, "steps": steps, "dt": float(np.ptp(problem.interval) / steps), "error": error}
+    rows.put(**common, **ours, tolerance=accuracy, time_run=median(times), **outcomes[OURS][-1][2])
+    if IDA not in outcomes:
         what = f"IDA at {error:.1e}, n={problem.n}"
         rows.leave_out(what, f"no tolerance down to 1e{ida.TIGHTEST:g} has such an error")
         return
+    last = outcomes[IDA][-1]
     rows.put(
-        **common,
-        **{"solver": IDA, "nodes": nodes, "steps": other.count_steps(tolerance), "tolerance": tolerance},
-        time_run=median(time for _, time in pairs),
-        error=float(np.abs(theirs.end - other.exact).max()),
-        ratio=median(theirs_time / time for time, theirs_time in pairs),
-        **{"rhs": float(theirs.rhs), "jacobian": float(theirs.jacobian)},
+        **{**common, "solver": IDA, "steps": other.count_steps(tolerance), "tolerance": tolerance},
+        **{"rhs": float(last.rhs), "jacobian": float(last.jacobian)},
+        time_run=median(run.time for run in outcomes[IDA]),
+        error=float(np.abs(last.end - other.exact).max()),
+        ratio=median(run.time / time for run, time in zip(outcomes[IDA], times, strict=True)),
     )
 
 
-@as_text
+@size.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`size`."""
     data, about = result.data, result.parameters
@@ -311,12 +267,3 @@ def report(result: Result) -> Iterator[str]:
     yield "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough"
     options = ", ".join(f"{name}={value}" for name, value in about["ida"].items())
     yield f"IDA: {options}, sparsity, algebraic_idx, consistent start"
-
-
-register(
-    "size",
-    size,
-    report,
-    "--sizes 10,20 --repetitions 1",
-    Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
-)

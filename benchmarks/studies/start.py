@@ -9,16 +9,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import RemoteError
 from dae_sdc.run.results import Result
 
 COLD, WARM = "cold", "warm"  # Numba's cache is empty, or holds what the process before compiled
-COLUMNS, UNITS = columns(
-    "problem:U32 cache:U16 import_pysdc[s] import_dae_sdc[s] first[s] second[s] first_least[s]"
-)
-TIMES = tuple(UNITS)[:4]
+TIMES = ("import_pysdc", "import_dae_sdc", "first", "second")
 TEXT = Layout(
     "problem:<19|cache:<5|import pySDC=import_pysdc:>12.3f|import dae_sdc=import_dae_sdc:>14.4f|"
     "first solve=first:>11.3f|least=first_least:>8.3f|second:>8.4f"
@@ -48,7 +45,11 @@ print(json.dumps(found))
 """
 
 
-@tabulated("start", COLUMNS, UNITS)
+@study(
+    "start",
+    "problem:U32 cache:U16 import_pysdc[s] import_dae_sdc[s] first[s] second[s] first_least[s]",
+    example="--problems simple --repetitions 1",
+)
 def start(
     rows: Table,
     *,
@@ -100,7 +101,7 @@ def in_a_fresh_process(
     return found
 
 
-@as_text
+@start.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`start`."""
     pairs = f"{result.parameters['repetitions']} pairs of processes"
@@ -108,6 +109,3 @@ def report(result: Result) -> Iterator[str]:
     yield from TEXT.lines(result.data)
     yield "cold: numba compiles; warm: it loads what the process before compiled; least: of the first solve,"
     yield "which also imports the parts of the package that it uses"
-
-
-register("start", start, report, "--problems simple --repetitions 1")

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.published import Published, published
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.problems._testset import scd, scd_differential
@@ -19,10 +19,6 @@ from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
-    "factorization:i8 time[s] scd[1] scd_differential required steps_published rhs_published message:U160"
-)
 HEAD = Layout("problem:<20|n:>4|index:>5|rtol:>6.0e")
 WORK = Layout(
     "steps:>7|rej.=rejected:>5|rhs:>8|jac.=jacobian:>6|fact.=factorization:>7|s=time:>8.3f|scd:>5.1f|"
@@ -30,7 +26,12 @@ WORK = Layout(
 )
 
 
-@tabulated("testset", COLUMNS, UNITS)
+@study(
+    "testset",
+    "problem:U32 n:i8 index:i8 rtol[1] success:i8 method:U24 steps:i8 rejected:i8 rhs:i8 jacobian:i8 "
+    "factorization:i8 time[s] scd[1] scd_differential required steps_published rhs_published message:U160",
+    example="--problems hires --rtols 1e-4",
+)
 def testset(
     rows: Table,
     *,
@@ -91,7 +92,7 @@ def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
     rows.put(**about)
 
 
-@as_text
+@testset.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`testset`."""
     yield "scd: significant correct digits at the end, of all scored and of the scored differential unknowns;"
@@ -114,6 +115,3 @@ def report(result: Result) -> Iterator[str]:
     yield f"short of what is required: {', '.join(short) or 'none'}"
     more = [row["problem"] for row in result.data if row["steps"] >= row["steps_published"]]
     yield f"at least as many steps as published for the same scd: {', '.join(more) or 'none'}"
-
-
-register("testset", testset, report, "--problems hires --rtols 1e-4")

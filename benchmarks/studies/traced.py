@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring.plain_functions import first_change, plain_function
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.run.method import default_sweeper
@@ -20,17 +20,18 @@ from dae_sdc.run.solve import solve
 
 RTOL = 1e-6
 
-COLUMNS, UNITS = columns(
-    "problem:U32 n:i8 equations:U200 steps:i8 steps_traced:i8 steps_function:i8 time[s] time_traced[s] "
-    "time_read[s] time_function[s] done"
-)
 TEXT = Layout(
     "problem:<20|n:>4|steps: own, read, called=steps:>29|ms: own, read, called=ms:>32|"
     "reading=time_read*1e3:>8.1f|read/own=ratio:>8.2f|called/read=gain:>11"
 )
 
 
-@tabulated("traced", COLUMNS, UNITS)
+@study(
+    "traced",
+    "problem:U32 n:i8 equations:U200 steps:i8 steps_traced:i8 steps_function:i8 time[s] time_traced[s] "
+    "time_read[s] time_function[s] done",
+    example="--problems simple,skate --repetitions 1",
+)
 def traced(
     rows: Table, *, problems: Sequence[str] | None = None, repetitions: int = 5, time_limit: float = 10.0
 ) -> None:
@@ -72,7 +73,7 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return perf_counter() - tic, found
 
 
-@as_text
+@traced.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`traced`."""
     data, limit = result.data, result.parameters["time_limit"]
@@ -93,6 +94,3 @@ def report(result: Result) -> Iterator[str]:
 
 def _mean(values: Any) -> float:
     return float(np.exp(np.log(values).mean())) if len(values) else np.nan
-
-
-register("traced", traced, report, "--problems simple,skate --repetitions 1")

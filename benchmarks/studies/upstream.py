@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 
 from benchmarks.measuring.clock import stopwatch, undisturbed
 from benchmarks.measuring.steps import distance
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -61,52 +62,44 @@ UPSTREAM = (
     Case("wscc9", "wscc9BusSystem", 1e-2, 4, params={"data": "pysdc"}),
 )
 
-COLUMNS, UNITS = columns(
-    "problem:U32 sweeper:U32 n:i8 dt[s] steps:i8 time[s] time_upstream[s] ratio ratio_least sweeps "
-    "sweeps_upstream rhs rhs_upstream difference error error_upstream"
-)
 TEXT = Layout(
     "problem:<20|sweeper:<15|n:>3|time:>17|ratio:>7.1f|sweeps:>11|evaluations:>15|difference:>10.1e|errors:>17"
 )
 
 
-@dataclass
 class _Run:
-    controller: Any
-    values: Callable[[Any], NDArray[np.float64]]
+    """A controller for the work of a case, and the values of its states in the order of this package."""
 
-    @property
-    def problem(self) -> Any:
-        return self.controller.MS[0].levels[0].prob
+    def __init__(
+        self,
+        case: Case,
+        how: Mapping[str, Any],  # Classes of problem and sweeper, with parameters of their own
+        nodes: int,
+        qdelta: str,
+        hooks: Sequence[type[Any]] = (),
+        restol: float = RESTOL,
+        newton_tol: float = NEWTON_TOL,
+    ) -> None:
+        sweeper = {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta, **how.get("sweeping", {})}
+        description = {
+            **{"problem_class": how["problem"], "sweeper_class": how["sweeper"], "sweeper_params": sweeper},
+            "problem_params": {"newton_tol": newton_tol, **how.get("params", {})},
+            **{"level_params": {"dt": case.dt, "restol": restol}, "step_params": {"maxiter": MAXITER}},
+        }
+        quiet = {"logger_level": QUIET, "hook_class": list(hooks)}
+        self.controller = controller_nonMPI(1, controller_params=quiet, description=description)
+        self.problem = self.controller.MS[0].levels[0].prob
 
     def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
         with undisturbed(), stopwatch() as spent:
             end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
         return spent.wall, end, stats
 
-
-def _controller(
-    problem: Any,
-    params: dict[str, Any],
-    sweeper: Any,
-    case: Case,
-    nodes: int,
-    qdelta: str,
-    restol: float = RESTOL,
-    newton_tol: float = NEWTON_TOL,
-    own: Mapping[str, Any] | None = None,
-    hooks: Sequence[type[Any]] = (),
-) -> Any:
-    description = {
-        "problem_class": problem,
-        "problem_params": {"newton_tol": newton_tol, **params},
-        "sweeper_class": sweeper,
-        "sweeper_params": {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta, **(own or {})},
-        "level_params": {"dt": case.dt, "restol": restol},
-        "step_params": {"maxiter": MAXITER},
-    }
-    controller_params = {"logger_level": QUIET, "hook_class": list(hooks)}
-    return controller_nonMPI(num_procs=1, controller_params=controller_params, description=description)
+    def evaluations(self, u0: Any, t0: float, t_end: float) -> int:
+        """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""
+        with patch.object(self.problem, "eval_f", Mock(side_effect=self.problem.eval_f)) as counted:
+            self(u0, t0, t_end)
+        return int(counted.call_count)
 
 
 def _upstream_class(folder: str, module: str, name: str) -> Any:
@@ -119,58 +112,12 @@ def _upstream_class(folder: str, module: str, name: str) -> Any:
         ) from error
 
 
-def _ours(case: Case, nodes: int, qdelta: str, adapted: bool, hooks: Sequence[type[Any]] = ()) -> Any:
-    """A controller of this package, with the sweeps of a step in its prediction as ``solve`` has them."""
-    cls, sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
-    own, params = {"initial_sweeps": INITIAL_SWEEPS}, dict(case.params)
-    problem: Any = cls
-    if adapted:
-        problem, params = _upstream_class("problems", case.module, cls.__name__), {}
-    return _controller(problem, params, sweeper, case, nodes, qdelta, own=own, hooks=hooks)
-
-
-def _pair(case: Case, nodes: int, qdelta: str, adapted: bool) -> tuple[_Run, _Run]:
-    cls = PROBLEMS[case.problem]
-    ours = _ours(case, nodes, qdelta, adapted)
-    classes = "problems", case.module, cls.__name__
-    sweeper = _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper])
-    theirs = _controller(_upstream_class(*classes), {}, sweeper, case, nodes, qdelta)
-    n_diff, n = ours.MS[0].levels[0].prob.n_diff, ours.MS[0].levels[0].prob.n
-
-    def packed(state: Any) -> NDArray[np.float64]:
-        plain = state.view(np.ndarray)
-        return np.concatenate([plain[0][:n_diff], plain[1][: n - n_diff]]) if plain.ndim == 2 else plain
-
-    return _Run(ours, packed), _Run(theirs, packed)
-
-
-def _count_work(
-    case: Case, nodes: int, qdelta: str, adapted: bool, u0: Any, t0: float, t_end: float
-) -> tuple[float, float]:
-    """Sweeps and residual evaluations a step of this package."""
-    controller = _ours(case, nodes, qdelta, adapted, hooks=[StepRecord])
-    controller.run(u0=u0, t0=t0, Tend=t_end)
-    rows = next(hook for hook in controller.hooks if isinstance(hook, StepRecord)).rows
-    return sum(row["sweeps"] for row in rows) / len(rows), sum(row["rhs"] for row in rows) / len(rows)
-
-
-def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
-    """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""
-    problem, calls = run.problem, 0
-    original = problem.eval_f
-
-    def counted(*args: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return original(*args)
-
-    problem.eval_f = counted
-    run(u0, t0, t_end)
-    del problem.eval_f
-    return calls
-
-
-@tabulated("upstream", COLUMNS, UNITS)
+@study(
+    "upstream",
+    "problem:U32 sweeper:U32 n:i8 dt[s] steps:i8 time[s] time_upstream[s] ratio ratio_least sweeps "
+    "sweeps_upstream rhs rhs_upstream difference error error_upstream",
+    example="--problems simple --repetitions 1",
+)
 def upstream(
     rows: Table,
     *,
@@ -190,42 +137,61 @@ def upstream(
     rows.parameters |= {"restol": RESTOL, "newton_tol": NEWTON_TOL}
     with rows.bar(len(cases) * repetitions, "pair") as bar:
         for case in cases:
-            rows.add([_compare(case, nodes, qdelta, adapted, repetitions, bar)])
+            _compare(rows, case, nodes, qdelta, adapted, repetitions, bar)
 
 
 def _compare(
-    case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int, bar: Any
-) -> tuple[Any, ...]:
-    ours, theirs = _pair(case, nodes, qdelta, adapted)
-    t0 = PROBLEMS[case.problem].interval[0]
-    t_end = t0 + (case.steps - 0.5) * case.dt
-    theirs_u0 = theirs.problem.u_exact(t0)
-    ours_u0 = ours.problem.state(theirs.values(theirs_u0))
-    sweeps, rhs = _count_work(case, nodes, qdelta, adapted, ours_u0, t0, t_end)
-    ours(ours_u0, t0, t_end)
-    rhs_upstream = _count_evaluations(theirs, theirs_u0, t0, t_end) / case.steps
+    rows: Table, case: Case, nodes: int, qdelta: str, adapted: bool, repetitions: int, bar: Any
+) -> None:
+    cls, own_sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
+    theirs_class = _upstream_class("problems", case.module, cls.__name__)
+    there = {"problem": theirs_class, "sweeper": _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper])}
+    # Here the sweeps of a step are in its prediction, as ``solve`` has them.
+    here = {"sweeper": own_sweeper, "sweeping": {"initial_sweeps": INITIAL_SWEEPS}}
+    plain = {"problem": cls, "params": case.params}
+    here |= {"problem": theirs_class} if adapted else plain
+    ours, theirs = _Run(case, here, nodes, qdelta), _Run(case, there, nodes, qdelta)
+    n_diff, n = ours.problem.n_diff, ours.problem.n
+
+    def packed(state: Any) -> NDArray[np.float64]:
+        """The unknowns of a state of either side."""
+        values = state.view(np.ndarray)
+        return np.concatenate([values[0][:n_diff], values[1][: n - n_diff]]) if values.ndim == 2 else values
+
+    start = PROBLEMS[case.problem].interval[0]
+    span = (start, start + (case.steps - 0.5) * case.dt)
+    theirs_u0 = theirs.problem.u_exact(start)
+    u0 = ours.problem.state(packed(theirs_u0))
+    counting = _Run(case, here, nodes, qdelta, [StepRecord])
+    counting(u0, *span)
+    steps = next(hook for hook in counting.controller.hooks if isinstance(hook, StepRecord)).rows
+    ours(u0, *span)
+    rhs_upstream = theirs.evaluations(theirs_u0, *span) / case.steps
     times = []
     for _ in range(repetitions):
-        time, end, _ = ours(ours_u0, t0, t_end)
-        time_upstream, end_upstream, stats_upstream = theirs(theirs_u0, t0, t_end)
+        time, end, _ = ours(u0, *span)
+        time_upstream, end_upstream, stats = theirs(theirs_u0, *span)
         times.append((time / case.steps, time_upstream / case.steps))
         bar.update(1)
-    here, there = ours.values(end), theirs.values(end_upstream)
     # What both iterate towards: the same discretisation, iterated until round-off.
-    settings = (dict(case.params), SWEEPERS[case.sweeper], case, nodes, qdelta)
-    exact = _Run(_controller(PROBLEMS[case.problem], *settings, CONVERGED, CONVERGED), ours.values)
-    limit = exact.values(exact(ours_u0, t0, t_end)[1])
+    exact = _Run(case, plain | {"sweeper": own_sweeper}, nodes, qdelta, (), CONVERGED, CONVERGED)
+    limit = packed(exact(u0, *span)[1])
     ratios = [upstream / own for own, upstream in times]
-    counts = [value for key, value in stats_upstream.items() if key.type == "niter"]
-    return (
-        *(case.problem, case.sweeper, len(here), case.dt, case.steps),
-        *(median(own for own, _ in times), median(upstream for _, upstream in times)),
-        *(median(ratios), min(ratios), sweeps, float(np.mean(counts)), rhs, rhs_upstream),
-        *(distance(here, there), distance(here, limit), distance(there, limit)),
+    rows.put(
+        **{"problem": case.problem, "sweeper": case.sweeper, "n": n, "dt": case.dt, "steps": case.steps},
+        **{
+            name: median(column)
+            for name, column in zip(("time", "time_upstream"), np.transpose(times), strict=True)
+        },
+        **{"ratio": median(ratios), "ratio_least": min(ratios), "rhs_upstream": rhs_upstream},
+        **{name: sum(row[name] for row in steps) / len(steps) for name in ("sweeps", "rhs")},
+        sweeps_upstream=float(np.mean([value for key, value in stats.items() if key.type == "niter"])),
+        difference=distance(packed(end), packed(end_upstream)),
+        **{"error": distance(packed(end), limit), "error_upstream": distance(packed(end_upstream), limit)},
     )
 
 
-@as_text
+@upstream.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`upstream`."""
     yield "ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream"
@@ -239,6 +205,3 @@ def report(result: Result) -> Iterator[str]:
         }
         yield TEXT.line(row, **both)
     yield f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}"
-
-
-register("upstream", upstream, report, "--problems simple --repetitions 1")

@@ -19,7 +19,7 @@ from benchmarks.measuring.steps import (
     steps_of,
 )
 from benchmarks.measuring.timing import Work
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -29,10 +29,6 @@ from dae_sdc.sweepers.parallel import DIAGONAL
 
 RESTOL = 1e-9
 
-COLUMNS, UNITS = columns(
-    "problem:U32 sweeper:U32 qdelta:U16 backend:U16 nodes:i8 n:i8 dt steps:i8 time[s] time_sweep[s] sweeps "
-    f"iterations {' '.join(COUNTERS)} ratio[1] difference[1]"
-)
 TEXT = Layout(
     "problem:<19|sweeper:<14|Q_Delta=qdelta:<8|backend:<8|n:>5|dt:>10|us/step=time*1e6:>9.0f|"
     "us/sweep=time_sweep*1e6:>9.1f|sweeps:>6.1f|iter.=iterations:>5.1f|rhs:>6.1f|newton:>6.1f|"
@@ -41,7 +37,13 @@ TEXT = Layout(
 )
 
 
-@tabulated("work", COLUMNS, UNITS)
+@study(
+    "work",
+    "problem:U32 sweeper:U32 qdelta:U16 backend:U16 nodes:i8 n:i8 dt steps:i8 time[s] time_sweep[s] sweeps "
+    f"iterations {' '.join(COUNTERS)} ratio[1] difference[1]",
+    example="--problems simple --sweeper semi-implicit --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
+)
 def work(
     rows: Table,
     *,
@@ -104,7 +106,7 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         rows.put(**row)
 
 
-@as_text
+@work.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`work`."""
     data, about = result.data, result.parameters
@@ -117,12 +119,3 @@ def report(result: Result) -> Iterator[str]:
     for row in data:
         yield TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}")
     yield "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"
-
-
-register(
-    "work",
-    work,
-    report,
-    "--problems simple --sweeper semi-implicit --repetitions 1",
-    Picture("bench", "benchmarks.pictures.steps:work", "time of a step by problem"),
-)

@@ -9,23 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.measuring.clock import Spent
 from benchmarks.studies import auto as study
-from benchmarks.studies.auto import Pairs, Times, auto, low, measured, report
+from benchmarks.studies.auto import Pairs, auto, low, measured
 from benchmarks.study import STUDIES
-
-
-def test_small_problems_are_solved_alone_with_the_same_values() -> None:
-    found = auto(problems=["simple"], repetitions=1, quick=True)
-    (row,) = found.data
-    assert row["n"] == 3 and row["part"] == 1.0 and row["equal"] and row["choice"].startswith("serial: 3")
-    assert row["serial"] > 0.0 and row["wall"] > 0.0 and row["computing"] > 0.0
-    assert "simple" in report(found)
-
-
-def test_what_cannot_be_solved_is_left_out_with_its_reason() -> None:
-    found = auto(problems=["problematic-f", "simple"], repetitions=1, quick=True)
-    assert found.data["problem"].tolist() == ["simple"] and not found.parameters["left_out"][1:]
-    assert "left out: problematic-f: " in report(found)
 
 
 def test_a_run_that_takes_long_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +46,10 @@ class Clock:
         self.walls = {"serial": [0.1], "auto": [wall]}
         self.runs: list[str] = []
 
-        def timed(run: Callable[[], object], repeats: int) -> Times:
+        def timed(run: Callable[[], object], repeats: int) -> Spent:
             name = run.__name__  # type: ignore[attr-defined]
             self.runs.append(name)
-            return Times(0.1, 0.1) if name == "serial" else Times(0.1 * wall, 0.1 * computing)
+            return Spent(0.1, 0.1) if name == "serial" else Spent(0.1 * wall, 0.1 * computing)
 
         monkeypatch.setattr(study, "timed", timed)
 
@@ -110,7 +97,7 @@ def test_one_slow_problem_makes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(study, "measured", slow)
     found = auto(problems=["simple"], quick=True)
     assert STUDIES["auto"].bad(found)
-    assert "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in report(found)
+    assert "above 1.05 of the serial time beyond noise: simple (n = 3) of 1" in auto.report(found)
     assert main(["auto", "--problems", "simple", "--quick"]) == 1
 
 
@@ -118,10 +105,10 @@ def test_noise_alone_makes_no_run_slower() -> None:
     rng = np.random.default_rng(5)
     noisy = [rng.lognormal(0.0, 0.2, size=(count, 2)) for count in (5, 9, 20, 60) for _ in range(50)]
     for values in noisy:
-        pairs = Pairs(lambda: None, lambda: None, [(Times(a, a), Times(b, b)) for a, b in values])
-        assert not pairs.is_slower(True)
-    slow = [(Times(a, a), Times(1.3 * b, 1.3 * b)) for a, b in noisy[-1]]
-    assert Pairs(lambda: None, lambda: None, slow).is_slower(True)
+        pairs = Pairs(lambda: None, lambda: None, [(Spent(a, a), Spent(b, b)) for a, b in values])
+        assert not pairs.seems_slower(True, low)
+    slow = [(Spent(a, a), Spent(1.3 * b, 1.3 * b)) for a, b in noisy[-1]]
+    assert Pairs(lambda: None, lambda: None, slow).seems_slower(True, low)
 
 
 def test_a_bound_of_a_median_is_seldom_above_it() -> None:

@@ -141,9 +141,9 @@ def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:
     for name in cases.KINDS:
         texts = [cases.case_of(f"{name}:{number}").text for number in (3, 3, 4, 5, 6)]
         assert texts[0] == texts[1] and len(set(texts)) > 2
-    lines = study.planned(1, 10_000)
-    assert len(set(lines)) == 10_000 and lines == study.planned(1, 10_000)
-    assert not set(lines) & set(study.planned(2, 1000))
+    lines = study.planned(1, 10_000, list(cases.KINDS))
+    assert len(set(lines)) == 10_000 and lines == study.planned(1, 10_000, list(cases.KINDS))
+    assert not set(lines) & set(study.planned(2, 1000, list(cases.KINDS)))
     counts = {name: sum(line.startswith(f"{name}:") for line in lines) for name in cases.KINDS}
     assert counts["kill"] == counts["surroundings"] == 100 and sum(counts.values()) > 9000
 

@@ -13,7 +13,7 @@ from benchmarks.measuring import ida
 from benchmarks.measuring.cold import carry_out
 from benchmarks.measuring.families import FAMILIES
 from benchmarks.measuring.sizes import common_sizes, largest_error
-from benchmarks.studies.large import large, report
+from benchmarks.studies.large import large
 from dae_sdc.errors import RemoteError
 
 SMALL = {"rows": 3, "columns": 3}
@@ -40,7 +40,7 @@ def test_growth_of_a_run_and_of_one_step_are_told_apart(monkeypatch: pytest.Monk
     np.testing.assert_allclose(rows["exponent"][1:], 1.75, atol=2e-3)
     assert np.isnan(rows["exponent"][0]) and np.isnan(rows["exponent_step"][0])
     assert [*rows["steps"]] == [*made.values()] and len(made) == 3
-    table, *text = report(found).splitlines()
+    table, *text = large.report(found).splitlines()
     assert table.split()[4:6] == ["exp.", "a"] and " a step " in table
     assert text[1].split()[4:6] == ["1.75", "1.50"]
     assert "a step: by which s / steps has" in " ".join(text)
@@ -56,7 +56,7 @@ def test_growth_from_a_size_that_failed_is_not_told(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(study, "in_a_new_process", pretend)
     found = large(problems=["transmission-line"], sizes=[20, 1000], rtols=[1e-6], compared=1, repetitions=1)
     assert len(found.data) == 1 and np.isnan(found.data["exponent_step"]).all()
-    assert "no memory" in report(found)
+    assert "no memory" in large.report(found)
 
 
 def test_errors_are_in_units_of_what_unknowns_usually_are() -> None:

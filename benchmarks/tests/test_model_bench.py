@@ -15,7 +15,7 @@ import dae_sdc as ds
 from benchmarks.__main__ import main
 from benchmarks.studies.models import study as model_bench
 from benchmarks.studies.models.cases import Case, Check, Flight
-from benchmarks.studies.models.study import CASES, LENGTH, models, report
+from benchmarks.studies.models.study import CASES, LENGTH, models
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction.reduction import reduce_index
@@ -105,10 +105,12 @@ def test_what_is_wrong_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_bench, "CASES", cases)
     found = models(problems=["car-axis", "slider-crank-4"])
     assert found.data["passed"].tolist() == [0, 0]
-    assert "not reached: car-axis (end value of the test set), slider-crank-4 (cannot be)" in report(found)
+    assert "not reached: car-axis (end value of the test set), slider-crank-4 (cannot be)" in models.report(
+        found
+    )
     late = models(problems=["seven-body"], time_limit=1e-3)
     assert late.data["passed"].tolist() == [0] and "time limit" in late.data["message"][0]
-    assert "not reached: seven-body" in report(late)
+    assert "not reached: seven-body" in models.report(late)
 
 
 def test_solutions_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 from benchmarks.measuring import shares
 from benchmarks.measuring.families import FAMILIES
-from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run, Timing
-from benchmarks.studies.parallel import SPANS, parallel
+from benchmarks.measuring.shares import SERIAL, THREADS, Case, Row, Run
+from benchmarks.measuring.timing import VALUES, Call, InTurn, Timing
+from benchmarks.studies.parallel import SPANS
 
 CASE = Case("transmission-line", {"sections": 20}, 1e-6)
 
@@ -27,14 +26,19 @@ def test_threads_take_turns_with_serial_runs() -> None:
 def test_a_row_has_the_busiest_and_the_least_times(monkeypatch: pytest.MonkeyPatch) -> None:
     end = np.array([1.0, 2.0])
     monkeypatch.setattr(Row, "known", {repr(CASE): (np.array([1.0, 2.002]), np.full(2, 2.002))})
-    serial = [Timing(2.0, 1.0, [], end, 3, 9) for _ in range(3)]
+
+    def timing(wall: float, computing: float, *calls: float) -> Timing:
+        made = [Call(VALUES, 0, 0.0, cpu) for cpu in calls]
+        return Timing(wall, computing + sum(calls), made, end, steps=3, factorizations=9)
+
+    serial = [timing(2.0, 1.0) for _ in range(3)]
     runs = [
-        [Timing(1.5, 0.5, [0.1, 0.2], end, 3, 9), Timing(1.0, 0.6, [0.3, 0.1], end, 3, 9)],
-        [Timing(1.0, 0.4, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.5, [0.2, 0.2], end, 3, 9)],
-        [Timing(3.0, 0.9, [0.2, 0.2], end, 3, 9), Timing(1.0, 0.7, [0.2, 0.2], end, 3, 9)],
+        [timing(1.5, 0.5, 0.1, 0.2), timing(1.0, 0.6, 0.3, 0.1)],
+        [timing(1.0, 0.4, 0.2, 0.2), timing(1.0, 0.5, 0.2, 0.2)],
+        [timing(3.0, 0.9, 0.2, 0.2), timing(1.0, 0.7, 0.2, 0.2)],
     ]
-    row = Row.of(CASE, "ranks", 2, True, runs, serial)
-    assert (row["ratio"], row["ratio_least"]) == (0.6, 0.5)
+    row = Row.of(CASE, "ranks", 2, True, InTurn(runs, serial))
+    assert (row["ratio"], row["ratio_least"]) == (pytest.approx(0.6), pytest.approx(0.5))
     assert row["communication"] == pytest.approx((0.1 + 0.1) / 0.5)
     assert (row["wall_low"], row["wall_ratio"], row["wall_high"]) == (0.625, 0.75, 1.125)
     assert row["error"] == pytest.approx(1e-3, rel=1e-2) and row["equal"]
@@ -45,14 +49,6 @@ def test_runs_have_nothing_of_each_other() -> None:
     first, second = run(), run()
     np.testing.assert_array_equal(first.end, second.end)
     assert (first.steps, first.factorizations) == (second.steps, second.factorizations)
-
-
-def test_the_study_starts_ranks_and_reports() -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("needs mpi4py")
-    result = parallel(problems=["transmission-line"], sizes=[40], workers=[2], ways=["ranks"], repetitions=1)
-    ranks = result.data[result.data["way"] == "ranks"]
-    assert len(ranks) and ranks["equal"].all() and (ranks["workers"] == 2).all()
 
 
 def test_all_families_and_an_adder_are_measured() -> None:

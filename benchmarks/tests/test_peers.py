@@ -6,7 +6,6 @@ import importlib
 import math
 import signal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,13 @@ import pytest
 from scipy import sparse
 
 from benchmarks.measuring.limits import TimeLimit, limited
-from benchmarks.pictures import peers as work_precision
+from benchmarks.measuring.races import Outcome, PeerFailure, carry_out, front, time_to
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import Case, Outcome, Peer, ScipyDae, carry_out, missing
-from benchmarks.studies.peers.study import Score, equal_accuracy, front, peers, report, scale_of, time_to
+from benchmarks.studies.peers.solvers import Case, Peer, ScipyDae, missing
+from benchmarks.studies.peers.study import Score, equal_accuracy, peers, scale_of
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.plotting.plot import plot_all
 from dae_sdc.run.callbacks import Equations, ida_jacobian, slope_at, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
@@ -308,7 +306,7 @@ def test_the_reason_of_a_failure_is_kept(capfd: pytest.CaptureFixture[str]) -> N
         print("noise")
         raise error
 
-    assert carry_out(partial(fail, peer_solvers.PeerFailure("t=1: too\n small")), 1.0) == "t=1: too small"
+    assert carry_out(partial(fail, PeerFailure("t=1: too\n small")), 1.0) == "t=1: too small"
     assert carry_out(partial(fail, ValueError("wrong")), 1.0) == "ValueError: wrong"
     assert "not finite" in str(carry_out(lambda: Outcome(1.0, np.array([np.nan])), 1.0))
     assert "noise" not in "".join(capfd.readouterr())
@@ -322,21 +320,21 @@ def test_errors_are_those_of_scored_unknowns() -> None:
     u = np.array(problem.u_exact(problem.interval[1])) + 0.5
     u[list(scored)] -= 0.5
     # What the reference is not known to cannot be told from zero.
-    assert score.error(u) < 1e-10 and score.digits(u) > 10.0
+    assert score.columns(u)["error"] < 1e-10 and score.columns(u)["scd"] > 10.0
     place = scored[0]
     exact = u[place]
     u[place] += 1e-4
-    assert score.error(u) == pytest.approx(1e-4 / (1.0 + abs(exact)), rel=1e-6)
-    assert score.digits(u) == pytest.approx(-math.log10(1e-4 / abs(exact)), rel=1e-6)
+    assert score.columns(u)["error"] == pytest.approx(1e-4 / (1.0 + abs(exact)), rel=1e-6)
+    assert score.columns(u)["scd"] == pytest.approx(-math.log10(1e-4 / abs(exact)), rel=1e-6)
 
 
 def test_scores_where_there_is_no_official_one() -> None:
     problem = made("simple")
     exact = np.array(problem.u_exact(1.0))
     score = Score(problem, np.array([1.0, 1.0, 0.0]))
-    assert score.error(exact * (1.0 + 1e-5)) == pytest.approx(1e-5, rel=1e-6)
-    assert score.digits(exact * (1.0 + 1e-5)) == pytest.approx(5.0, rel=1e-6)
-    assert score.digits(exact) == pytest.approx(16.0)
+    assert score.columns(exact * (1.0 + 1e-5))["error"] == pytest.approx(1e-5, rel=1e-6)
+    assert score.columns(exact * (1.0 + 1e-5))["scd"] == pytest.approx(5.0, rel=1e-6)
+    assert score.columns(exact)["scd"] == pytest.approx(16.0)
 
 
 def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
@@ -393,11 +391,11 @@ def test_times_to_the_error_of_the_default() -> None:
         ]
     )
     first, failed, alone = equal_accuracy(result)
-    assert (first.problem, first.rtol, first.error, first.ours) == ("a", 1e-6, 1e-4, 2.0)
-    assert (first.best, first.best_time, first.peer) == ("o", 1.5, "p")
-    assert first.peer_time == pytest.approx(2.0) and first.ratio == pytest.approx(1.0) and first.unlike == 0.5
+    assert (first.problem, first.rtol, first.error, first.times["d"]) == ("a", 1e-6, 1e-4, 2.0)
+    assert first.best(["d", "o"]) == ("o", 1.5) and first.times["c"] == 0.5
+    assert first.best(["p", "q"]) == ("p", pytest.approx(2.0)) and first.ratio == pytest.approx(1.0)
     assert failed.problem == "b" and failed.ratio == math.inf
-    assert alone.peer == "" and alone.ratio == 0.0
+    assert alone.best(["p", "q"])[0] == "" and alone.ratio == 0.0
 
 
 def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:
@@ -414,68 +412,6 @@ def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solu
     return Solution(**given, stats=counts, per_step={}, parameters={})
 
 
-@pytest.fixture(scope="module")
-def study() -> Result:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(MODULE, "solve", stub)
-        chosen = ("ida", "scipy-radau5", "casadi-idas")
-        patch.setattr(MODULE, "known_peers", lambda: tuple(peer for peer in PEERS if peer.name in chosen))
-        sweepers = ["semi-implicit", "fully-implicit", "radau-iia-5"]
-        how: dict[str, Any] = {"sweepers": sweepers, "repetitions": 1, "time_limit": 20.0}
-        return peers(problems=["simple", "chemical-akzo-nobel"], rtols=[1e-6, 1e-4, 1e-6], **how)
-
-
-def test_a_row_for_every_solver_and_tolerance(study: Result) -> None:
-    data, about = study.data, study.parameters
-    assert about["rtols"] == [1e-4, 1e-6]
-    for problem in ("simple", "chemical-akzo-nobel"):
-        own = data[data["problem"] == problem]
-        assert not (own["solver"] == "radau-iia-5").any()
-        keys = [(str(row["solver"]), str(row["weights"]), float(row["rtol"])) for row in own]
-        assert len(keys) == len(set(keys))
-        for solver in ("dae_sdc", "semi-implicit", "fully-implicit", *about["like"]):
-            assert (own["solver"] == solver).sum() >= 2
-    ours = data[(data["solver"] == "dae_sdc") & (data["problem"] == "chemical-akzo-nobel")]
-    assert ours["scd"] == pytest.approx(-np.log10(ours["rtol"]), rel=1e-6)
-    assert (ours["error"] < ours["rtol"]).all() and (ours["rhs"] == 7).all() and (ours["runs"] == 1).all()
-    failed = data[data["solver"] == "fully-implicit"]
-    assert (failed["success"] == 0).all() and set(failed["message"]) == {"stopped on purpose"}
-    assert np.isnan(failed["time"]).all()
-    left_out = [text for text in about["left_out"] if "radau-iia-5" in text]
-    assert left_out == [
-        f"{name}, radau-iia-5: not for this problem" for name in ("simple", "chemical-akzo-nobel")
-    ]
-    good = data[(data["success"] == 1) & (data["rtol"] < 1e-5)]
-    assert (good["error"] < 1e-2).all() and (good["time"] > 0.0).all()
-
-
-def test_the_tables(study: Result) -> None:
-    text = report(study)
-    for name in (*study.parameters["like"], *study.parameters["unlike"]):
-        assert f"  {name}: " in text
-    assert "stopped on purpose" in text and "left out: simple, radau-iia-5" in text
-    (ratio,) = [one.ratio for one in equal_accuracy(study) if one.problem == "simple"]
-    row = next(
-        line for line in text.splitlines() if line.startswith("simple ") and "dae_sdc" not in line[:16]
-    )
-    assert f"{ratio:.2f}" in row
-    assert "at most 1 on" in text
-
-
-def test_a_picture_for_every_problem(study: Result, tmp_path: Path) -> None:
-    path = study.save(tmp_path / "all")
-    assert [picture.name for picture in plot_all(("peers", path), tmp_path / "all.png", {}) if picture] == [
-        "all-simple.png",
-        "all-chemical-akzo-nobel.png",
-    ]
-    figure = work_precision.peers(study, "simple")
-    (axes,) = figure.axes
-    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_xlim()[0] > axes.get_xlim()[1]
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[:2] == ["dae_sdc", "semi-implicit"] and "fully-implicit" not in labels
-    assert "fully-implicit" in figure.get_supxlabel()
-
-
 @pytest.mark.parametrize(
     ("given", "packages"),
     [({"sweepers": []}, {peer.package for peer in PEERS}), ({"others": ["ida"]}, {"scikit-sundae"})],
@@ -488,7 +424,7 @@ def test_chosen_peers_that_are_not_installed_are_left_out(
     result = peers(problems=["simple"], rtols=[1e-3], repetitions=1, **given)
     assert result.data["solver"].tolist() == result.parameters["ours"] == ["dae_sdc"]
     assert {text.partition(":")[0] for text in result.parameters["left_out"]} == packages
-    text = report(result)
+    text = peers.report(result)
     assert "pip install 'dae_sdc[bench]'" in text and "no peer is installed" in text
 
 
@@ -507,9 +443,3 @@ def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch
         "not tried: took more than 1 s at 0.0001",
     ]
     assert not equal_accuracy(result)
-
-
-def test_our_own_solver_takes_part() -> None:
-    row = peers(problems=["simple"], rtols=[1e-5], sweepers=[], others=["ida"], repetitions=1).data[0]
-    assert row["solver"] == "dae_sdc" and row["success"] == 1, row["message"]
-    assert row["error"] < 1e-3 and row["steps"] > 2 and row["rhs"] > row["steps"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies.plain.problems import PLAIN
-from benchmarks.studies.plain.study import DEFAULT, IDA, RADAU, UNTRACED, equal_errors, plain, report
+from benchmarks.studies.plain.study import DEFAULT, IDA, RADAU, UNTRACED, equal_errors, plain
 from dae_sdc.errors import RemoteError
 from dae_sdc.run.results import Result
 from dae_sdc.run.sundials import installed
@@ -53,21 +53,6 @@ def test_all_solvers_come_to_the_reference(name: str) -> None:
             assert close(MODULE.by_ida(problem, posed, sizes[: len(posed.start)], 1e-6).end, 1e-3)
 
 
-def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be() -> None:
-    how: dict[str, Any] = {"repetitions": 1, "processes": 0, "time_limit": 20.0}
-    result = plain(problems=["amplifier"], rtols=[1e-4], accuracies=[1e-3], **how)
-    data = result.data
-    solvers = {DEFAULT, UNTRACED} | ({IDA} if installed() else set())
-    assert set(data["solver"].tolist()) == solvers and set(data["n"].tolist()) == {8}
-    own = data[data["solver"] == DEFAULT]
-    assert (own["success"] == 1).all() and (own["time"] > 0.0).all() and (own["steps"] > 10.0).all()
-    assert own["error"][-1] <= 1e-3 and own["rtol"][0] == 1e-4
-    assert any(
-        "amplifier, scipy-radau: the matrix of du is singular" in t for t in result.parameters["left_out"]
-    )
-    assert "amplifier" in report(result)
-
-
 def row(solver: str, way: str, error: float, time: float, success: int = 1) -> tuple[Any, ...]:
     return ("robertson", solver, way, 3, 1, 1e-6, success, time, 1, error, math.nan, math.nan, "")
 
@@ -75,7 +60,7 @@ def row(solver: str, way: str, error: float, time: float, success: int = 1) -> t
 def table(*rows: tuple[Any, ...]) -> Result:
     about = {"accuracies": [1e-4], "like": [IDA, RADAU], "versions": [], "repetitions": 1, "left_out": []}
     about["first"] = {"robertson": {"warm": [0.1, 1.5, 0.01]}}
-    return Result("bench", np.array(list(rows), dtype=MODULE.COLUMNS), {}, about)
+    return Result("bench", np.array(list(rows), dtype=plain.columns), {}, about)
 
 
 def test_the_best_way_of_each_solver_counts_at_equal_error() -> None:
@@ -87,7 +72,7 @@ def test_the_best_way_of_each_solver_counts_at_equal_error() -> None:
     assert equal_errors(table(*peers))[0].ratio == math.inf
     assert equal_errors(table(row(DEFAULT, "", 1e-5, 2.0)))[0].ratio == 0.0
     assert math.isnan(equal_errors(table(row(DEFAULT, "", 1e-5, 2.0, 0)))[0].ratio)
-    told = report(table(row(DEFAULT, "", 1e-5, 1.0), *peers))
+    told = plain.report(table(row(DEFAULT, "", 1e-5, 1.0), *peers))
     assert "at most 0.5 in 1 of 1" in told and "robertson    warm     0.100    1.500   0.0100" in told
 
 
@@ -104,7 +89,7 @@ def test_first_calls_are_those_of_fresh_processes(monkeypatch: pytest.MonkeyPatc
         return [float(len(sizes))] * 3
 
     monkeypatch.setattr(MODULE, "in_a_fresh_process", fresh)
-    monkeypatch.setattr(MODULE._Bench, "measure", lambda *args: None)
+    monkeypatch.setattr(MODULE.Race, "measure", lambda *args: None)
     found = plain(problems=["robertson", "ladder-10"], processes=3, cold=True)
     assert found.parameters["first"] == {"robertson": {"warm": [2.0] * 3, "cold": [4.0] * 3}}
     assert sizes[3] is not None and "first call of ladder-10: on purpose" in found.parameters["left_out"]

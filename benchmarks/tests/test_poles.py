@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.studies.poles import SAMPLES, WAYS, collocation, poles, radii, report
+from benchmarks.studies.poles import SAMPLES, WAYS, collocation, radii
 
 NODES = 3
 
@@ -39,13 +39,3 @@ def test_poles_are_what_their_names_say() -> None:
     left = np.eye(NODES) - np.linalg.solve(WAYS["distinct"](NODES), A)
     assert np.linalg.matrix_power(left, NODES) == pytest.approx(np.zeros((NODES, NODES)), abs=1e-12)
     assert max(radii(A, WAYS["equal"](NODES))) < max(radii(A, WAYS["distinct"](NODES)))
-
-
-def test_runs_count_real_and_complex_work_and_reach_the_tolerance() -> None:
-    result = poles(problems=["hessenberg-1"], ways=["A", "distinct"])
-    own, real = result.data[result.data["problem"] != ""]
-    assert own["complex_factorizations"] > 0
-    assert real["complex_factorizations"] == real["complex_solves"] == 0
-    assert max(own["error"], real["error"]) < 1e-8
-    assert real["real_solves"] > own["real_solves"] + own["complex_solves"]
-    assert "hessenberg-1" in report(result)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,13 +14,11 @@ from benchmarks.measuring.published import Published, PublishedRun, published
 from benchmarks.studies.testset import (
     digits_reached,
     published_work,
-    report,
     required_digits,
     testset as study,
 )
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.problems._testset import ReferenceEnd, scd, scd_differential
-from dae_sdc.run.results import load
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
 
@@ -163,42 +159,12 @@ def test_digits_are_those_of_the_differential_unknowns() -> None:
     assert digits_reached(problem, u) == scd_differential(problem, u) > 8.0
 
 
-def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:
-    names, rtols, out = ["pendulum-cash", "chemical-akzo-nobel"], [1e-3, 1e-6], tmp_path / "set.npy"
-    result = study(problems=names, rtols=rtols, out=out)
-    rows = result.data
-    assert [(row["problem"], row["rtol"]) for row in rows] == [
-        (name, rtol) for name in names for rtol in rtols
-    ]
-    for row in rows:
-        name, rtol = str(row["problem"]), float(row["rtol"])
-        solution, problem = ds.solve(name, rtol=rtol), made(name)
-        assert row["success"] == 1 and row["message"] == solution.message and row["time"] > 0.0
-        assert (row["n"], row["index"]) == (problem.n, problem.index)
-        assert row["method"] == solution.parameters["sweeper"]
-        for key in ("steps", "rejected", "rhs", "jacobian", "factorization"):
-            assert row[key] == solution.stats[key]
-        assert row["scd"] == scd(problem, solution.u[-1])
-        assert row["scd_differential"] == scd_differential(problem, solution.u[-1])
-        assert row["required"] == pytest.approx(-math.log10(rtol) - 1.0)
-        told = published_work(published(name), float(row["scd"]))
-        np.testing.assert_equal((row["steps_published"], row["rhs_published"]), told)
-    stored = load(out)
-    np.testing.assert_array_equal(stored.data, rows)
-    assert stored.parameters["rtols"] == rtols
-    lines = report(result).splitlines()
-    assert len(re.findall(r"^\S+ +[56] +[13] +1e-0[36] ", "\n".join(lines), re.MULTILINE)) == 4
-    assert "chemical-akzo-nobel  PSIDE 1e-19: 5535, 100411, 7" in lines
-    assert "short of what is required: none" in lines
-    assert "at least as many steps as published for the same scd: none" in lines
-
-
 def test_runs_that_do_not_end_are_told() -> None:
     result = study(problems=["hires"], rtols=[1e-6], time_limit=1e-6)
     (row,) = result.data
     assert row["success"] == 0 and "the time limit of 1e-06 s ran out" in row["message"]
     assert math.isnan(row["scd"]) and math.isnan(row["steps_published"])
-    text = report(result)
+    text = study.report(result)
     assert "the time limit of 1e-06 s ran out" in text
     assert "short of what is required: hires at 1e-06" in text
 
@@ -206,6 +172,6 @@ def test_runs_that_do_not_end_are_told() -> None:
 def test_what_falls_short_is_told() -> None:
     result = study(problems=["chemical-akzo-nobel"], rtols=[1e-4])
     result.data["scd_differential"], result.data["steps_published"] = 2.9, 10.0
-    lines = report(result).splitlines()
+    lines = study.report(result).splitlines()
     assert lines[-2] == "short of what is required: chemical-akzo-nobel at 0.0001"
     assert lines[-1] == "at least as many steps as published for the same scd: chemical-akzo-nobel"

@@ -392,7 +392,7 @@ def test_nothing_wrong_comes_back_as_if_it_were_right(tmp_path: Path) -> None:
     assert (data["outcome"] == DONE).sum() >= len(SHORT) - 2
     kept = load(tmp_path / "truth.npy")
     assert kept.data.tobytes() == data.tobytes() and kept.parameters["complete"]
-    text = study.report(result)
+    text = study.truth.report(result)
     assert f"{len(SHORT)} runs" in text and "0 bad" in text
 
 
@@ -431,7 +431,7 @@ def test_runs_with_nothing_declared_say_what_was_found_of_the_index(monkeypatch:
 
 
 def truth_of(lines: list[str]) -> str:
-    return study.report(study.truth(chosen=lines, workers=0))
+    return study.truth.report(study.truth(chosen=lines, workers=0))
 
 
 def test_the_command_repeats_a_run_by_its_line(capsys: pytest.CaptureFixture[str]) -> None:

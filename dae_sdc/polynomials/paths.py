@@ -91,6 +91,8 @@ def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # 
     return total
 
 
+# Numba compiles a copy of what is handed the constant False or True, for this constant; bool(0) and bool(1)
+# are to it as what is known at run time alone.
 @inner
 def _path(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
     """Follow a path from t = 1 to 0; returns the state of its end, whether it is regular, and the steps."""
@@ -107,12 +109,12 @@ def _path(eq, options, work, point, care, end):  # type: ignore[no-untyped-def]
     if arrived:
         regular = _converges(eq, options, work, end)
         if regular and not exact:
-            regular = _returns(eq, work, end, care.displacement, False)
+            regular = _returns(eq, work, end, care.displacement, bool(0))
         if regular and (abs(end.x[0]) > options.vanishing_coordinate or not exact):
             return FINITE, True, steps
     known, regular, more = _endgame(eq, options, work, point, care, end)
     if known == FINITE and not exact:
-        regular = _returns(eq, work, end, care.displacement, False)
+        regular = _returns(eq, work, end, care.displacement, bool(0))
     return known, regular, steps + more
 
 
@@ -334,7 +336,7 @@ def _goes_to_infinity(game, circle, before, first_mean, extended):  # type: igno
 @inner
 def _largest_value(eq, work, point):  # type: ignore[no-untyped-def]
     """Largest value of the equations at t = 0, for coordinates of norm near 1."""
-    evaluate(eq, work, point, 0j, point.x.size > 0)
+    evaluate(eq, work, point, 0j, bool(1))
     largest = 0.0
     for place in eq.values:
         largest = max(largest, abs(work.registers[place]))
@@ -421,7 +423,7 @@ def _endgame(eq, options, work, point, care, end):  # type: ignore[no-untyped-de
 def _descend(eq, options, work, place, care, here, trial):  # type: ignore[no-untyped-def]
     """Follow a path in double-double arithmetic from log t = here to tiny t; whether its end is regular."""
     for _ in range(3):  # Newton steps for the low parts
-        correct(eq, work, place, complex(np.exp(here), 0.0), True)
+        correct(eq, work, place, complex(np.exp(here), 0.0), bool(1))
     down = _Leg(
         complex(here, 0.0), complex(np.log(options.endgame.smallest_t), 0.0), True, False, 0.02,
         options.shortest_step, options.most_steps,

@@ -6,32 +6,23 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.measuring.outcomes import CRASHED, FAILED, Finding
-from benchmarks.measuring.runs import Runs
+from benchmarks.measuring.runs import runs
 from benchmarks.studies.faults.cases import BAD, HANG, KINDS, OUTCOMES, RAW, case_of, repeat
-from benchmarks.study import Option, register
+from benchmarks.study import Option
 from dae_sdc.run.results import Result
 
-COLUMNS = [("line", "U48"), ("kind", "U16"), ("outcome", "U8"), ("seconds", "f8"), ("message", "U800")]
 SLOWER = 5.0  # How much longer than that it may take on a busy machine, or asleep
-CASES, WORKERS = 200, 2
 NUMBERS_OF_A_SEED = 10**6
 
 
-def planned(
-    seed: int = 0, cases: int = CASES, kinds: Sequence[str] | None = None, only: Sequence[str] | None = None
-) -> list[str]:
+def planned(seed: int, cases: int, kinds: Sequence[str]) -> list[str]:
     """The lines of all cases, mixed, in as many of each kind as its share and its bound allow."""
-    if only is not None:
-        for line in only:
-            case_of(line)
-        return list(only)
-    chosen = {name: KINDS[name] for name in kinds or KINDS}
+    chosen = {name: KINDS[name] for name in kinds}
     left, shares = cases, sum(one.share for one in chosen.values())
     lines = []
     # What kinds with a bound leave of their shares goes to the others.
@@ -41,25 +32,6 @@ def planned(
         lines += [f"{name}:{seed * NUMBERS_OF_A_SEED + i}" for i in range(count)]
     np.random.default_rng(seed).shuffle(lines)
     return lines
-
-
-def faults(
-    *,
-    seed: int = 0,
-    cases: int = CASES,
-    kinds: Sequence[str] | None = None,
-    only: Sequence[str] | None = None,
-    workers: int = WORKERS,
-    time_limit: float = 60.0,  # Seconds that a case may take on a processor
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
-    """Hand the package faults of every kind, and count what comes of them."""
-    lines = planned(seed, cases, kinds, only)
-    os.environ.setdefault("MPLBACKEND", "Agg")
-    about = {"seed": seed, "cases": len(lines)}
-    how: dict[str, Any] = {"workers": workers, "time_limit": time_limit, "out": out, "progress": progress}
-    return RUNS.carry_out(lines, about, order=sorted(lines), **how)
 
 
 def named(line: str, found: Finding) -> Finding:
@@ -75,10 +47,40 @@ def _row(line: str, found: Finding) -> tuple[Any, ...]:
     return line, line.partition(":")[0], found.outcome, found.seconds, message
 
 
-RUNS = Runs("faults", COLUMNS, repeat, _row, BAD, named, SLOWER)
+@runs(
+    "faults",
+    "line:U48 kind:U16 outcome:U8 seconds message:U800",
+    repeat=repeat,
+    row=_row,
+    bad=BAD,
+    judged=named,
+    slower=SLOWER,
+    order=sorted,
+    example="--seed 1 --cases 100",
+    options={
+        "cases": Option("number of cases"),
+        "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
+        "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
+    },
+)
+def faults(
+    lines: list[str],
+    *,
+    seed: int = 0,
+    cases: int = 200,
+    kinds: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Hand the package faults of every kind, and count what comes of them."""
+    for line in only or ():
+        case_of(line)
+    lines += planned(seed, cases, list(kinds or KINDS)) if only is None else only
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    return {"seed": seed, "cases": len(lines)}
 
 
-def report(result: Result) -> str:
+@faults.reports
+def report(result: Result) -> list[str]:
     """The table of a study, and the line of each case that is bad."""
     data, about = result.data, result.parameters
     lines = [
@@ -90,19 +92,4 @@ def report(result: Result) -> str:
         own = data if name == "all" else data[data["kind"] == name]
         counts = Counter(own["outcome"].tolist())
         lines.append(f"{name:14s}{len(own):8d}" + "".join(f"{counts[one]:9d}" for one in OUTCOMES))
-    return "\n".join([*lines, *RUNS.bad_lines(result)])
-
-
-register(
-    "faults",
-    faults,
-    report,
-    "--seed 1 --cases 100",
-    options={
-        "cases": Option("number of cases"),
-        "kinds": Option(f"kinds, separated by commas: {', '.join(KINDS)}", flag="kind", metavar="NAMES"),
-        "only": Option("the case with this line; may be repeated", metavar="LINE", repeated=True),
-    },
-    plan=planned,
-    bad=RUNS.any_bad,
-)
+    return [*lines, *faults.bad_lines(result)]

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.studies.models.cases import Case, Check, Flight, exactly
 from benchmarks.studies.models.devices import CASES as DEVICES, integrated
 from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.model.model import Model
@@ -35,12 +35,6 @@ from dae_sdc.structure.analysis import structure
 DRAWN = 400  # Least number of times at which solutions are saved
 LENGTH = 1e-12  # Largest error of the length of a pendulum
 
-COLUMNS, UNITS = columns(
-    "model:U40 written:i8 equations:i8 index:i8 true_index:i8 dof:i8 reduction:U24 n:i8 operations:i8 "
-    "veils:i8 time_read[s] time_simplify[s] time_structure[s] time_reduction[s] time_initial[s] time[s] "
-    "sweeper:U32 rtol dt t_end steps:i8 reselections:i8 changed:i8 drift_before drift check:U64 error "
-    "allowed passed:i8 message:U160"
-)
 TEXT = Layout("model:<24|index:>9|dof:>4|size:>14|reduction:<13|operations:>10|s:>36|steps:>6|invariants:>14")
 
 
@@ -247,7 +241,14 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@tabulated("models", COLUMNS, UNITS)
+@study(
+    "models",
+    "model:U40 written:i8 equations:i8 index:i8 true_index:i8 dof:i8 reduction:U24 n:i8 operations:i8 "
+    "veils:i8 time_read[s] time_simplify[s] time_structure[s] time_reduction[s] time_initial[s] time[s] "
+    "sweeper:U32 rtol dt t_end steps:i8 reselections:i8 changed:i8 drift_before drift check:U64 error "
+    "allowed passed:i8 message:U160",
+    example="--problems reissig",
+)
 def models(
     rows: Table,
     *,
@@ -294,7 +295,7 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
         values = {name: p.required(written.name) for name, p in written.parameters_by_name.items()}
         solution = replace(solution, unknowns=Unknowns(simplified, values))
     stats = solution.stats
-    spent = dict(zip(UNITS, np.diff(times), strict=True))
+    spent = dict(zip(models.units, np.diff(times), strict=True))
     about: dict[str, Any] = {
         **{"model": case.label, "written": len(written.names), "equations": len(model.names)},
         **{"index": found.index, "dof": found.true_dof},
@@ -370,7 +371,7 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
     return Result("drift", np.array(rows, dtype=DRIFT_COLUMNS), {}, about, command_line())
 
 
-@as_text
+@models.reports
 def report(result: Result) -> Iterator[str]:
     """The table of a result of :func:`models`."""
     yield "index: structural / true; size: equations as written / simplified / unknowns after reduction;"
@@ -386,7 +387,7 @@ def report(result: Result) -> Iterator[str]:
         several = {
             "index": f"{row['index']:>4} /{row['true_index']:>3}",
             "size": f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4}",
-            "s": " ".join(f"{row[name]:5.2f}" for name in UNITS),
+            "s": " ".join(f"{row[name]:5.2f}" for name in models.units),
             "invariants": f"{row['drift_before']:>6.0e} /{row['drift']:>6.0e}",
         }
         head = TEXT.line(row, **several)
@@ -396,6 +397,3 @@ def report(result: Result) -> Iterator[str]:
         if not row["passed"]:
             failed.append(f"{row['model']} ({row['check']})")
     yield f"not reached: {', '.join(failed) or 'none'}"
-
-
-register("models", models, report, "--problems reissig")

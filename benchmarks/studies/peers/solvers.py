@@ -6,17 +6,12 @@ the consistent start, and an own absolute tolerance for every unknown. It begins
 
 from __future__ import annotations
 
-import gc
 import importlib
 import importlib.metadata
 import importlib.util
 import math
-import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from time import process_time
 from typing import Any
 
@@ -25,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from benchmarks.measuring import ida
-from benchmarks.measuring.limits import TimeLimit, limited
+from benchmarks.measuring.races import Outcome, PeerFailure
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -35,39 +30,7 @@ from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 from dae_sdc.sharing import filtering
 
-LONG = 0.25  # Share of the time limit from which on a run is not repeated
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
-
-
-class PeerFailure(Exception):
-    """A peer gave up."""
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Nothing is printed: SUNDIALS repeats there what it also returns, in C and through Python."""
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-            os.dup2(nowhere.fileno(), 2)
-            yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-@dataclass
-class Outcome:
-    """What a run gave."""
-
-    time: float  # Seconds of the whole run, its set-up included
-    end: Vector  # shape (n,): Value at the end
-    # steps, rejected, rhs, jacobian, factorization: work; NaN where the solver does not tell
-    steps: float = math.nan
-    rejected: float = math.nan
-    rhs: float = math.nan
-    jacobian: float = math.nan
-    factorization: float = math.nan
 
 
 class Case:
@@ -386,36 +349,3 @@ for _peer in (
     CasadiIdas("casadi-idas", "casadi", "casadi", like=False),
 ):
     PEERS.add(_peer.name, _peer)
-
-
-def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
-    """One run under the time limit, without garbage collection; a text says why it failed."""
-    gc.disable()
-    try:
-        with _silent(), limited(seconds), warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            found = run()
-    except Exception as error:
-        # Whatever a solver raises ends its run and no other.
-        reason = " ".join(str(error).split())
-        return reason if isinstance(error, PeerFailure | TimeLimit) else f"{type(error).__name__}: {reason}"
-    finally:
-        gc.enable()
-    if not np.isfinite(found.end).all():
-        return "the value at the end is not finite"
-    return found
-
-
-def times_in_turn(
-    runs: Sequence[Callable[[], Outcome | str]], firsts: Sequence[Outcome | str], count: int, limit: float
-) -> list[dict[str, Any]]:
-    """Medians of the times of runs that take turns, and their numbers; long ones are not repeated."""
-    first_times = [first.time if isinstance(first, Outcome) else math.inf for first in firsts]
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(count):
-        for run, first, own in zip(runs, first_times, times, strict=True):
-            if first < LONG * limit:
-                again = run()
-                own += [again.time] if isinstance(again, Outcome) else []
-    kept = [own or [first] for own, first in zip(times, first_times, strict=True)]
-    return [{"time": median(own), "runs": len(own)} for own in kept]

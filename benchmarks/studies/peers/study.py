@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring.limits import TOO_LONG
-from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import (
-    PEERS,
-    Case,
+from benchmarks.measuring.races import (
+    ALL_WEIGHTS,
+    COUNTS,
+    Contender,
+    Equal,
     Outcome,
-    Peer,
     PeerFailure,
-    carry_out,
-    known_peers,
-    missing,
-    times_in_turn,
+    Race,
+    equal,
 )
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.studies.peers.solvers import PEERS, Case, Peer, known_peers, missing, version
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._testset import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -45,18 +43,11 @@ DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is name
 SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
 REFERENCES = (1e-6, 1e-9)  # Tolerances at which the error of the default is what all others have to reach
 MOST_SCALES = 12  # Unknowns whose scale a table names
-LONGEST_WARM_UP = 60.0  # Time in seconds for the first run of a method, in which code may be compiled
-ALL_WEIGHTS = "all"
 
-COLUMNS, UNITS = columns(
-    "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
-    "steps rejected rhs jacobian factorization message:U120"
-)
-COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
 HEAD = Layout("solver:<16|weights:<7|rtol:>6.0e")
 EQUAL = Layout(
-    "problem:<22|rtol:>6.0e|error:>8|default=ours*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
-    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike*1e3:>8.2f",
+    "problem:<22|rtol:>6.0e|error:>8|default=ours_time*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
+    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike_time*1e3:>8.2f",
     nan="-",
 )
 WORK = Layout(
@@ -65,13 +56,17 @@ WORK = Layout(
 DIGITS = Layout("scd:>5.2f|error:>8.1e")
 
 
-OPTIONS = {
-    "sweepers": Option("methods of this package besides its default", flag="sweeper"),
-    "others": Option("peers to compare with", flag="peer"),
-}
-
-
-@tabulated("peers", COLUMNS, UNITS, OPTIONS)
+@study(
+    "peers",
+    "problem:U32 solver:U24 weights:U8 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] scd[1] "
+    "steps rejected rhs jacobian factorization message:U120",
+    example="--problems simple --rtols 1e-3,1e-5 --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
+    options={
+        "sweepers": Option("methods of this package besides its default", flag="sweeper"),
+        "others": Option("peers to compare with", flag="peer"),
+    },
+)
 def peers(
     rows: Table,
     *,
@@ -107,20 +102,18 @@ def peers(
     rows.parameters |= {"settings": {}, "scales": {}}
     rows.parameters |= {"like": [peer.name for peer in here if peer.like]}
     rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
-    rows.parameters |= {"versions": list(dict.fromkeys(map(peer_solvers.version, here)))}
+    rows.parameters |= {"versions": list(dict.fromkeys(map(version, here)))}
     with rows.bar(len(names) * len(tolerances), "ladder") as bar:
         for name in names:
             try:
-                bench = _Bench(rows, name, methods, here, repetitions, time_limit)
+                race = _race(rows, name, methods, here, repetitions, time_limit)
             except InputError as reason:
                 rows.leave_out(name, reason)
                 bar.update(len(tolerances))
                 continue
-            for one in bench.contenders:  # what is not compiled yet is compiled here
-                if one.solver in rows.parameters["ours"]:
-                    carry_out(partial(one.run, tolerances[0], False), max(LONGEST_WARM_UP, time_limit))
+            race.warm_up(tolerances[0], rows.parameters["ours"])
             for rtol in tolerances:
-                bench.measure(rtol)
+                race.measure(rtol)
                 bar.update(1)
 
 
@@ -148,19 +141,15 @@ class Score:
         self.scored = np.array([i for i in scored if digits[i] > 0.0], dtype=np.int64)
         self.known = 10.0 ** -digits[self.scored] * np.abs(self.exact[self.scored])
 
-    def error(self, u: Vector) -> float:
-        """Largest error relative to scale + abs(u), at least what the reference is known to."""
+    def columns(self, u: Vector) -> dict[str, float]:
+        """Largest error relative to scale + abs(u), at least what the reference is known to, and scd."""
         exact = self.exact[self.scored]
         error = np.maximum(np.abs(u[self.scored] - exact), self.known)
-        return float((error / (self.scale[self.scored] + np.abs(exact))).max())
-
-    def digits(self, u: Vector) -> float:
-        """Significant correct digits, scd."""
         if hasattr(self.problem, "reference_end"):
-            return float(scd(self.problem, u))
-        exact = self.exact[self.scored]
-        error = np.maximum(np.abs(u[self.scored] - exact), self.known)
-        return float(-np.log10(error / np.abs(exact)).max()) if np.all(exact) else math.nan
+            digits = float(scd(self.problem, u))
+        else:
+            digits = float(-np.log10(error / np.abs(exact)).max()) if np.all(exact) else math.nan
+        return {"error": float((error / (self.scale[self.scored] + np.abs(exact))).max()), "scd": digits}
 
 
 def scale_of(problem: ProblemDAE) -> Vector:
@@ -168,186 +157,61 @@ def scale_of(problem: ProblemDAE) -> Vector:
     return np.array(np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,)))
 
 
-@dataclass
-class Contender:
-    """A solver with a choice of what its error test looks at."""
-
-    # solver, weights: names in the table
-    solver: str
-    weights: str
-    # Integrates with a tolerance, and counts what costs time to count if the second argument says so
-    run: Callable[[float, bool], Outcome]
-    stopped: str = ""  # Why no further tolerance is tried; empty while they are
-    left_out: bool = False  # Whether it cannot solve this problem at all
-
-
-class _Bench:
+def _race(
+    rows: Table,
+    name: str,
+    methods: Sequence[str],
+    others: Sequence[Peer],
+    repetitions: int,
+    time_limit: float,
+) -> Race:
     """All solvers on one problem."""
+    problem = make_problem(name)
+    case, scale = Case(problem), scale_of(problem)
+    score = Score(problem, scale)
 
-    def __init__(
-        self,
-        rows: Table,
-        name: str,
-        methods: Sequence[str],
-        others: Iterable[Peer],
-        repetitions: int,
-        time_limit: float,
-    ) -> None:
-        self.rows, self.name, self.repetitions, self.time_limit = rows, name, repetitions, time_limit
-        problem = make_problem(name)
-        self.case, self.scale = Case(problem), scale_of(problem)
-        self.score = Score(problem, self.scale)
-        self.contenders = [self._ours(DEFAULT, None), *(self._ours(method, method) for method in methods)]
-        for peer in others:
-            self.contenders += [self._peer(peer, weights) for weights in self.case.exclusions]
-        rows.parameters["settings"][name] = {peer.name: peer.settings(self.case) for peer in others}
-        sizes = zip(problem.names, self.scale.tolist(), strict=True)
-        rows.parameters["scales"][name] = {unknown: size for unknown, size in sizes if size != 1.0}
+    def ours(named: Mapping[str, Any], rtol: float, count: bool) -> Outcome:
+        atol: Any = rtol * scale
+        tic = process_time()
+        solution = solve(name, rtol=rtol, atol=float(atol[0]) if (scale == scale[0]).all() else atol, **named)
+        time = process_time() - tic
+        if not solution.success:
+            raise PeerFailure(solution.message)
+        return Outcome(time, solution.u[-1], **{name: float(solution.stats[name]) for name in COUNTS})
 
-    def _ours(self, solver: str, sweeper: str | None) -> Contender:
-        named: dict[str, Any] = {} if sweeper is None else {"sweeper": sweeper}
+    def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
+        return peer.run(case, rtol, weighted(rtol, scale, excluded), count)
 
-        def run(rtol: float, count: bool) -> Outcome:
-            atol: Any = rtol * self.scale
-            if (self.scale == self.scale[0]).all():
-                atol = float(atol[0])
-            tic = process_time()
-            found = solve(self.name, rtol=rtol, atol=atol, **named)
-            time = process_time() - tic
-            if not found.success:
-                raise PeerFailure(found.message)
-            return Outcome(time, found.u[-1], **{name: float(found.stats[name]) for name in COUNTS})
-
-        return Contender(solver, ALL_WEIGHTS, run)
-
-    def _peer(self, peer: Peer, weights: str) -> Contender:
-        excluded = self.case.exclusions[weights]
-
-        def run(rtol: float, count: bool) -> Outcome:
-            return peer.run(self.case, rtol, weighted(rtol, self.scale, excluded), count)
-
-        return Contender(peer.name, weights, run)
-
-    def measure(self, rtol: float) -> None:
-        """The rows of one tolerance."""
-        firsts = [self._first(one, rtol) for one in self.contenders]
-        again = [partial(carry_out, partial(c.run, rtol, False), self.time_limit) for c in self.contenders]
-        times = times_in_turn(again, firsts, self.repetitions, self.time_limit)
-        for one, first, time in zip(self.contenders, firsts, times, strict=True):
-            if isinstance(first, str):
-                if not one.left_out:
-                    self.rows.put(**self._about(one, rtol), message=first)
-                continue
-            self.rows.put(
-                **{**self._about(one, rtol), **time, "success": 1},
-                **{"error": self.score.error(first.end), "scd": self.score.digits(first.end)},
-                **{name: getattr(first, name) for name in COUNTS},
-            )
-
-    def _first(self, one: Contender, rtol: float) -> Outcome | str:
-        """The run in which all work is counted, or why there is none."""
-        if one.stopped:
-            return one.stopped
-        first = carry_out(partial(one.run, rtol, True), self.time_limit)
-        if isinstance(first, str):
-            if first.startswith(InputError.__name__):
-                one.stopped, one.left_out = first, True
-                if one.weights == ALL_WEIGHTS:
-                    self.rows.leave_out(f"{self.name}, {one.solver}", first.partition(": ")[2])
-            elif first.startswith(TOO_LONG):
-                one.stopped = f"not tried: {first} at {rtol:g}"
-        return first
-
-    def _about(self, one: Contender, rtol: float) -> dict[str, Any]:
-        problem = self.case.problem
-        return {
-            **{"problem": self.name, "solver": one.solver, "weights": one.weights, "rtol": rtol},
-            **{"n": problem.n, "index": problem.index or 0},
-        }
-
-
-def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
-    """The runs that none other beats in both error and time, from cheap to accurate."""
-    # Shapes: error and time (k,).
-    errors: list[float] = []
-    times: list[float] = []
-    for place in np.lexsort((error, time)):
-        if math.isfinite(error[place]) and (not errors or error[place] < errors[-1]):
-            errors.append(float(error[place]))
-            times.append(float(time[place]))
-    return np.array(errors), np.array(times)
-
-
-def time_to(target: float, error: Vector, time: Vector) -> float:
-    """Time that a solver needs for an error, by logarithms between two runs of its front."""
-    # Shapes: error and time (k,).
-    errors, times = front(error, time)
-    if not len(errors) or target < errors[-1]:
-        return math.nan
-    if target >= errors[0]:
-        return float(times[0])
-    return float(np.exp(np.interp(-math.log(target), -np.log(errors), np.log(times))))
-
-
-@dataclass(frozen=True)
-class Equal:
-    """Times to the error of one run of the default."""
-
-    problem: str  # Its name
-    # rtol, error: tolerance of the default, and the error it reached; NaN if that run failed
-    rtol: float
-    error: float
-    ours: float  # Time of the default to this error, in seconds
-    # best, best_time: our fastest method to this error
-    best: str
-    best_time: float
-    # peer, peer_time: the fastest peer with the same equations; NaN if none gets there
-    peer: str
-    peer_time: float
-    ratio: float  # ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does
-    unlike: float  # Time of CasADi's IDAS
+    contenders = [Contender(DEFAULT, ALL_WEIGHTS, partial(ours, {}))]
+    contenders += [Contender(method, ALL_WEIGHTS, partial(ours, {"sweeper": method})) for method in methods]
+    for peer in others:
+        for weights, excluded in case.exclusions.items():
+            contenders.append(Contender(peer.name, weights, partial(of_a_peer, peer, excluded)))
+    rows.parameters["settings"][name] = {peer.name: peer.settings(case) for peer in others}
+    sizes = zip(problem.names, scale.tolist(), strict=True)
+    rows.parameters["scales"][name] = {unknown: size for unknown, size in sizes if size != 1.0}
+    about = {"problem": name, "n": problem.n, "index": problem.index or 0}
+    return Race(rows, about, contenders, score.columns, repetitions, time_limit)
 
 
 def equal_accuracy(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`."""
-    found = []
-    for problem in dict.fromkeys(result.data["problem"].tolist()):
-        for rtol in REFERENCES:
-            own = result.data[result.data["problem"] == problem]
-            if np.isclose(own["rtol"], rtol, rtol=1e-6, atol=0.0).any():
-                found.append(_equal(result.parameters, str(problem), own, rtol))
-    return found
+    """The times to the errors of the default in a result of :func:`peers`, for :data:`REFERENCES`."""
+    times, about = [], result.parameters
+    for ((problem,), rows), rtol in product(combinations_of(result.data, ["problem"]), REFERENCES):
+        here = rows[np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)]
+        good = here[here["success"] == 1]
+        run = good[good["solver"] == about["default"]]
+        if len(run):
+            others = (*about["ours"], *about["unlike"])
+            error = float(run["error"][0])
+            times.append(equal(rows, error, about["default"], about["like"], others, rtol=rtol))
+        elif len(here):
+            ratio = math.inf if np.isin(good["solver"], about["like"]).any() else math.nan
+            times.append(Equal(str(problem), math.nan, {}, ratio, rtol))
+    return times
 
 
-def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol: float) -> Equal:
-    here = np.isclose(rows["rtol"], rtol, rtol=1e-6, atol=0.0)
-    good = rows[rows["success"] == 1]
-    run = rows[(rows["solver"] == about["default"]) & here & (rows["success"] == 1)]
-    if not len(run):
-        others = rows[here & (rows["success"] == 1) & np.isin(rows["solver"], about["like"])]
-        ratio = math.inf if len(others) else math.nan
-        nothing = math.nan
-        return Equal(problem, rtol, nothing, nothing, "", nothing, "", nothing, ratio, nothing)
-    error = float(run["error"][0])
-
-    def fastest(solvers: Iterable[str]) -> tuple[str, float]:
-        best, least = "", math.nan
-        for solver in solvers:
-            own = good[good["solver"] == solver]
-            time = time_to(error, own["error"], own["time"])
-            if not math.isnan(time) and not time >= least:
-                best, least = solver, time
-        return best, least
-
-    ours = fastest([about["default"]])[1]
-    best, best_time = fastest(about["ours"])
-    peer, peer_time = fastest(about["like"])
-    ratio = 0.0 if math.isnan(peer_time) else ours / peer_time
-    unlike = fastest(about["unlike"])[1]
-    return Equal(problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, unlike)
-
-
-@as_text
+@peers.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`peers`."""
     data, about = result.data, result.parameters
@@ -364,7 +228,7 @@ def report(result: Result) -> Iterator[str]:
         yield ""
         yield from _ladders(data[data["problem"] == problem], about)
     yield ""
-    yield from _equal_lines(equal_accuracy(result))
+    yield from _equal_lines(equal_accuracy(result), about)
 
 
 def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
@@ -384,15 +248,27 @@ def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items())
 
 
-def _equal_lines(found: Sequence[Equal]) -> Iterator[str]:
+def _equal_lines(times: Sequence[Equal], about: Mapping[str, Any]) -> Iterator[str]:
     """The table of times to the same error, and how often ours is not the longer."""
     yield "ms to the same error, which the default reached at rtol"
     yield EQUAL.head()
-    for one in found:
-        error = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
-        yield EQUAL.line(vars(one), error=error, ratio=f"{one.ratio:.2f}")
+    for equal_times in times:
+        row: dict[str, Any] = {
+            "problem": equal_times.problem,
+            "rtol": equal_times.rtol,
+            "ratio": f"{equal_times.ratio:.2f}",
+        }
+        row["error"] = "failed" if math.isnan(equal_times.error) else f"{equal_times.error:.1e}"
+        sides = {"ours": [about["default"]], "best": about["ours"], "peer": about["like"]}
+        for name, solvers in (sides | {"unlike": about["unlike"]}).items():
+            row[name], row[f"{name}_time"] = equal_times.best(solvers)
+        yield EQUAL.line(row)
     for rtol in REFERENCES:
-        ratios = [one.ratio for one in found if one.rtol == rtol and not math.isnan(one.ratio)]
+        ratios = [
+            equal_times.ratio
+            for equal_times in times
+            if equal_times.rtol == rtol and not math.isnan(equal_times.ratio)
+        ]
         if ratios:
             fine = sum(ratio <= 1.0 for ratio in ratios)
             yield (
@@ -400,12 +276,3 @@ def _equal_lines(found: Sequence[Equal]) -> Iterator[str]:
                 f"largest {max(ratios):.2f}"
             )
     yield "ratio: default / best peer with the same equations; 0: no peer gets there, inf: we do not"
-
-
-register(
-    "peers",
-    peers,
-    report,
-    "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-    Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
-)

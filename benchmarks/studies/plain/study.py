@@ -6,32 +6,28 @@ import importlib
 import importlib.metadata
 import importlib.util
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
-from benchmarks.measuring.limits import TOO_LONG
 from benchmarks.measuring.processes import PATIENCE, ask_fresh
-from benchmarks.studies.peers.solvers import Outcome, PeerFailure, carry_out, times_in_turn
-from benchmarks.studies.peers.study import LONGEST_WARM_UP, time_to
+from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, Race, equal
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
-from benchmarks.study import Option, Table, as_text, chosen, columns, register, require_below_one, tabulated
+from benchmarks.study import Option, Table, chosen, require_below_one, study
 from dae_sdc.errors import require_count
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.callbacks import MOST_INNER_STEPS
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.sundials import MODULE, installed
-from dae_sdc.sharing import filtering
 
 # Names of the solvers in tables
 DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
@@ -40,10 +36,6 @@ ATOLS = (1.0, 1e-3)
 WANTED_RATIO = 0.5  # Part of the time of the best peer that the default may take
 FIRST_RTOL = 1e-6  # Tolerance of the runs in fresh processes
 
-COLUMNS, UNITS = columns(
-    "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
-    "message:U120"
-)
 
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 CHILD = """
@@ -67,19 +59,23 @@ print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
 """
 
 
-OPTIONS = {
-    "processes": Option(
-        "fresh processes of each problem for the time of the first call",
-        check=lambda name, value: require_count(name, value + 1),
-    ),
-    "cold": Option("start one more process of each problem without compiled code"),
-    "accuracies": Option(
-        "errors at which to compare, separated by commas", check=require_below_one, what="accuracy"
-    ),
-}
-
-
-@tabulated("plain", COLUMNS, UNITS, OPTIONS)
+@study(
+    "plain",
+    "problem:U32 solver:U24 weights:U24 n:i8 index:i8 rtol[1] success:i8 time[s] runs:i8 error[1] steps rhs "
+    "message:U120",
+    example="--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
+    picture=Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+    options={
+        "processes": Option(
+            "fresh processes of each problem for the time of the first call",
+            check=lambda name, value: require_count(name, value + 1),
+        ),
+        "cold": Option("start one more process of each problem without compiled code"),
+        "accuracies": Option(
+            "errors at which to compare, separated by commas", check=require_below_one, what="accuracy"
+        ),
+    },
+)
 def plain(
     rows: Table,
     *,
@@ -115,21 +111,14 @@ def plain(
         rows.leave_out("IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
     for name in rows.each(names, "problem"):
-        _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
+        race = _race(rows, name, min(accuracies), repetitions, time_limit)
+        race.warm_up(tolerances[0], (DEFAULT, UNTRACED))
+        for rtol in tolerances:
+            race.measure(rtol)
         _first_calls(rows, name, processes, cold)
 
 
-@dataclass
-class Contender:
-    """A solver with a way to give it the problem."""
-
-    # solver, weights: names in the table
-    solver: str
-    weights: str
-    run: Callable[[float], Outcome]  # Integrates with a tolerance
-
-
-def here(problem: PlainProblem, trace: bool | None, rtol: float) -> Outcome:
+def here(problem: PlainProblem, trace: bool | None, rtol: float, count: bool = False) -> Outcome:
     """The run of this package, given what a user gives."""
     function: Any = problem.function
     tic = process_time()
@@ -140,7 +129,7 @@ def here(problem: PlainProblem, trace: bool | None, rtol: float) -> Outcome:
     return Outcome(time, found.u[-1], steps=found.stats["steps"], rhs=found.stats["rhs"])
 
 
-def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
+def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count: bool = False) -> Outcome:
     """The run of IDA, which writes what the function returns into its array."""
     tic = process_time()
     function = posed.function
@@ -157,7 +146,7 @@ def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Ou
     return Outcome(process_time() - tic, end, rhs=float(found.nfev))
 
 
-def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
+def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float, count: bool = False) -> Outcome:
     """The run of SciPy's Radau."""
     tic = process_time()
     given = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
@@ -168,67 +157,28 @@ def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> 
     return Outcome(process_time() - tic, end, steps=float(len(found.t) - 1), rhs=float(found.nfev))
 
 
-class _Bench:
-    """All solvers on one problem."""
+def _race(rows: Table, name: str, accuracy: float, repetitions: int, time_limit: float) -> Race:
+    """All solvers on one problem, each in all ways to give it the equations."""
+    problem = PLAIN[name]
+    exact, sizes = problem.reference(), np.array(problem.sizes)
+    contenders = [Contender(DEFAULT, "", partial(here, problem, None))]
+    contenders.append(Contender(UNTRACED, "", partial(here, problem, False)))
+    peers: list[tuple[str, Any, Mapping[str, Posed]]] = [(IDA, by_ida, problem.ida)] if installed() else []
+    for solver, run, ways in [*peers, (RADAU, by_radau, problem.radau)]:
+        for way, posed in ways.items():
+            there = sizes[: len(posed.start)]  # unknowns that a peer does not have stand last
+            for atol in ATOLS:
+                carried = partial(run, problem, posed, atol * there)
+                contenders.append(Contender(solver, f"{way}, atol {atol:g}", carried))
+    if problem.without_radau:
+        rows.leave_out(f"{name}, {RADAU}", problem.without_radau)
 
-    def __init__(self, rows: Table, name: str, time_limit: float) -> None:
-        self.rows, self.name, self.time_limit = rows, name, time_limit
-        self.problem = PLAIN[name]
-        self.exact, self.sizes = self.problem.reference(), np.array(self.problem.sizes)
-        self.contenders = list(self._contenders())
+    def score(end: Vector) -> dict[str, float]:
+        """Largest error relative to the sizes of the unknowns."""
+        return {"error": float((np.abs(end - exact) / sizes).max())}
 
-    def _contenders(self) -> Iterator[Contender]:
-        problem = self.problem
-        yield Contender(DEFAULT, "", partial(here, problem, None))
-        yield Contender(UNTRACED, "", partial(here, problem, False))
-        peers: list[tuple[str, Any, Mapping[str, Posed]]] = [(RADAU, by_radau, problem.radau)]
-        if installed():
-            peers.insert(0, (IDA, by_ida, problem.ida))
-        for solver, run, ways in peers:
-            for way, posed in ways.items():
-                sizes = self.sizes[: len(posed.start)]  # unknowns that a peer does not have stand last
-                for atol in ATOLS:
-                    carried = partial(run, problem, posed, atol * sizes)
-                    yield Contender(solver, f"{way}, atol {atol:g}", carried)
-        if problem.without_radau:
-            self.rows.leave_out(f"{self.name}, {RADAU}", problem.without_radau)
-
-    def measure(self, rtols: Sequence[float], accuracy: float, repetitions: int) -> None:
-        """The rows of all tolerances, up to the one at which a solver is accurate enough."""
-        runs: list[tuple[Contender, float, Outcome]] = []
-        for one in self.contenders:
-            if one.solver in (DEFAULT, UNTRACED):  # what is compiled is compiled here
-                self._carried_out(one, rtols[0], max(LONGEST_WARM_UP, self.time_limit))
-            for rtol in rtols:
-                first = self._carried_out(one, rtol, self.time_limit)
-                if isinstance(first, str):
-                    self.rows.put(**self._about(one, rtol), message=first)
-                    if first.startswith(TOO_LONG):
-                        break
-                    continue
-                runs.append((one, rtol, first))
-                if self.error(first) <= accuracy:
-                    break
-        again = [partial(self._carried_out, one, rtol, self.time_limit) for one, rtol, _ in runs]
-        times = times_in_turn(again, [first for _, _, first in runs], repetitions, self.time_limit)
-        for (one, rtol, first), time in zip(runs, times, strict=True):
-            about = {**self._about(one, rtol), **time, "success": 1, "error": self.error(first)}
-            self.rows.put(**about, steps=first.steps, rhs=first.rhs)
-
-    def _carried_out(self, one: Contender, rtol: float, seconds: float) -> Outcome | str:
-        with filtering("ignore", UserWarning):
-            return carry_out(partial(one.run, rtol), seconds)
-
-    def error(self, found: Outcome) -> float:
-        """Largest error at the end relative to the sizes of the unknowns."""
-        return float((np.abs(found.end - self.exact) / self.sizes).max())
-
-    def _about(self, one: Contender, rtol: float) -> dict[str, Any]:
-        problem = self.problem
-        return {
-            **{"problem": self.name, "solver": one.solver, "weights": one.weights, "rtol": rtol},
-            **{"n": len(problem.start), "index": problem.index},
-        }
+    about = {"problem": name, "n": len(problem.start), "index": problem.index}
+    return Race(rows, about, contenders, score, repetitions, time_limit, accuracy)
 
 
 def _first_calls(rows: Table, name: str, processes: int, cold: bool) -> None:
@@ -249,46 +199,16 @@ def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE)
     return found
 
 
-@dataclass(frozen=True)
-class Equal:
-    """Times to one error, in seconds; NaN where a solver does not get there."""
-
-    problem: str  # Its name
-    error: float  # The error
-    times: Mapping[str, float]  # The time of each solver, given in its best way
-    # Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
-    # not, NaN if neither does
-    ratio: float
-
-
 def equal_errors(result: Result) -> list[Equal]:
-    """The times to equal errors in a result of :func:`plain`, interpolated between runs."""
-    data, about = result.data, result.parameters
-    found = []
-    for problem in dict.fromkeys(data["problem"].tolist()):
-        own = data[(data["problem"] == problem) & (data["success"] == 1)]
-        for error in about["accuracies"]:
-            times = {solver: _time(own, solver, error) for solver in (DEFAULT, UNTRACED, *about["like"])}
-            best = _least(times[solver] for solver in about["like"])
-            if math.isnan(times[DEFAULT]):
-                ratio = math.nan if math.isnan(best) else math.inf
-            else:
-                ratio = 0.0 if math.isnan(best) else times[DEFAULT] / best
-            found.append(Equal(str(problem), error, times, ratio))
-    return found
+    """The times to equal errors in a result of :func:`plain`, of each solver in its best way."""
+    about = result.parameters
+    return [
+        equal(rows, error, DEFAULT, about["like"], [UNTRACED], apart=True)
+        for (_, rows), error in product(combinations_of(result.data, ["problem"]), about["accuracies"])
+    ]
 
 
-def _time(rows: NDArray[np.void], solver: str, error: float) -> float:
-    own = rows[rows["solver"] == solver]
-    ways = [own[own["weights"] == way] for way in dict.fromkeys(own["weights"].tolist())]
-    return _least(time_to(error, way["error"], way["time"]) for way in ways)
-
-
-def _least(times: Iterable[float]) -> float:
-    return min((time for time in times if not math.isnan(time)), default=math.nan)
-
-
-@as_text
+@plain.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`plain`."""
     about = result.parameters
@@ -314,12 +234,3 @@ def report(result: Result) -> Iterator[str]:
     for name, of_cache in about["first"].items():
         for cache, times in of_cache.items():
             yield f"{name:<12} {cache:<5} {times[0]:>8.3f} {times[1]:>8.3f} {times[2]:>8.4f}"
-
-
-register(
-    "plain",
-    plain,
-    report,
-    "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
-    Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
-)

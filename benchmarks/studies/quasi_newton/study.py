@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.measuring.clock import in_turn, stopwatch
 from benchmarks.studies.quasi_newton.steps import KINDS, counted
-from benchmarks.study import Layout, Option, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import require_count
 from dae_sdc.problems.tyre import GRAVITY_OF_CAR, BrushTyre
 from dae_sdc.run.results import Result
@@ -41,10 +41,6 @@ PUBLISHED_RIBS = {1: 19.4, 5: 55.7, 10: 167.3, 15: 249.4, 20: 332.9, 25: 414.0}
 # Largest correction, in units of 1 cm and of a slip of 0.1, and residual, in units of the car's weight
 CORRECTION_TOLERANCE, RESIDUAL_TOLERANCE, MOST_ITERATIONS = 1e-9, 1e-9, 100
 
-COLUMNS, UNITS = columns(
-    "part:U8 case:U48 method:U16 ribs:i8 runs:i8 success[%] iterations evaluations jacobians time"
-)
-UNITS["time"] = "us, s in part steps"
 TEXT = Layout(
     "run=case:<36|matrix=method:<12|iterations:>10.0f|evaluations:>11.0f|Jacobians=jacobians:>9.0f|time:>6.2f"
 )
@@ -64,13 +60,15 @@ class Cases(NamedTuple):
     parameters: Any  # Parameters of the equations, shape (K, any)
 
 
-OPTIONS = {
-    "ribs": Option("numbers of ribs, separated by commas", check=require_count, what="number of ribs"),
-    "contacts": Option("contacts with random states", check=require_count),
-}
-
-
-@tabulated("quasi-newton", COLUMNS, UNITS, OPTIONS)
+@study(
+    "quasi-newton",
+    "part:U8 case:U48 method:U16 ribs:i8 runs:i8 success[%] iterations evaluations jacobians time",
+    example="--ribs 1,5 --contacts 100 --repetitions 1",
+    options={
+        "ribs": Option("numbers of ribs, separated by commas", check=require_count, what="number of ribs"),
+        "contacts": Option("contacts with random states", check=require_count),
+    },
+)
 def quasi_newton(
     rows: Table,
     *,
@@ -187,7 +185,10 @@ def _measure_steps(rows: Table, problem: str, sweeper: str, repetitions: int) ->
         )
 
 
-@as_text
+quasi_newton.units["time"] = "us, s in part steps"
+
+
+@quasi_newton.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`quasi_newton`."""
     data = result.data
@@ -228,6 +229,3 @@ def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
         times = "".join(f"{f'{time:.1f}' if time else '':>24}" for time in known.values())
         lines.append(f"{'BCM':<8}{times}  published, us")
     return lines
-
-
-register("quasi-newton", quasi_newton, report, "--ribs 1,5 --contacts 100 --repetitions 1")

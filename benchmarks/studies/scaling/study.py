@@ -8,19 +8,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ from benchmarks.studies.scaling.costs import (
     sent_bytes,
     sweep_time,
 )
-from benchmarks.study import Layout, Table, as_text, chosen, columns, register, tabulated
+from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.errors import InputError, RemoteError, SolveError
 from dae_sdc.launch import launched
 from dae_sdc.plotting.plot import Picture
@@ -63,16 +62,6 @@ MORE_RANKS_THAN_CORES = {
 }
 
 
-# One row a measurement or prediction
-COLUMNS, UNITS = columns(
-    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
-    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
-    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
-    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
-    "model[s] exchange_share speedup efficiency"
-)
-_NAMES = [name for name, _ in COLUMNS]
-_OF_A_SWEEP, _OF_A_RUN, _COUNTS = _NAMES[8:15], _NAMES[15:20], _NAMES[20:26]
 TIMES = Layout(
     "problem:<18|n:>6|Q_Delta=qdelta:>8|ranks:>5|cores:>5|run=time:>7.3f|wall*1e3:>8.3f|process=cpu*1e3:>8.3f|"
     "computing:>17|exchange=communication*1e3:>8.3f|waiting*1e3:>8.3f|model:>8"
@@ -100,7 +89,16 @@ ASSUMPTIONS = (
 )
 
 
-@tabulated("scaling", COLUMNS, UNITS)
+@study(
+    "scaling",
+    "source:U8 problem:U32 n:i8 nodes:i8 ranks:i8 steps:i8 qdelta:U16 pinned:? wall[s] cpu[s] computing[s] "
+    "computing_least[s] undisturbed[s] communication[s] waiting[s] exchange[s] exchange_notes[s] ratio_wall "
+    "ratio_computing ratio_least sweeps:i8 dropped:i8 messages:i8 messages_notes:i8 messages_others:i8 "
+    "bytes:i8[B] messages_expected:i8 messages_notes_expected:i8 bytes_expected:i8[B] equal:? time[s] "
+    "model[s] exchange_share speedup efficiency",
+    example="--problems transmission-line --sizes 10,100 --repetitions 1",
+    picture=Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
+)
 def scaling(
     rows: Table,
     *,
@@ -163,57 +161,50 @@ def rows_of(module: str, asked: str, ranks: int, patience: float) -> Generator[d
     command = [launcher(), "-n", str(ranks), *python("-m", module)]
     how: dict[str, Any] = {"env": {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}}
     how |= {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    with TemporaryFile("w+") as complaints:
-        with subprocess.Popen(command, stderr=complaints, **how) as process:
-            try:
-                assert process.stdin is not None and process.stdout is not None
-                with suppress(BrokenPipeError):
-                    process.stdin.write(asked)
-                    process.stdin.close()
-                for line in _lines(process.stdout, patience):
-                    yield _row(line)
-                code = process.wait(timeout=patience)
-            except subprocess.TimeoutExpired:
-                raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
-            finally:
-                _end(process)
+    with TemporaryFile("w+") as complaints, subprocess.Popen(command, stderr=complaints, **how) as process:
+        silent = threading.Event()
+
+        def end_silence() -> None:
+            silent.set()
+            _end(process)
+
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            with suppress(BrokenPipeError):
+                process.stdin.write(asked)
+                process.stdin.close()
+            while line := _before(patience, end_silence, process.stdout.readline):
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    said = f"the measuring processes printed '{line.strip()[:80]}', which is no row"
+                    raise RemoteError(said) from None
+                yield without_error(row)
+            if silent.is_set():
+                raise RemoteError(
+                    f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
+                    f"whether mpirun works: mpirun -n 2 hostname"
+                )
+            code = process.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
+        finally:
+            _end(process)
         if code:
             complaints.seek(0)
-            said = [line for line in complaints.read().splitlines() if line.strip()]
-            last = said[-1] if said else "it said nothing"
+            lines = [line for line in complaints.read().splitlines() if line.strip()]
+            last = lines[-1] if lines else "it said nothing"
             raise RemoteError(f"'{' '.join(command)}' ended with code {code}: {last}")
 
 
-def _row(line: str) -> dict[str, Any]:
+def _before(seconds: float, otherwise: Callable[[], None], wait: Callable[[], str]) -> str:
+    """What is waited for; after some seconds something is done that ends the waiting."""
+    timer = threading.Timer(seconds, otherwise)
+    timer.start()
     try:
-        row: dict[str, Any] = json.loads(line)
-    except ValueError:
-        raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
-    return without_error(row)
-
-
-def _lines(stream: IO[str], patience: float) -> Iterator[str]:
-    """The lines of a pipe; an error when none comes for too long."""
-    found: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        with suppress(ValueError, OSError):
-            for line in stream:
-                found.put(line)
-        found.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        try:
-            line = found.get(timeout=patience)
-        except queue.Empty:
-            raise RemoteError(
-                f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
-                f"whether mpirun works: mpirun -n 2 hostname"
-            ) from None
-        if line is None:
-            return
-        yield line
+        return wait()
+    finally:
+        timer.cancel()
 
 
 def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
@@ -226,22 +217,6 @@ def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def evaluate(
-    measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Fit the model to what was measured, and predict."""
-    network, deviation = _network(measured)
-    fits: dict[str, Any] = {"network": {**asdict(network), "deviation": deviation}}
-    rows, predictions = [], []
-    for problem in dict.fromkeys(row["problem"] for row in measured):
-        own = [row for row in measured if row["problem"] == problem]
-        cost, deviation = _cost(own)
-        fits[problem] = {**asdict(cost), "deviation": deviation}
-        rows += [_measured_row(row, cost, network) for row in own]
-        predictions += _predictions(problem, own, cost, network, iterations[problem])
-    return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
 
 
 def count_iterations(problem: str, nodes: int) -> dict[int, float]:
@@ -261,100 +236,114 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
     return found
 
 
-def _parallel(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["ranks"] > 1]
-
-
-def _network(rows: Sequence[Mapping[str, Any]]) -> tuple[Network, float]:
-    """Latency and bandwidth from the exchanges by themselves."""
-    found = [
+def evaluate(
+    measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Fit the model to what was measured, and predict."""
+    # Latency and bandwidth come from the exchanges by themselves.
+    exchanges = [
         (row["ranks"], row_bytes(n, row["nodes"]), row[name])
-        for row in _parallel(rows)
-        if not row["pinned"]
+        for row in measured
         for name, n in (("exchange", row["n"]), ("exchange_notes", 0))
-        if row[name] > 0.0
+        if row["ranks"] > 1 and not row["pinned"] and row[name] > 0.0
     ]
-    network, deviations = fit_network(*zip(*found, strict=True))
-    return network, float(np.abs(deviations).max())
+    network, deviations = fit_network(*zip(*exchanges, strict=True))
+    fits: dict[str, Any] = {"network": {**asdict(network), "deviation": float(np.abs(deviations).max())}}
+    rows: list[dict[str, Any]] = []
+    predictions: list[dict[str, Any]] = []
+    for problem in dict.fromkeys(row["problem"] for row in measured):
+        of_problem = [row for row in measured if row["problem"] == problem]
+        cost, deviation = _cost(of_problem)
+        fits[problem] = {**asdict(cost), "deviation": deviation}
+        rows += [_measured_row(row, cost, network) for row in of_problem]
+        predictions += _predictions(of_problem, cost, network, iterations[problem])
+    return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
 
 
 def _cost(rows: Sequence[Mapping[str, Any]]) -> tuple[SweepCost, float]:
-    """The cost of a sweep from all runs of one problem with the same Q_Delta."""
-    qdelta = _parallel(rows)[0]["qdelta"]
+    """The cost of a sweep from all runs of one problem with the Q_Delta of the ranks."""
+    qdelta = next(row["qdelta"] for row in rows if row["ranks"] > 1)
     used = [row for row in rows if row["qdelta"] == qdelta]
     largest = max(row["n"] for row in used)
     at_node = [row["at_node"] for row in used if row["n"] == largest and row["ranks"] == 1]
     mean = np.mean(at_node, axis=0)
-    cost, deviations = fit_sweep(
-        [row["n"] for row in used],
-        [row["ranks"] for row in used],
-        # A sweep that was computed ahead and dropped is work, too.
-        [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used],
-        used[0]["nodes"],
-        (mean / mean.sum()).tolist(),
-    )
+    n, ranks = ([row[name] for row in used] for name in ("n", "ranks"))
+    # A sweep that was computed ahead and dropped is work, too.
+    seconds = [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used]
+    cost, deviations = fit_sweep(n, ranks, seconds, used[0]["nodes"], (mean / mean.sum()).tolist())
     return cost, float(np.abs(deviations).max())
 
 
 def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> dict[str, Any]:
+    """A measurement with what the model says of it."""
     sweeps, ranks, n, nodes = row["sweeps"], row["ranks"], row["n"], row["nodes"]
     exchanged = row["messages"] * row["exchange"] + row["messages_notes"] * row["exchange_notes"]
-    serial = row["undisturbed"] / row["ratio_least"]
-    speedup = serial / (row["undisturbed"] + exchanged)
+    speedup = row["undisturbed"] / row["ratio_least"] / (row["undisturbed"] + exchanged)
     values, notes = row["expected"]
-    per_step = sweeps / row["steps"]
-    done = (sweeps + row["dropped"]) / sweeps
-    table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
-    table |= {name: row[name] for name in (*_COUNTS, *_OF_A_RUN, "equal")}
-    table |= {name: row[name] / sweeps for name in _OF_A_SWEEP}
-    return table | {
+    model = sweep_time(cost, network, n, nodes, ranks, sweeps / row["steps"])
+    names = [name for name, _ in scaling.columns]
+    return {
+        **{name: row[name] for name in (*names[1:8], *names[15:26], "equal")},
+        **{name: row[name] / sweeps for name in names[8:15]},  # times of a run, told by sweep
         **{"source": "measured", "messages_expected": values, "messages_notes_expected": notes},
         **{"bytes_expected": sent_bytes(n, nodes, ranks, values, notes), "time": row["wall"]},
-        "model": done * sweep_time(cost, network, n, nodes, ranks, per_step),
-        **{"exchange_share": exchanged / (exchanged + row["undisturbed"]), "speedup": speedup},
+        **{"model": (sweeps + row["dropped"]) / sweeps * model, "speedup": speedup},
+        "exchange_share": exchanged / (exchanged + row["undisturbed"]),
         "efficiency": speedup / ranks,
     }
 
 
 def _predictions(
-    problem: str,
-    own: Sequence[Mapping[str, Any]],
+    measurements: Sequence[Mapping[str, Any]],
     cost: SweepCost,
     network: Network,
     iterations: Mapping[int, float],
-) -> list[dict[str, Any]]:
-    rows = []
-    measured = own[0]["nodes"]
-    for n in sorted({row["n"] for row in own}):
-        per_step = next(row["sweeps"] / row["steps"] for row in _parallel(own) if row["n"] == n)
+) -> Iterator[dict[str, Any]]:
+    """What the model says of more ranks, and of PFASST over more steps."""
+    measured = measurements[0]["nodes"]
+    for n in sorted({row["n"] for row in measurements}):
+        per_step = next(r["sweeps"] / r["steps"] for r in measurements if r["ranks"] > 1 and r["n"] == n)
+        about = {"problem": measurements[0]["problem"], "n": n}
         cases = [(measured, ranks) for ranks in range(1, measured + 1)]
-        cases += [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]
-        for nodes, ranks in cases:
+        for nodes, ranks in cases + [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]:
             time = sweep_time(cost, network, n, nodes, ranks, per_step)
             speedup = cost.computing(n, nodes) / time
-            about = {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks}
             gain = {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
-            rows.append(about | {"steps": 1} | gain)
+            yield about | {"source": "nodes", "nodes": nodes, "ranks": ranks, "steps": 1} | gain
         for steps in PREDICTED_STEPS:
             needed = iterations[1], iterations[steps]
             speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
-            about = {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
-            rows.append(about | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps})
-    return rows
+            gain = {"speedup": speedup, "efficiency": speedup / steps}
+            yield about | {"source": "pfasst", "nodes": measured, "ranks": steps, "steps": steps} | gain
 
 
-@as_text
+@scaling.reports
 def report(result: Result) -> Iterator[str]:
     """The tables of a result of :func:`scaling`, and its assumptions."""
     data, about = result.data, result.parameters
     rows, fits = data[data["source"] == "measured"], about["fits"]
     yield f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn"
-    yield from _times(rows, about["qdelta"])
+    yield f"  {TIMES.head()}"
+    for row in rows:
+        texts = {"computing": f"{1e3 * row['computing']:.3f}", "cores": "one" if row["pinned"] else "free"}
+        texts["computing"] += f" ({1e3 * row['computing_least']:.3f})" * bool(row["ranks"] > 1)
+        texts["model"] = f"{1e3 * row['model']:.3f}" if row["qdelta"] == about["qdelta"] else "-"
+        yield f"  {TIMES.line(row, **texts)}"
     yield "run: s to the solution; process: process time; computing: process time outside MPI, of the rank"
     yield "with most work (with least); exchange: in MPI while no rank is late; waiting: in MPI for others"
     yield ""
     yield f"{about['ranks']} ranks against one in the same minute"
-    yield from _comparison(rows)
+    yield f"  {COMPARISON.head()}"
+    for row in rows[rows["ranks"] > 1]:
+        counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
+        texts = {
+            **{"cores": "one" if row["pinned"] else "free", "same": "yes" if row["equal"] else "NO"},
+            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
+            "exchanges": f"{100 * row['exchange_share']:.1f} %",
+            "messages": f"{counted} / {expected}",
+            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
+        }
+        yield f"  {COMPARISON.line(row, **texts)}"
     yield from (
         "wall, computing: divided by that of one rank (the least of all runs by the least); exchanges: timed",
         "by themselves, as part of a sweep; own cores: speed-up from process time and these exchanges;",
@@ -388,34 +377,6 @@ def report(result: Result) -> Iterator[str]:
         yield from textwrap.wrap(f"- {text}", 110, subsequent_indent="  ")
 
 
-def _times(rows: NDArray[np.void], qdelta: str) -> Iterator[str]:
-    yield f"  {TIMES.head()}"
-    for row in rows:
-        computing = f"{1e3 * row['computing']:.3f}"
-        if row["ranks"] > 1:
-            computing += f" ({1e3 * row['computing_least']:.3f})"
-        model = f"{1e3 * row['model']:.3f}" if row["qdelta"] == qdelta else "-"
-        yield f"  {TIMES.line(row, cores=_cores(row), computing=computing, model=model)}"
-
-
-def _comparison(rows: NDArray[np.void]) -> Iterator[str]:
-    yield f"  {COMPARISON.head()}"
-    for row in rows[rows["ranks"] > 1]:
-        counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
-        texts = {
-            **{"cores": _cores(row), "same": "yes" if row["equal"] else "NO"},
-            "computing": f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})",
-            "exchanges": f"{100 * row['exchange_share']:.1f} %",
-            "messages": f"{counted} / {expected}",
-            "kB": f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}",
-        }
-        yield f"  {COMPARISON.line(row, **texts)}"
-
-
-def _cores(row: Any) -> str:
-    return "one" if row["pinned"] else "free"
-
-
 def _grid(data: NDArray[np.void], source: str, numbers: Sequence[int]) -> Iterator[str]:
     yield f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)
     rows = data[data["source"] == source]
@@ -423,12 +384,3 @@ def _grid(data: NDArray[np.void], source: str, numbers: Sequence[int]) -> Iterat
         cells = {int(row["ranks"]): row for row in rows if row["problem"] == problem and row["n"] == n}
         text = [f"{cells[k]['speedup']:.2f} ({100 * cells[k]['efficiency']:.0f} %)" for k in numbers]
         yield f"  {problem:<18} {n:>6} " + " ".join(f"{cell:>12}" for cell in text)
-
-
-register(
-    "scaling",
-    scaling,
-    report,
-    "--problems transmission-line --sizes 10,100 --repetitions 1",
-    Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
-)

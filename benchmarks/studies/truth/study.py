@@ -11,20 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged
-from benchmarks.measuring.runs import Runs
+from benchmarks.measuring.runs import runs
 from benchmarks.studies.truth import solves
 from benchmarks.studies.truth.generated import FAMILIES
 from benchmarks.studies.truth.kinds import KINDS
 from benchmarks.studies.truth.written import WRITTEN
-from benchmarks.study import Option, chosen as known_names, columns, register
+from benchmarks.study import Option, chosen as known_names
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result
-
-COLUMNS, _ = columns(
-    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds "
-    "message:U400 warned:U200"
-)
 
 # Classes of methods by how their names begin; what is left is on manifolds
 GROUPS = (
@@ -75,7 +70,39 @@ def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: 
     return lines
 
 
-def _chosen(
+def _row(line: str, found: Finding) -> tuple[Any, ...]:
+    parts = line.split(":")
+    kind = kind_of(line)
+    way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
+    counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
+    return (line, parts[0], kind, way, method, *counts, found.message.replace("\n", " ")[:400], found.warned)
+
+
+@runs(
+    "truth",
+    "line:U96 family:U24 kind:U12 way:U64 method:U32 outcome:U8 error steps:i8 solves:i8 seconds "
+    "message:U400 warned:U200",
+    repeat=repeat,
+    row=_row,
+    bad=BAD,
+    here=1,
+    example="--quick",
+    options={
+        "quick": Option("a small part of all runs"),
+        "seeds": Option("DAEs of each family (2; 1 with --quick)"),
+        "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
+        "only": Option("one run, or those whose lines begin so", metavar="LINE"),
+        "chosen": Option(
+            "the runs whose lines are in a file",
+            flag="lines",
+            metavar="FILE",
+            read=lambda path: Path(path).read_text(encoding="utf-8").split(),
+        ),
+    },
+)
+def truth(
+    lines: list[str],
+    *,
     quick: bool = False,
     seed: int = 0,
     seeds: int | None = None,
@@ -83,8 +110,8 @@ def _chosen(
     kinds: Sequence[str] | None = None,
     only: str | None = None,
     chosen: Sequence[str] | None = None,
-) -> tuple[list[str], dict[str, Any]]:
-    """The lines that the arguments of :func:`truth` ask for, and the parameters of its result."""
+) -> dict[str, Any]:
+    """Solve generated DAEs whose solutions are known, and count what comes back."""
     known, every = [*FAMILIES, *WRITTEN], ["solve", *KINDS]
     for name in families or ():
         if name not in known:
@@ -97,52 +124,21 @@ def _chosen(
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2
     if chosen is None:
-        lines = planned(families or known, range(seed, seed + count), kinds, quick)
-    else:
-        lines = list(chosen)
+        chosen = planned(families or known, range(seed, seed + count), kinds, quick)
     if only is not None:
-        lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
+        chosen = [line for line in chosen if line == only or line.startswith(f"{only}:")] or [only]
+    lines += chosen
     about = {"seed": seed, "seeds": count, "quick": quick}
-    return lines, about | {"families": list(families or known), "kinds": kinds}
+    return about | {"families": list(families or known), "kinds": kinds}
 
 
-def truth(
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    seeds: int | None = None,
-    families: Sequence[str] | None = None,
-    kinds: Sequence[str] | None = None,
-    only: str | None = None,
-    chosen: Sequence[str] | None = None,
-    workers: int = 2,
-    time_limit: float = 60.0,  # Seconds that one run may take on a processor
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
-    """Solve generated DAEs whose solutions are known, and count what comes back."""
-    lines, about = _chosen(quick, seed, seeds, families, kinds, only, chosen)
-    how: dict[str, Any] = {"time_limit": time_limit, "out": out, "progress": progress}
-    return RUNS.carry_out(lines, about, workers=workers if len(lines) > 1 else 0, **how)
-
-
-def _row(line: str, found: Finding) -> tuple[Any, ...]:
-    parts = line.split(":")
-    kind = kind_of(line)
-    way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
-    counts = (found.outcome, found.error, found.steps, found.solves, found.seconds)
-    return (line, parts[0], kind, way, method, *counts, found.message.replace("\n", " ")[:400], found.warned)
-
-
-RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
-
-
-def report(result: Result, refused: bool = False) -> str:
+@truth.reports
+def report(result: Result) -> list[str]:
     """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad."""
     data, about = result.data, result.parameters
     if len(data) == 1:
         message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
-        return f"{data[0]['outcome']} {data[0]['line']}\n{message}"
+        return [f"{data[0]['outcome']} {data[0]['line']}", str(message)]
     totals = Counter(str(row["kind"]) for row in data)
     integrations = int(data["solves"].sum())
     lines = [
@@ -158,7 +154,7 @@ def report(result: Result, refused: bool = False) -> str:
     ):
         if len(part):
             lines += ["", *_table(title, part, keys)]
-    lines += ["", *_messages(data, refused)]
+    lines += ["", *_messages(data)]
     noisy = data[data["warned"] != ""]
     if len(noisy):
         lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
@@ -166,7 +162,7 @@ def report(result: Result, refused: bool = False) -> str:
         lines += [f"{number:6d}  {text}" for text, number in shown.most_common(8)]
     for kind in KINDS:
         lines += KINDS[kind].summary(data[data["kind"] == kind])
-    return "\n".join([*lines, *RUNS.bad_lines(result)])
+    return [*lines, *truth.bad_lines(result)]
 
 
 def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
@@ -185,7 +181,7 @@ def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
     return lines
 
 
-def _messages(data: NDArray[Any], refused: bool) -> Iterable[str]:
+def _messages(data: NDArray[Any]) -> Iterable[str]:
     """Classes of the messages of runs that were not done."""
     for outcome in OUTCOMES[1:]:
         rows = data[data["outcome"] == outcome]
@@ -193,29 +189,7 @@ def _messages(data: NDArray[Any], refused: bool) -> Iterable[str]:
             continue
         kinds = Counter(Finding(outcome, str(row["message"])).kind for row in rows)
         yield f"{outcome}: {len(rows)} runs, {len(kinds)} classes of messages"
-        for text, number in kinds.most_common(None if refused or outcome != REFUSED else 12):
+        for text, number in kinds.most_common(12 if outcome == REFUSED else None):
             first = next(row for row in rows if Finding(outcome, str(row["message"])).kind == text)
             yield f"{number:6d}  {text}"
             yield f"        as {first['line']}"
-
-
-register(
-    "truth",
-    truth,
-    report,
-    "--quick",
-    options={
-        "quick": Option("a small part of all runs"),
-        "seeds": Option("DAEs of each family (2; 1 with --quick)"),
-        "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
-        "only": Option("one run, or those whose lines begin so", metavar="LINE"),
-        "chosen": Option(
-            "the runs whose lines are in a file",
-            flag="lines",
-            metavar="FILE",
-            read=lambda path: Path(path).read_text(encoding="utf-8").split(),
-        ),
-    },
-    plan=lambda **given: _chosen(**given)[0],
-    bad=RUNS.any_bad,
-)
