@@ -136,7 +136,8 @@ class StagesTogether:
                     error = numbers.defect / LARGEST_DEFECT
                 elif self._late is not None and numbers.at_end and not repeated:
                     late = np.abs(stages.error) * self._late.of_stages(stages.u[-1:], h)
-                    error = max(error, float(late.max(where=stages.multipliers, initial=0.0)))
+                    part = min(1.0, 4.0 * h * self.weights.scales.rate)  # rounding goes with 1 / h
+                    error = max(error, part * float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
