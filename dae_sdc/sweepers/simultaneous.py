@@ -90,6 +90,9 @@ GROWN_STEP = 1.01  # Ratio of two steps above which the second is longer, and no
 # Error between the nodes of a step, as the equations there show it, in units of its tolerance, with which the
 # step is still accepted.
 LARGEST_DEFECT = 100.0
+# Part of the time in which the solution changes from which on the end of a step holds unknowns of index 2 in
+# full: rounding goes with the inverse of the step.
+HELD_PART = 4.0
 # Estimate of a step that was not as long as its tolerance allows: F is checked between its nodes, as it is in
 # steps that grow, are repeated or have fewer nodes.
 SMALL_STEP_ERROR = 1e-3

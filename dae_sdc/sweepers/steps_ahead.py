@@ -16,6 +16,7 @@ from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
+    HELD_PART,
     LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
     SMALL_STEP_ERROR,
@@ -95,7 +96,7 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     if numbers.at_end > numbers.allowed_at_end or not numbers.defect <= LARGEST_DEFECT:
         return False
     if run.late > 0.0 and numbers.at_end > 0.0 and run.repeated == 0.0:
-        error = max(error, w.late_error())
+        error = max(error, min(1.0, HELD_PART * h * w.rate) * w.late_error())
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0

@@ -15,6 +15,7 @@ from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
     END_SHARE,
     GROWN_STEP,
+    HELD_PART,
     LARGEST_DEFECT,
     MOST_NEWTON_ITERATIONS,
     REASONS,
@@ -133,7 +134,8 @@ class StagesTogether:
                     error = numbers.defect / LARGEST_DEFECT
                 elif self.late is not None and numbers.at_end and not repeated:
                     late = np.abs(stages.error) * self.late.of_stages(stages.u[-1:], h)
-                    error = max(error, float(late.max(where=stages.multipliers, initial=0.0)))
+                    part = min(1.0, HELD_PART * h * self.weights.scales.rate)
+                    error = max(error, part * float(late.max(where=stages.multipliers, initial=0.0)))
         stages.count()
         if first and self._index == 2:
             # It was evaluated at u' = 0, off the solutions of the equations, and what it does to constraints
