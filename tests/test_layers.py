@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 11_100,
-    "sweepers": 10_730,
+    "sweepers": 10_740,
     "problems": 7_720,
     "dae": 7_610,
     "initial": 5_570,
