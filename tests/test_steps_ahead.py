@@ -12,9 +12,11 @@ from pySDC.core.hooks import Hooks
 import dae_sdc as ds
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.stepping import SteppingController
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.problems import PROBLEMS
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution
+from dae_sdc.sweepers.together import FewerNodes
 
 WATCHED = ("centrifuge", "diode-ladder", "double-wishbone", "furuta-pendulum", "transistor-amplifier")
 """Models whose runs look for singular points, and the other circuits."""
@@ -163,3 +165,28 @@ def test_a_problem_that_chooses_its_branch_is_asked_in_every_step() -> None:
 
     solution = ds.solve(Told, rtol=1e-6)
     assert set(solution.t[:-1].tolist()) <= seen
+
+
+@pytest.mark.parametrize("name", ["charge-pump", "nand-gate", "slider-crank", "two-transistor", "wheelset"])
+def test_solved_steps_are_counted_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    counts: list[int] = []
+    solved, succeeded = FewerNodes.solved, JacobianWatch.succeeded
+
+    def counted(self: FewerNodes, count: int) -> None:
+        counts[0] += count
+        solved(self, count)
+
+    def crawled(self: JacobianWatch, crawls: int) -> None:
+        counts[1] += crawls
+        succeeded(self, crawls)
+
+    monkeypatch.setattr(FewerNodes, "solved", counted)
+    monkeypatch.setattr(JacobianWatch, "succeeded", crawled)
+    totals = []
+    for way in ("ahead", "alone"):
+        if way == "alone":
+            one_by_one(monkeypatch)
+        counts[:] = [0, 0]
+        ds.solve(name, rtol=1e-6)
+        totals.append(list(counts))
+    assert totals[0] == totals[1] and totals[0][0] > 0

@@ -867,7 +867,14 @@ def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any
 for _function in (
     *(step_sizes.begin_approach, step_sizes.approached, step_sizes.next_size, step_sizes.time_slack),
     *(step_sizes.end_of_step, step_sizes.clipped, own.solved_and_judged, steps_ahead.take_steps),
-    *(steps_ahead.solved_ahead, steps_ahead.accepted_ahead, steps_ahead.rejected_ahead, steps_ahead.shortest),
+    *(
+        steps_ahead.decided,
+        steps_ahead.count_solved,
+        steps_ahead.solved_ahead,
+        steps_ahead.accepted_ahead,
+        steps_ahead.rejected_ahead,
+        steps_ahead.shortest,
+    ),
     *(own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.error_at_end),
     *(own.defect, own.judge, own.renew, own.slope),
 ):

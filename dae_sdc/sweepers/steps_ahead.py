@@ -78,9 +78,6 @@ def solved_ahead(w: Any, time: Any, h: Any) -> Any:
     run.status = w.solve_and_judge(time, h, 0, False, looks)
     if run.status != SOLVED or numbers.judged == 0.0:
         return False
-    run.solved += 1.0
-    if numbers.rate > CRAWLING_CONTRACTION:
-        run.crawled += 1.0
     if numbers.error >= 1.0 and (w.weigh_within(h) or again):
         w.judge(time, h, 0, again, looks)
     error = numbers.error
@@ -100,11 +97,9 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
         if not error <= 1.0:
             return False
     between = w.error_between() if run.between > 0.0 else 0.0
-    effort = numbers.iterations / MOST_NEWTON_ITERATIONS
-    if not next_size(x, True, error, w.m + 1.0, run.slack, effort, numbers.rate, between, h):
+    if not decided(w, x, error, between, h) or not np.isnan(approached(x, w, time, h)):
         return False
-    if not np.isnan(approached(x, w, time, h)):
-        return False
+    count_solved(w)
     w.end_step(time, x.target - time if x.meets > 0.0 and x.missed > 0.0 else h)
     run.time, run.repeated, run.longest = end_of_step(x, time, h), 0.0, max(run.longest, h)
     return True
@@ -112,17 +107,30 @@ def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
 
 def rejected_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     """Reject a step whose error is too large; False where no smaller one is left."""
-    run, numbers = w.run, w.numbers
-    effort = numbers.iterations / MOST_NEWTON_ITERATIONS
+    run = w.run
     if h < run.hesitant * run.longest:
         return False
-    next_size(x, True, numbers.error, w.m + 1.0, run.slack, effort, numbers.rate, 0.0, h)
+    decided(w, x, w.numbers.error, 0.0, h)
     if x.wanted <= shortest(run, h) or x.rejections > MOST_REJECTIONS:
         return False
+    count_solved(w)
     x.halved, x.missed = 0.0, max(x.missed, x.meets)
     run.repeated += 1.0
     run.rejected += 1.0
     return True
+
+
+def decided(w: Any, x: Any, error: Any, between: Any, h: Any) -> Any:
+    """Whether a solved step is accepted by its errors, with the next size in ``x``."""
+    effort = w.numbers.iterations / MOST_NEWTON_ITERATIONS
+    return next_size(x, True, error, w.m + 1.0, w.run.slack, effort, w.numbers.rate, between, h)
+
+
+def count_solved(w: Any) -> None:
+    """Count a step that was accepted or rejected here: the controller counts what is left to it."""
+    w.run.solved += 1.0
+    if w.numbers.rate > CRAWLING_CONTRACTION:
+        w.run.crawled += 1.0
 
 
 class Taken(NamedTuple):
@@ -222,11 +230,9 @@ class StepsAhead:
         status, k = stages.take_steps(value, method.weights, arrays, numbers)
         self._used, self._row = first + k, row + k * m
         rows, u = self._rows[:k].copy(), self._u[row : self._row + 1]
-        if k:
-            dts = rows[:, 1]
-            if len(self._estimates):
-                growth = dts / np.array([before, *dts[:-1]])
-                method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
+        if k and len(self._estimates):
+            growth = rows[:, 1] / np.array([before, *rows[:-1, 1]])
+            method.weights.see(self._estimates[:k], u[m::m], m, growth[:, None])
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
