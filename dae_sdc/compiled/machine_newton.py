@@ -83,6 +83,7 @@ nodes_at, kept_at = _view.at, _kept.at
 
 # Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_LOOPED_SOLVE = 32
+LARGEST_LOOP_SOLVE = 24  # The largest such system of stages and of pairs at single times.
 
 
 def lapack(name: str) -> int:
@@ -122,6 +123,15 @@ def loop_solve(n: Any, factors: Any, pivots: Any, x: Any) -> Any:
         known = x[j]
         for i in range(j):
             x[i] -= factors[j * n + i] * known
+
+
+@within_compiled
+def dense_solve(n: Any, function: Any, small: Any, factors: Any, pivots: Any, x: Any) -> Any:
+    """Solve with real LU factors in place, from addresses: by loops where the system is small."""
+    if n <= LARGEST_LOOP_SOLVE:
+        loop_solve(n, doubles(factors), short_integers(pivots), doubles(x))
+    else:
+        lapack_solve(function, small, factors, pivots, x)
 
 
 @within_compiled

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve, largest_of, loop_solve
+from dae_sdc.compiled.machine_newton import dense_solve, lapack, lapack_factor, lapack_solve, largest_of
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.machine import (
@@ -16,15 +16,12 @@ from dae_sdc.dae.machine import (
     call_jacobian,
     call_residual,
     doubles,
-    short_integers,
     within_compiled,
 )
 from dae_sdc.dae.memory import ArrayMemory, address, fields
+from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT, PointwiseEquations
 from dae_sdc.dae.state import Vector
-
-EPS = float(np.finfo(float).eps)
-LARGEST_LOOP_SOLVE = 24  # Largest system whose triangular solves are loops here.
 
 
 class PointMemory(ctypes.Structure):
@@ -89,21 +86,12 @@ def factorize_square(a: Any, follows: Any) -> Any:
 
 
 @within_compiled
-def solve_square(a: Any, x_at: Any) -> None:
-    """Solve with these factors, in place."""
-    if a.n <= LARGEST_LOOP_SOLVE:
-        loop_solve(a.n, doubles(a.lu), short_integers(a.pivots), doubles(x_at))
-    else:
-        lapack_solve(a.dgetrs, a.small, a.lu, a.pivots, x_at)
-
-
-@within_compiled
 def rate_of_square(a: Any) -> Any:
     """The largest change of a derivative over the step, relative to the size, by these factors."""
     n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
     for j in range(n):
         right[j] = value[j]
-    solve_square(a, a.right)
+    dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
     for j in range(n):
         if doubles(a.algebraic)[j] == 0.0:
             size = abs(right[j]) / doubles(a.sizes)[j]
@@ -197,7 +185,7 @@ def _find_change(a: Any) -> Any:
     if a.determined != 0:
         for j in range(n):
             right[j] = value[j]
-        solve_square(a, a.right)
+        dense_solve(n, a.dgetrs, a.small, a.lu, a.pivots, a.right)
         follows = FOLLOWS * a.h if a.follows != 0 else 0.0
         for j in range(n):
             algebraic = doubles(a.algebraic)[j] > 0.0

@@ -49,9 +49,6 @@ from dae_sdc.sweepers.step_sizes import StepSizes
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD, Team
 from dae_sdc.sweepers.tolerance import Weights
 
-# Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin.
-LARGEST_LOOP_SOLVE = 24
-
 TIME_PART_AT_INDEX_4 = tolerance.SETTINGS.time_part_at_index_4
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
@@ -81,7 +78,7 @@ class StagesMemory(ctypes.Structure):
             # and the estimates of errors, where they are kept.
             "taken room step_sizes sizes_before rows run_u run_du graded estimates",
             # Of errors between nodes, see ``error_between``; 0 without an absolute tolerance.
-            "last_coefficients judged between_atol",
+            "last_coefficients between_counted between_atol",
             "late_counted late_atol",  # likewise of errors at the end of unknowns of index 2
             "share",  # in Python: does the parts of a piece of work, see dae_sdc.sweepers.teams; 0 without
             "checks",  # whether errors of the last stage are checked
@@ -236,10 +233,8 @@ def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
     if a.substitute != 0:
         call_at(a.substitute, (a.own, 0, x_at))
-    elif a.n <= LARGEST_LOOP_SOLVE:
-        mn.loop_solve(a.n, doubles(a.real_lu), short_integers(a.real_pivots), doubles(x_at))
     else:
-        mn.lapack_solve(a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
+        mn.dense_solve(a.n, a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
 
 
 @within_compiled
@@ -254,7 +249,7 @@ def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
     lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
-    if n <= LARGEST_LOOP_SOLVE:
+    if n <= mn.LARGEST_LOOP_SOLVE:
         mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
@@ -396,10 +391,7 @@ def solved_at_end(a: Any) -> Any:
             lu[j * n + i] = rows[i * n + j]
     if not mn.lapack_factor(a.dgetrf, a.small, a.end_lu, a.end_pivots):
         return False
-    if n <= LARGEST_LOOP_SOLVE:
-        mn.loop_solve(n, lu, short_integers(a.end_pivots), doubles(a.error))
-    else:
-        mn.lapack_solve(a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
+    mn.dense_solve(n, a.dgetrs, a.small, a.end_lu, a.end_pivots, a.error)
     return True
 
 
@@ -693,11 +685,17 @@ def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
 
 
 @within_compiled
+def allowed_error(rtol: Any, atol_at: Any, value: Any, size: Any, j: Any) -> Any:
+    """The error that is allowed to unknown j, of a value and with its size in the run."""
+    return rtol * value + doubles(atol_at)[j] if atol_at != 0 else rtol * (value + size)
+
+
+@within_compiled
 def write_weights(a: Any, h: Any, sizes_at: Any) -> None:
     """Turn absolute values into weights by sizes of the unknowns."""
     n, out, sizes, exponents = a.n, doubles(a.weights), doubles(sizes_at), integers(a.exponents)
     for j in range(n):
-        allowed = a.rtol * out[j] + doubles(a.atol)[j] if a.atol != 0 else a.rtol * (out[j] + sizes[j])
+        allowed = allowed_error(a.rtol, a.atol, out[j], sizes[j], j)
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
             part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
@@ -802,11 +800,7 @@ def _late_error(a: Any) -> Any:
     for j in range(a.n):
         counted = doubles(a.late_counted)[j]
         if counted > 0.0:
-            size = abs(u[j])
-            if a.late_atol != 0:
-                allowed = a.late_rtol * size + doubles(a.late_atol)[j]
-            else:
-                allowed = a.late_rtol * (size + doubles(a.sizes)[j])
+            allowed = allowed_error(a.late_rtol, a.late_atol, abs(u[j]), doubles(a.sizes)[j], j)
             largest = max(largest, abs(error[j]) * (counted / max(allowed, TINY)))
     return largest
 
@@ -832,15 +826,12 @@ def last_coefficient(a: Any, which: Any, j: Any) -> Any:
 def _error_between(a: Any) -> Any:
     m, n, u, sizes, largest = a.m, a.n, doubles(a.u), doubles(a.sizes), 0.0
     for j in range(n):
-        counted = doubles(a.judged)[j]
+        counted = doubles(a.between_counted)[j]
         if counted > 0.0:
             size = 0.0
             for i in range(m):
                 size = max(size, abs(u[i * n + j]))
-            if a.between_atol != 0:
-                allowed = a.between_rtol * size + doubles(a.between_atol)[j]
-            else:
-                allowed = a.between_rtol * (size + sizes[j])
+            allowed = allowed_error(a.between_rtol, a.between_atol, size, sizes[j], j)
             part = min(last_coefficient(a, 0, j), last_coefficient(a, 1, j))
             largest = max(largest, part * (counted / max(allowed, TINY)))
     return largest
@@ -989,6 +980,7 @@ class MachineStages(Simultaneous):
             **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
             "continuation": np.empty((len(c), len(c))),
             "lagrange": lagrange_weights(self.c),
+            "last_coefficients": coefficients_of_last(self.nodes),
             "eigenvalues": np.ascontiguousarray(self.pairs),
             "coefficients": np.zeros(len(self.pairs) + 1, dtype=np.complex128),
             "row": np.empty((self._copies, n), dtype=np.complex128),
@@ -996,7 +988,6 @@ class MachineStages(Simultaneous):
         self._parameters: Any = None
         self._pool, self._pool_at, self._used = np.empty((0, 2, *self.guess.shape)), 0, 0
         self._weights: Weights | None = None
-        self._of_weights: dict[str, Any] = {}
         self._latest: _Placed | None = None
         self._known_before: tuple[_Placed | None, _Placed | None] = (None, None)
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
@@ -1130,17 +1121,12 @@ class MachineStages(Simultaneous):
 
     def _take_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted."""
-        exponents = np.ascontiguousarray(weights.exponents, dtype=np.int64)
-        counted = np.ascontiguousarray(weights.counted, dtype=np.float64)
-        own = {"exponents": exponents, "counted": counted}
-        if weights.atol is not None:
-            own["atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
-        memory = self._memory
-        memory.atol, memory.rtol = 0, weights.rtol
+        memory, exponents = self._memory, np.ascontiguousarray(weights.exponents, dtype=np.int64)
         memory.part, memory.high = weights.part, weights.high
         memory.slowest, memory.highest = int(exponents.min()), int(exponents.max())
-        tell_addresses(memory, own)
-        self._weights, self._of_weights = weights, own
+        self._arrays["exponents"], memory.exponents = exponents, address(exponents)
+        self._tell_weights("", weights)
+        self._weights = weights
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -1154,24 +1140,24 @@ class MachineStages(Simultaneous):
         self.run.between = float(weights is not None and len(self.nodes) > 2)
         if weights is None or judged is None or weights is self._between:
             return
-        self._between, memory = weights, self._memory
-        arrays = {"judged": judged * weights.counted, "last_coefficients": coefficients_of_last(self.nodes)}
-        memory.between_atol, memory.between_rtol = 0, weights.rtol
-        if weights.atol is not None:
-            arrays["between_atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
-        self._arrays |= arrays
-        tell_addresses(memory, arrays)
+        self._between = weights
+        self._tell_weights("between_", weights, judged)
 
     def judge_late(self, weights: Weights | None) -> None:
         """Let errors of unknowns of index 2 at the end of a step count by these weights, or none."""
         self.run.late = float(weights is not None)
         if weights is None or weights is self._late:
             return
-        self._late, memory = weights, self._memory
-        arrays = {"late_counted": self.multipliers * weights.counted}
-        memory.late_atol, memory.late_rtol = 0, weights.rtol
+        self._late = weights
+        self._tell_weights("late_", weights, self.multipliers)
+
+    def _tell_weights(self, prefix: str, weights: Weights, mask: Any = 1.0) -> None:
+        """Tell compiled code how errors of some unknowns, 1 in the mask, count."""
+        memory, arrays = self._memory, {f"{prefix}counted": np.ascontiguousarray(mask * weights.counted)}
         if weights.atol is not None:
-            arrays["late_atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+            arrays[f"{prefix}atol"] = np.ascontiguousarray(weights.atol, dtype=np.float64)
+        setattr(memory, f"{prefix}atol", 0)
+        setattr(memory, f"{prefix}rtol", weights.rtol)
         self._arrays |= arrays
         tell_addresses(memory, arrays)
 
