@@ -292,7 +292,7 @@ BUDGETS = {
     "model": 5_330,
     "control": 4_810,
     "constrained": 3_960,
-    "structure": 3_880,
+    "structure": 3_910,
     "modelica": 3_660,
     "polynomials": 3_050,
     "plotting": 2_980,

@@ -314,6 +314,8 @@ def test_multipliers_follow_from_hidden_constraints_in_any_units(
         "mechanics-index-2:12302:plain:indices+units:traced:rtol=1e-07",
         # Repaired, with unknowns that have no sizes.
         "pencil-4:7802:plain:indices+units:traced:rtol=1e-08",
+        # Where points that satisfy the derivatives are sought by the sizes of the unknowns.
+        "mixed-rows:48001:plain:problem+units:traced:rtol=1e-06",
     ],
 )
 def test_generated_equations_are_solved_in_units_of_12_orders_of_magnitude(line: str) -> None:

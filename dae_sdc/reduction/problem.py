@@ -46,7 +46,7 @@ def check_invariants(
     nodes = [node for _, node in invariants]
     for rows in ([*model.roots, *nodes], list(model.roots)):
         times = [*found.c.tolist(), *[0] * (len(rows) - len(model.roots))]
-        points = list(find_points(Prolongation(graph, rows, times, found.d.tolist()), start))
+        points = list(find_points(Prolongation(graph, rows, times, found.d.tolist(), start.unit), start))
         if points:
             break
     for name, node in invariants:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import factorial
 from typing import Any
 
@@ -27,6 +28,8 @@ from dae_sdc.structure.rank import RankTest, ReducedRows
 from dae_sdc.structure.series import Floats
 from dae_sdc.structure.signature import Integers, ModelWithGraph
 
+USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
+
 
 @dataclass(frozen=True)
 class Start:
@@ -37,13 +40,15 @@ class Start:
     # t, span: time, and the length of the interval.
     t: float = 0.0
     span: float = 1.0
+    nominal: Mapping[int, float] = field(default_factory=dict)  # Nominal values of unknowns.
     # Whether parameters are perturbed by up to 2 %, so that ranks are those of general values.
     general: bool = True
 
     @property
     def key(self) -> tuple[Any, ...]:
         """The values of all fields, as a key of a dictionary."""
-        return tuple(self.values.items()), tuple(self.parameters), self.t, self.span, self.general
+        numbers = self.values.items(), self.parameters, self.nominal.items()
+        return *map(tuple, numbers), self.t, self.span, self.general
 
     def value(self, leaf: Leaf) -> float | None:
         """The value of a leaf of the equations; None where none is known."""
@@ -52,6 +57,11 @@ class Start:
         if leaf.kind == "p":
             return self.parameters[leaf.index] if leaf.index < len(self.parameters) else None
         return self.values.get((leaf.index, leaf.order))
+
+    def unit(self, jet: Jet) -> float:
+        """The unit of a Taylor coefficient, by the nominal value of its unknown or its start value."""
+        j, k = jet
+        return _unit(self.nominal.get(j) or self.values.get((j, 0), 1.0)) * _unit(self.span) ** -k
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
@@ -64,14 +74,21 @@ class Start:
         parameters = [entry.value for entry in getattr(model, "parameters_by_name", {}).values()]
         begin, end = getattr(model, "interval", (0.0, 1.0))
         t = float(begin) if t is None else t
-        return Start({**values, **(guesses or {})}, parameters, t, float(end) - float(begin))
+        nominal = {j: one.nominal[0] for j, one in enumerate(variables) if 0 in one.nominal}
+        return Start({**values, **(guesses or {})}, parameters, t, float(end) - float(begin), nominal)
+
+
+def _unit(value: float) -> float:
+    """The unit of a number of this size: 1, where it is a usual number."""
+    size = abs(value)
+    return 1.0 if size == 0.0 or USUAL_NUMBERS[0] <= size <= USUAL_NUMBERS[1] else size
 
 
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
     """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
-    The iteration begins at Taylor coefficients ``x``; ``pace`` is the time in which unknowns change, the unit
-    of their derivatives. None where no point is found.
+    The iteration begins at Taylor coefficients ``x``; ``pace`` is the time in which unknowns change, in units
+    of time. None where no point is found.
     """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
@@ -91,7 +108,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             return None
         if (
             before < 1e-8
-            and (np.abs(step) <= POINT_SEARCH.correction_tolerance * (1.0 + np.abs(point.x))).all()
+            and (np.abs(step) <= POINT_SEARCH.correction_tolerance * (system.units + np.abs(point.x))).all()
         ):
             return Point(system, point.x + step, t, p, pace)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
@@ -110,7 +127,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
                 break
             factor *= 5.0 if attempt else 1.0
         else:
-            at_limit = np.abs(step) <= 1e-7 * (1.0 + np.abs(point.x))
+            at_limit = np.abs(step) <= 1e-7 * (system.units + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
         point = place
         linearized = system.matrix(point, point.x)
@@ -119,10 +136,12 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
 
 def find_points(system: Prolongation, start: Start, near: Point | None = None) -> Iterator[Point]:
     """Points at which all rows of a prolongation vanish, near start values or, without any, elsewhere."""
-    for attempt, spread in enumerate(POINT_SEARCH.spreads):
+    # Small start values may be rounding rather than the size of their unknowns.
+    systems = (system,) if (system.units == 1.0).all() else (system, system.lowered(0, lambda jet: 1.0))
+    for system, (attempt, spread) in product(systems, enumerate(POINT_SEARCH.spreads)):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
-        pace = POINT_SEARCH.fast_time * start.span if attempt % 2 else 1.0
+        pace = POINT_SEARCH.fast_time * start.span / _unit(start.span) if attempt % 2 else 1.0
         if near is not None:
             x = _beginning(system, start, near, spread, source, positive=False)
             first = solve(system, x, near.t, near.p, pace)
@@ -144,7 +163,7 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         away = (
             POINT_SEARCH.further_point_distance
             * source.standard_normal(first.x.size)
-            * (0.3 + np.abs(first.x))
+            * (0.3 * system.units + np.abs(first.x))
         )
         t = first.t + 0.05 * start.span * float(source.uniform(0.2, 1.0))
         other = solve(system, first.x + away, t, first.p, first.pace)
@@ -179,7 +198,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     linearized = wanted.matrix(end, end.x)
     if linearized is None:
         return None
-    terms = abs(linearized[1]) @ np.abs(x) + 1.0
+    terms = abs(linearized[1]) @ (np.abs(x) + wanted.units)
     return end if (np.abs(linearized[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
 
 
@@ -232,21 +251,21 @@ def _beginning(
     positive: bool,
 ) -> Floats:
     x = np.empty(len(system.columns))
-    for at, (j, k) in enumerate(system.columns):
+    for at, ((j, k), unit) in enumerate(zip(system.columns, system.units.tolist(), strict=True)):
         drawn = float(source.standard_normal())
         if near is not None and (j, k) in near.system.place:
             value = float(near.x[near.system.place[j, k]])
-            x[at] = value if spread <= 0.05 else value + spread * drawn
+            x[at] = value if spread <= 0.05 else value + spread * drawn * unit
             continue
         known = start.values.get((j, k))
         if near is not None:
-            x[at] = spread * drawn / factorial(k) if spread > 0.05 else 0.0
+            x[at] = spread * drawn * unit / factorial(k) if spread > 0.05 else 0.0
         elif known is not None:
-            x[at] = (known + spread * drawn * (0.3 + abs(known))) / factorial(k)
+            x[at] = (known + spread * drawn * (0.3 * unit + abs(known))) / factorial(k)
         elif k == 0 and positive:
-            x[at] = 0.2 + abs(drawn)
+            x[at] = (0.2 + abs(drawn)) * unit
         else:
-            x[at] = (1.0 if k == 0 else 0.5 / factorial(k)) * drawn
+            x[at] = (1.0 if k == 0 else 0.5 / factorial(k)) * drawn * unit
     return x
 
 
@@ -307,7 +326,7 @@ def _found_leading(
     start: Start,
     nodes: Mapping[tuple[int, int], int],
 ) -> Leading:
-    system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist())
+    system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist(), start.unit)
     keys, wanted = list(nodes), list(nodes.values())
     usable: list[Point] = []
     values: list[Floats] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import perm
@@ -17,7 +17,7 @@ from dae_sdc.expressions.dag import PRIME, UNKNOWN
 from dae_sdc.structure.consistent import RealEchelon, Start, find_points, prolonged
 from dae_sdc.structure.prolongation import Point, Prolongation, evaluate
 from dae_sdc.structure.rank import Echelon, WorkLimitError, equilibrated_singular_values
-from dae_sdc.structure.series import NoValueError, Series
+from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Signature
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def _search(
         for _, partials in outputs:
             row: dict[int, int] = {}
             for (j, q), series in partials.items():
-                for m, value in _coefficients(series, k, q):
+                for m in range(max(0, k - len(series) + 1), k + 1):
                     at = (q + m - highest[j] + shift) * n + j
-                    row[at] = (row.get(at, 0) + value) % PRIME
+                    row[at] = (row.get(at, 0) + series[k - m] * perm(q + m, q)) % PRIME
             lead = echelon.add({at: value for at, value in row.items() if value})
             if lead is not None:
                 level = lead // n - shift
@@ -122,7 +122,7 @@ def differentiate_at_points(
     while True:
         # The point satisfies one derivative more than ranks need: it may forbid values they depend on.
         system = Prolongation(
-            graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest]
+            graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest], start.unit
         )
         best = None
         further = None if near is None else prolonged(near, system)
@@ -200,7 +200,7 @@ def _search_with_digits(
         return None
     rows: list[dict[int, Any]] = [{} for _ in times]
     for (row, column), value in entries.items():
-        rows[row][column] = value
+        rows[row][column] = value * float(point.system.units[column])
     echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
     counts = {-1: 0, 0: 0, 1: 0}
     for k in range(most + 1):
@@ -211,9 +211,3 @@ def _search_with_digits(
         if counts[0] == len(highest):
             return Differentiation(k, sum(highest) - counts[-1])
     return Differentiation(None, None)
-
-
-def _coefficients(series: Series, k: int, q: int) -> Iterator[tuple[int, int]]:
-    """Derivatives of coefficient k of f by the Taylor coefficients q + m of x, where f depends on x^(q)."""
-    for m in range(max(0, k - len(series) + 1), k + 1):
-        yield m, series[k - m] * perm(q + m, q)

@@ -216,15 +216,22 @@ POINT_SEARCH = PointSearchOptions()
 class Prolongation:
     r"""Equations and their derivatives, in Taylor coefficients of the unknowns.
 
-    Row (i, m) is :math:`f_i^{(m)} / m!`, column (j, k) is :math:`x_j^{(k)} / k!`.
+    Row (i, m) is :math:`f_i^{(m)} / m!`, column (j, k) is :math:`x_j^{(k)} / k!` in units of its own.
     """
 
     def __init__(
-        self, graph: Any, roots: Sequence[int], times: Sequence[int], highest: Sequence[int]
+        self,
+        graph: Any,
+        roots: Sequence[int],
+        times: Sequence[int],
+        highest: Sequence[int],
+        unit: Callable[[Jet], float],
     ) -> None:
         self.graph, self.times, self.highest, self._every = graph, list(times), list(highest), list(roots)
         self.order = max(0, *self.times)
         self.columns = [(j, k) for j, top in enumerate(highest) for k in range(top + 1)]
+        self._unit = unit
+        self.units: Floats = np.array([unit(jet) for jet in self.columns])
         self.place = {jet: at for at, jet in enumerate(self.columns)}
         self._own = [i for i, most in enumerate(self.times) if most >= 0]
         self._roots = [roots[i] for i in self._own]
@@ -237,18 +244,21 @@ class Prolongation:
         ]
 
     def scales(self, pace: float) -> Floats:
-        """Units of steps of the Taylor coefficients, for unknowns that change in a time ``pace``."""
+        """Units of steps of the Taylor coefficients, for unknowns that change in ``pace`` units of time."""
         # Steps change derivatives, of which little is known, rather than the unknowns themselves.
-        return np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
+        steps = np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
+        scaled: Floats = self.units * steps
+        return scaled
 
     def least_squares(self, matrix: Any, scales: Floats) -> LinearRows:
         """Solver for rows of :meth:`matrix`, whose steps are of minimum norm in units of ``scales``."""
         return LinearRows(matrix, POINT_SEARCH.dependent, diagonal_shift=1e-12, scales=scales)
 
-    def lowered(self, by: int) -> Prolongation:
-        """The prolongation with every equation differentiated ``by`` times less, and lower highest orders."""
+    def lowered(self, by: int, unit: Callable[[Jet], float] | None = None) -> Prolongation:
+        """The prolongation with every equation differentiated ``by`` times less, perhaps in other units."""
         highest = [max(0, top - by) for top in self.highest]
-        return Prolongation(self.graph, self._every, [most - by for most in self.times], highest)
+        times = [most - by for most in self.times]
+        return Prolongation(self.graph, self._every, times, highest, unit or self._unit)
 
     def leaf_series(self, x: Sequence[Any], t: Any, p: Sequence[Any], order: int) -> Callable[[Leaf], Series]:
         """Function from a leaf to its Taylor series, for Taylor coefficients x that are 0 beyond the last."""
@@ -404,7 +414,7 @@ class Point:
     x: Floats  # Shape (columns,). Taylor coefficients.
     t: float  # Time.
     p: Sequence[float]  # Parameters.
-    pace: float = 1.0  # Time in which unknowns were taken to change when the point was found.
+    pace: float = 1.0  # Units of time in which unknowns were taken to change when the point was found.
 
     @cached_property
     def digits(self) -> tuple[Any, list[Any]] | None:
@@ -417,13 +427,16 @@ class Point:
         least = system.least_squares(made[1], system.scales(self.pace))
         x = [context.mpf(value) for value in self.x]
         goal = context.mpf(10) ** (10 - context.dps)
-        size = 1 + max(map(abs, x), default=0)
+        size = 1 + float(np.max(np.abs(self.x) / system.units, initial=0.0))
         last = context.inf
         for _ in range(40):
             residual = system.values(self, x, context)
             if residual is None:
                 return None
-            largest = max(map(abs, residual), default=context.mpf(0))
+            largest = max(
+                (abs(value) / part for value, part in zip(residual, least.sizes.tolist(), strict=True)),
+                default=context.mpf(0),
+            )
             if largest <= goal * size:
                 return context, x
             if not largest < last:

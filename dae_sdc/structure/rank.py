@@ -332,12 +332,9 @@ def choose_states(
         if value:
             rows.setdefault(i, {})[j] = value
     for block in blocks:
-        if block.size == 1 or any(i not in rows for i in block.rows.tolist()):
-            states[block.cols] = d[block.cols] - c[block.rows]
-            continue
         own = set(block.cols.tolist())
-        inner = {i: {j: v for j, v in rows[i].items() if j in own} for i in block.rows.tolist()}
-        if _is_nested(inner, block, c):
+        inner = {i: {j: v for j, v in rows.get(i, {}).items() if j in own} for i in block.rows.tolist()}
+        if block.size == 1 or any(i not in rows for i in inner) or _is_nested(inner, block, c):
             states[block.cols] = d[block.cols] - c[block.rows]
             continue
         wanted = dict(zip(block.rows.tolist(), block.cols.tolist(), strict=True))
