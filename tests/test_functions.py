@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,44 @@ def test_a_function_that_was_read_knows_its_algebraic_unknowns(tmp_path: Path) -
     called = ds.solve(equations, u0=start, t_end=1.0, rtol=1e-6, trace=False)
     assert called.parameters["n_diff"] == 2 and called.parameters["algebraic"] == []
     assert ds.solve("pendulum", rtol=1e-4, t_end=0.1).parameters["algebraic"] == ["lambda"]
+
+
+@pytest.mark.parametrize("trace", [None, False])
+def test_keyword_arguments_with_defaults_are_parameters(trace: bool | None) -> None:
+    def growth(t: float, u: Any, du: Any, rate: float = 1.0, *, power: int = 1, label: str = "g") -> Any:
+        return [du[0] - rate * u[0] ** power, u[1] - len(label) * u[0]]
+
+    settings: dict[str, Any] = {"t_end": 0.25, "rtol": 1e-9, "trace": trace}
+    plain = ds.solve(growth, u0=[1.0, 1.0], **settings)
+    assert plain.u[-1] == pytest.approx([np.exp(0.25)] * 2, rel=1e-8)
+    faster = ds.solve(growth, u0=[1.0, 1.0], params={"rate": 2}, **settings)
+    assert faster.u[-1] == pytest.approx([np.exp(0.5)] * 2, rel=1e-8)
+    # u' = 2 u^2 from 1 is 1 / (1 - 2 t).
+    squares = ds.FunctionProblem(growth, 2, names=("x", "y"))
+    other = ds.solve(squares, u0={"x": 1.0}, params={"rate": 2.0, "power": 2, "label": "abc"}, **settings)
+    assert other.u[-1] == pytest.approx([2.0, 6.0], rel=1e-8)
+    assert (squares.rate, squares.power) == (1.0, 1)
+    with pytest.raises(ds.InputError, match="unknown parameter of growth 'rates'; did you mean 'rate'"):
+        ds.solve(growth, u0=[1.0, 1.0], params={"rates": 2.0}, **settings)
+    with pytest.raises(ds.InputError, match="parameter rate must be a number"):
+        ds.solve(growth, u0=[1.0, 1.0], params={"rate": "fast"}, **settings)
+
+
+def test_parameters_of_functions_are_those_of_every_verb(tmp_path: Path) -> None:
+    def tank(t: float, u: Any, du: Any, inflow: float = 1.0, outflow: float = 2.0) -> Any:
+        return [du[0] - inflow + outflow * u[0]]
+
+    assert ds.steady_state(tank, guess=[0.0], params={"inflow": 3.0}).u == pytest.approx([1.5])
+    poles = ds.linearize(tank, params={"outflow": 5.0}, at=[0.2]).poles
+    assert poles == pytest.approx([-5.0])
+    mass = ds.MassMatrixProblem(lambda t, u, k=3.0: [-k * u[0], u[1] - u[0]], np.diag([1.0, 0.0]))
+    assert ds.solve(mass, u0=[1.0, 1.0], t_end=1.0, params={"k": 0.5}, rtol=1e-8).u[-1] == pytest.approx(
+        [np.exp(-0.5)] * 2, rel=1e-7
+    )
+    file = tmp_path / "tank.py"
+    file.write_text("def tank(t, u, du, inflow=1.0):\n    return [du[0] - inflow]\n")
+    done = ds.solve(f"{file}:tank", u0=[0.0], params={"inflow": 4.0}, t_end=1.0)
+    assert done.u[-1] == pytest.approx([4.0])
+    partial = functools.partial(tank, inflow=6.0)
+    assert ds.steady_state(partial, guess=[0.0]).u == pytest.approx([3.0])
+    assert ds.steady_state(partial, guess=[0.0], params={"outflow": 1.0}).u == pytest.approx([6.0])

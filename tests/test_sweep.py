@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from helpers.nursery import needs_fork
 
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
-from dae_sdc.plotting.sweep import end_values, sweep as draw
+from dae_sdc.plotting.sweep import bands, end_values, sweep as draw
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.sweep import swept_values
 from dae_sdc.run.sweep_table import Outcome, RunningSweep
@@ -382,3 +384,81 @@ def test_a_sweep_to_csv_goes_on_from_its_partial_file_and_leaves_none(tmp_path: 
     assert rows[0].split(",")[:2] == ["alpha", "t"] and len(rows) == 1 + 2 * len(runs.t)
     with pytest.raises(InputError, match=r"s\.csv keeps no settings to go on from"):
         grow(tmp_path / "s.csv", resume=True)
+
+
+# --- draws --------------------------------------------------------------------------------------------------
+
+
+def fading(t: float, u: Any, du: Any, k: float = 1.0, gain: float = 2.0) -> list[Any]:
+    """x = x(0) exp(-k t), y = gain x."""
+    return [du[0] + k * u[0], u[1] - gain * u[0]]
+
+
+FADING: dict[str, Any] = {"u0": {"x": 1.0, "y": 2.0}, "t_end": 1.0, "rtol": 1e-8, "points": 3}
+
+
+@pytest.mark.parametrize("sampler, allowed", [("sobol", 4e-3), ("latin-hypercube", 4e-3), ("random", 4.5e-2)])
+def test_draws_have_the_moments_of_their_distribution(sampler: str, allowed: float) -> None:
+    # exp(-k) of a normal k of mean 1 and deviation s has the mean exp(-1 + s^2 / 2). Three deviations of 64
+    # independent draws are 0.045; of one draw in each of 64 strata the outermost count, with 0.0013 each.
+    drawn = ds.sweep(fading, {"k": scipy.stats.norm(1.0, 0.3)}, samples=64, sampler=sampler, **FADING)
+    mean = float(drawn["x"][:, -1].mean())
+    assert abs(mean - np.exp(-1.0 + 0.045)) < allowed and drawn.success.all()
+    assert drawn["x"][:, -1] == pytest.approx(np.exp(-drawn.parameters["k"]), rel=1e-8)
+    # Quantiles of a monotonic function are those of its argument.
+    parts = np.array([0.25, 0.5, 0.75])
+    exact = np.exp(-scipy.stats.norm(1.0, 0.3).ppf(1.0 - parts))
+    assert np.abs(drawn.quantile("x", parts)[:, -1] - exact).max() < max(0.01, allowed)
+    assert drawn.quantile("x", 0.5).shape == (3,)
+
+
+def test_more_draws_begin_with_the_same_ones_and_go_on_from_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "drawn.npy"
+    few = ds.sweep(fading, {"k": "uniform(1,2)"}, samples=5, sample_seed=3, out=out, **FADING)
+    more = ds.sweep(fading, {"k": "uniform(1,2)"}, samples=9, sample_seed=3, out=out, resume=True, **FADING)
+    assert more.parameters["k"][:5].tolist() == few.parameters["k"].tolist()
+    assert more.data["time"][:5].tolist() == few.data["time"].tolist()  # they were not run again
+    other = ds.sweep(fading, {"k": "uniform(1,2)"}, samples=5, sample_seed=4, **FADING)
+    assert not set(other.parameters["k"]) & set(more.parameters["k"])
+
+
+def test_draws_go_together_in_a_grid_and_are_as_many_as_the_others_in_pairs() -> None:
+    random = {"k": "norm(1,0.1)", "gain": "uniform(1,1)"}
+    with pytest.raises(InputError, match="violates"):  # y = gain x fixes one gain
+        ds.sweep(fading, random, samples=2, **FADING)
+    problem = ds.FunctionProblem(fading, 2, names=("x", "y"))
+    settings = {**FADING, "u0": {"x": 1.0}}
+    grid = ds.sweep(
+        problem, {"k": "norm(1,0.1)", "u0:x": [1.0, 3.0], "gain": "uniform(1,1)"}, samples=4, **settings
+    )
+    assert list(grid.parameters) == ["k", "gain", "u0:x"] and len(grid) == 8
+    assert len(set(zip(grid.parameters["k"], grid.parameters["gain"], strict=True))) == 4
+    pairs = ds.sweep(problem, {"k": "norm(1,0.1)", "gain": [1.0, 2.0, 3.0]}, combine="zip", **settings)
+    assert len(pairs) == 3
+    assert grid["y"] == pytest.approx(grid.parameters["gain"][:, None] * grid["x"], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "params, more, says",
+    [
+        ({"k": "nrm(1,2)"}, {}, "scipy.stats has no distribution 'nrm' for k; try norm or uniform"),
+        ({"k": "norm(a)"}, {}, "k takes norm with numbers"),
+        ({"k": "norm(1,-1)"}, {}, "the distribution of k has no finite quantiles"),
+        ({"k": [1.0, 2.0]}, {"samples": 4}, "samples are drawn from distributions"),
+        ({"k": "norm(1,1)"}, {"sampler": "sobel"}, "did you mean 'sobol'"),
+        ({"k": "norm(1,1)"}, {"samples": 0}, "samples must be"),
+    ],
+)
+def test_draws_that_cannot_be_made_are_refused(params: Any, more: Any, says: str) -> None:
+    with pytest.raises(InputError, match=re.escape(says)):
+        ds.sweep(fading, params, **more, **FADING)
+
+
+def test_bands_are_drawn_from_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "bands.png"
+    words = ["sweep", "simple", "--params", "alpha=uniform(5,5)", "--samples", "4", "--rtol", "1e-4"]
+    assert main([*words, "--plot", str(picture), "--bands"]) == 0
+    assert picture.stat().st_size > 1000 and "4 runs" in capsys.readouterr().out
+    runs = ds.sweep("simple", {"alpha": "uniform(5,5)"}, samples=4, rtol=1e-4, points=11)
+    axes = bands(runs.result, "u1").axes[0]
+    assert axes.get_lines()[0].get_ydata().tolist() == runs.quantile("u1", 0.5).tolist()

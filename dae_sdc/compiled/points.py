@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numba import types
+from numpy.typing import NDArray
 
 from dae_sdc.compiled.machine_newton import dense_solve, lapack, lapack_factor, lapack_solve, largest_of
 from dae_sdc.dae import pointwise
@@ -16,9 +17,10 @@ from dae_sdc.dae.machine import (
     call_jacobian,
     call_residual,
     doubles,
+    integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import ArrayMemory, address, fields
+from dae_sdc.dae.memory import ArrayMemory, address, fields, tell_addresses
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT, PointwiseEquations
 from dae_sdc.dae.state import Vector
@@ -36,6 +38,9 @@ class PointMemory(ctypes.Structure):
             "n square",  # number of unknowns; whether u' and algebraic unknowns may follow from F
             "determined follows",  # whether they do, by the factors, and y changes with y'
             "doubtful",  # whether a matrix may be singular
+            "borrows",  # whether there are factors of the last time
+            "times steps order",  # of all pairs, (K,), and integers for their order, (K,)
+            "u du",  # (K, n)
             "here there step",  # pairs and a change of them, (2, n)
             "value sizes algebraic",  # (n,); the last 1 for algebraic unknowns
             "mass stiffness",  # row by row, (n, n)
@@ -227,13 +232,38 @@ def _move(a: Any) -> Any:
 within_compiled(pointwise.solve_point)
 
 
-def _solve_point(where: Any, borrowed: Any) -> Any:
-    return pointwise.solve_point(point_at(where), borrowed)
+@within_compiled
+def solve_at(a: Any, k: Any) -> Any:
+    """Solve the pair at one of the times; False where that is left to Python."""
+    n, here, size = a.n, doubles(a.here), doubles(a.steps)[k]
+    u, du = doubles(a.u + 8 * n * k), doubles(a.du + 8 * n * k)
+    tries = 2 if a.borrows != 0 and size == a.h else 1
+    a.time, a.h, a.borrows = doubles(a.times)[k], size, 0
+    for attempt in range(tries):
+        for j in range(n):
+            here[j], here[n + j] = u[j], du[j]
+        if pointwise.solve_point(a, attempt < tries - 1):
+            for j in range(n):
+                u[j] = here[j]
+                if a.determined != 0:
+                    du[j] = here[n + j]
+            a.borrows = 1
+            return True
+    return False
+
+
+def _solve_points(where: Any, first: Any, count: Any) -> Any:
+    a = point_at(where)
+    order = integers(a.order)
+    for number in range(first, count):
+        if not solve_at(a, order[number]):
+            return number
+    return count
 
 
 with lightly_optimized():
-    solve = kept(_solve_point, types.boolean(types.int64, types.boolean))
-"""Call :func:`solve_point` of the pair whose memory is at an address."""
+    solve = kept(_solve_points, types.int64(types.int64, types.int64, types.int64))
+"""Solve the pairs of the memory at an address, from one on; the first that is left to Python."""
 
 
 class MachinePoints(PointwiseEquations):
@@ -253,20 +283,19 @@ class MachinePoints(PointwiseEquations):
         arrays |= {"lu": np.empty((3 * n, 3 * n)), "pivots": np.empty(3 * n, dtype=np.int32)}
         arrays |= {"sizes": self.sizes.astype(float), "algebraic": self.algebraic.astype(float)}
         self._memory = ArrayMemory(memory, arrays | {"right": np.empty(3 * n)})
-        self._borrows = False
 
-    def _solve(self, t: float, u: Vector, du: Vector, h: float, borrows: bool) -> bool:
-        memory, p = self._memory.structure, self.problem.packed_parameters
-        memory.time, memory.h, memory.p = t, h, address(p)
-        memory.scale = self.problem.run_scales.time
-        for borrowed in (True, False) if borrows and self._borrows else (False,):
-            self._pairs[0], self._pairs[1] = u, du
-            if solve(self._memory.address, borrowed):
-                u[:] = self._pairs[0]
-                if memory.determined:
-                    du[:] = self._pairs[1]
-                self._borrows = True
-                return True
-        # What fails here is done again in Python, where differences may stand for a Jacobian of NaN.
-        self._borrows = False
-        return super()._solve(t, u, du, h, False)
+    def _solve_all(self, t: Vector, u: Vector, du: Vector, h: Vector, order: NDArray[np.int64]) -> Any:
+        memory, done, number = self._memory.structure, np.ones(len(t), dtype=bool), 0
+        arrays = {"times": t, "steps": h, "u": u, "du": du, "order": order}
+        arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        tell_addresses(memory, arrays)
+        parameters = self.problem.packed_parameters
+        memory.p, memory.scale, memory.borrows = address(parameters), self.problem.run_scales.time, 0
+        while (number := solve(self._memory.address, number, len(t))) < len(t):
+            # What fails here is done again in Python, where differences may stand for a Jacobian of NaN.
+            row = int(order[number])
+            pair = arrays["u"][row], arrays["du"][row]
+            done[row] = self._solve(float(t[row]), *pair, float(h[row]), False)
+            number += 1
+        u[:], du[:] = arrays["u"], arrays["du"]
+        return done

@@ -265,8 +265,8 @@ class StepRecord(Hooks):  # type: ignore[misc]
             # The start of a step stands before its stages: it is the last stage of the one before.
             dense = steps_of_stages(places, nodes, u, self.n_slopes)
         self.rows.extend(ends, u[len(nodes) :: len(nodes)], du[:, -1], taken.counts, dense)
-        for end in ends.tolist():
-            self.show_progress(end)
+        if len(ends):
+            self.show_progress(float(ends[-1]))
 
     def _end(self, time: float) -> float:
         """The time of the grid that a step has come to, or the time itself where an event has ended it."""
@@ -292,7 +292,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
             self.show_progress(float(row["t"]))
 
     def show_progress(self, time: float) -> None:
-        """Called with the end of each accepted step; the place for a progress bar."""
+        """Called with the end of each accepted step, or of the last of several; for a progress bar."""
 
 
 class MarkProvisionalStarts(Hooks):  # type: ignore[misc]

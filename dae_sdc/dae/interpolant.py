@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,18 @@ class Scheme(NamedTuple):
         others = np.zeros_like(values)
         others[:, rows] = chebvander(2.0 * theta - 1.0, len(basis) - 1) @ basis
         return values, others
+
+    def values(self, theta: Vector, order: int, steps: Sequence[Vector], place: Any) -> Vector:
+        """u (order 0) or u' dt (1) in the steps ``place``, whose rows are in ``steps``, (R, n) each."""
+        # Shapes: theta and place (K,) -> (K, n).
+        every, others = self.weights(theta, order)
+        n = steps[0].shape[1]
+        found, k = np.zeros((len(theta), n)), self.first if self.without else n
+        for row in range(every.shape[1]):
+            values = np.array([rows[row] for rows in steps])[place]
+            found[:, :k] += every[:, row, None] * values[:, :k]
+            found[:, k:] += others[:, row, None] * values[:, k:]
+        return found
 
 
 @lru_cache(maxsize=128)
@@ -222,18 +234,16 @@ class DenseOutput:
         if not len(self.ends):
             return found
         at = np.searchsorted(self.ends, times)
-        order_of = np.argsort(at, kind="stable")
         theta = (times - self._starts[at]) / self._sizes[at]
-        for number, group in groupby(order_of.tolist(), key=at.tolist().__getitem__):
-            chosen = list(group)
-            scheme, rows = self._polynomial(number)
-            every, some = scheme.weights(theta[chosen], order)
-            k = scheme.first if scheme.without else len(self.u0)
-            block = every @ rows[:, :k]
-            if k < len(self.u0):
-                block = np.hstack([block, some @ rows[:, k:]])
-            found[chosen] = block / self._sizes[number] if order else block
-        return found
+        numbers, place = np.unique(at, return_inverse=True)
+        polynomials = [self._polynomial(number) for number in numbers.tolist()]
+        schemes = [scheme for scheme, _ in polynomials]
+        for scheme in dict.fromkeys(schemes):
+            alike = np.array([other == scheme for other in schemes])
+            steps = [polynomials[k][1] for k in np.flatnonzero(alike).tolist()]
+            chosen = np.flatnonzero(alike[place])
+            found[chosen] = scheme.values(theta[chosen], order, steps, (np.cumsum(alike) - 1)[place[chosen]])
+        return found / self._sizes[at][:, None] if order else found
 
     @cached_property
     def _starts(self) -> Vector:

@@ -138,14 +138,20 @@ class PointwiseEquations:
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
-        done = np.zeros(len(t), dtype=bool)
         with self._at_any_side(), np.errstate(all="ignore"):
-            before: float | None = None
-            # Factors of one time do for the next ones in the same step.
-            for row in np.argsort(t, kind="stable").tolist():
-                size = float(h[row])
-                done[row] = self._solve(float(t[row]), u[row], du[row], size, size == before)
-                before = size if done[row] else None
+            return self._solve_all(t, u, du, h, np.argsort(t, kind="stable"))
+
+    def _solve_all(
+        self, t: Vector, u: Vector, du: Vector, h: Vector, order: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Make pairs satisfy the equations in place, in this order; which of them do."""
+        done = np.zeros(len(t), dtype=bool)
+        before: float | None = None
+        # Factors of one time do for the next ones in the same step.
+        for row in order.tolist():
+            size = float(h[row])
+            done[row] = self._solve(float(t[row]), u[row], du[row], size, size == before)
+            before = size if done[row] else None
         return done
 
     def _solve(self, t: float, u: Vector, du: Vector, h: float, borrows: bool) -> bool:

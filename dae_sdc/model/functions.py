@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import FunctionType, MethodType
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ import scipy.sparse as sparse
 from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.registry import unknown
 
 # Largest number of unknowns with which a function is called to find how many it has.
 MOST_UNKNOWNS: Final = 200
@@ -60,10 +62,50 @@ def _number_of_unknowns(function: Callable[..., Any]) -> int:
     return fitting[0]
 
 
-class FunctionProblem(ProblemDAE):
+class _WithKeywords(ProblemDAE):
+    """Equations of plain functions, whose keyword arguments with defaults are parameters."""
+
+    def _take_keywords(self, *functions: Any) -> None:
+        """Make attributes of keyword arguments, but of those with the names of what every problem has."""
+        self._keywords: list[tuple[str, ...]] = []
+        for function in functions:
+            keywords: dict[str, Any] = {}
+            with suppress(ValueError, TypeError):  # its signature is not known, or it is a matrix
+                keywords = {
+                    name: parameter.default
+                    for name, parameter in inspect.signature(function).parameters.items()
+                    if parameter.default is not parameter.empty
+                    and not (name[0] == "_" or hasattr(self, name))
+                }
+            self._makeAttributeAndRegister(*keywords, localVars=keywords)
+            self._keywords.append(tuple(keywords))
+
+    def _called(self, function: Any, number: int, *arguments: Any) -> Any:
+        """The value of a function for the present parameters."""
+        names = self._keywords[number]
+        if not names:
+            return function(*arguments)
+        keywords = {}
+        for name in names:
+            keywords[name] = getattr(self, name)
+        return function(*arguments, **keywords)
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Set parameters by name; raises InputError for what is none."""
+        known = [name for names in self._keywords for name in names]
+        for name, value in values.items():
+            if name not in known:
+                function = getattr(self.function, "__name__", "the function")
+                raise InputError(unknown(f"parameter of {function}", name, known))
+            number = isinstance(getattr(self, name), float)
+            setattr(self, name, require_number(f"parameter {name}", value) if number else value)
+
+
+class FunctionProblem(_WithKeywords):
     r"""The equations :math:`F(t, u, u') = 0` of a plain function, with unknowns in any order.
 
-    ``ds.solve(F, u0=...)`` makes one of these of F.
+    ``ds.solve(F, u0=...)`` makes one of these of F. Keyword arguments of F with defaults are parameters, to
+    which ``params`` gives other values.
 
     Parameters
     ----------
@@ -92,15 +134,16 @@ class FunctionProblem(ProblemDAE):
         _check_function(function, "F(t, u, du)", 3)
         super().__init__(n, 0, **settings)
         self.function = function
+        self._take_keywords(function)
         if names is not None:
             self.names = tuple(names)
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """F at a state and derivative."""
-        return self.function(t, u, du)
+        return self._called(self.function, 0, t, u, du)
 
 
-class MassMatrixProblem(ProblemDAE):
+class MassMatrixProblem(_WithKeywords):
     r"""The equations :math:`M u' = f(t, u)` with a matrix M that may be singular.
 
     Parameters
@@ -155,13 +198,14 @@ class MassMatrixProblem(ProblemDAE):
             raise InputError("a mass matrix that is a function does not tell the number of unknowns; give n")
         super().__init__(n, 0, **settings)
         self.function, self.mass = function, mass
+        self._take_keywords(function, mass)
         if names is not None:
             self.names = tuple(names)
 
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
         """M u' - f(t, u)."""
-        mass = self.mass(t, u) if callable(self.mass) else self.mass
-        return mass @ du - np.asarray(self.function(t, u))
+        mass = self._called(self.mass, 1, t, u) if callable(self.mass) else self.mass
+        return mass @ du - np.asarray(self._called(self.function, 0, t, u))
 
 
 def _check_function(function: Any, wanted: str, count: int) -> None:

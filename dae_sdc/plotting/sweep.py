@@ -9,6 +9,9 @@ Plot: sweep of sweep, solutions over time in colours of the parameter
 Plot: end-values of sweep, values at the end of the runs (or max(x), t_end, steps, ...) over the parameter
     $ dae-sdc sweep pendulum --params g=1:20:20 --rtol 1e-6 --out gravity.npy
     $ dae-sdc plot end-values gravity.npy --show "max(lambda),steps" -o end-values.png
+Plot: bands of sweep, parts of the runs over time: the median, and where half and nine tenths of them are
+    $ dae-sdc sweep pendulum --params "g=norm(9.81,0.5)" --samples 64 --rtol 1e-6 --out drawn.npy
+    $ dae-sdc plot bands drawn.npy --show x,lambda -o bands.png
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ from dae_sdc.run.sweep_table import SCALARS, SUMMARIES, Sweep
 DRAWN_UNKNOWNS = 8  # Unknowns that are drawn where none are named.
 # Runs up to which each has a colour and an entry of the legend of its own; more have colours of a scale.
 DISTINCT = 7
+# Parts of the runs between which the bands of a picture lie.
+BANDS = ((0.05, 0.95), (0.25, 0.75))
 CROWD = 60  # Number of runs from which on lines are thin and let others show through.
 SHORT_NAME = 18  # Letters of a name up to which it has place beside a panel.
 # Ratio of the largest to the smallest value of a parameter from which on its axis is logarithmic, where the
@@ -92,6 +97,33 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
                 for label, line in dict(lines).items()
             ]
             figure.legend(handles=shown, loc="outside lower center", ncols=len(shown))
+    return figure
+
+
+def bands(result: Result, show: str | Sequence[str] | None = None) -> Figure:
+    """Draw where the solutions of a sweep are over time: their median, one half, and nine tenths of them."""
+    runs = Sweep.of(result)
+    names = list(runs.all_names[:DRAWN_UNKNOWNS]) if show is None else chosen_names(show, runs.all_names)
+    with styled():
+        figure, panels = _panels(runs, names, show is None)
+        for axes, name in zip(panels, names, strict=True):
+            *outer, middle = _within(runs.quantile(name, (*(part for band in BANDS for part in band), 0.5)))
+            for (low, high), lower, upper in zip(BANDS, outer[::2], outer[1::2], strict=True):
+                part = f"{100 * (high - low):.0f} % of the runs"
+                axes.fill_between(
+                    runs.t,
+                    lower,
+                    upper,
+                    color=style.COLOURS[0],
+                    alpha=0.55 - 0.4 * (high - low),
+                    lw=0,
+                    label=part,
+                )
+            axes.plot(runs.t, middle, color=style.COLOURS[0], linewidth=1.4, label="median")
+            _name(axes, name, style.bracket(runs.units[name]))
+            axes.margins(x=0.01)
+        panels[-1].set_xlabel(f"time{style.bracket(runs.units.get('t'))}")
+        panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.04), borderaxespad=0.3)
     return figure
 
 
@@ -247,6 +279,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--over", choices=("time", "parameter"), default="time", help="horizontal axis of the picture (time)"
     )
+    parser.add_argument(
+        "--bands", action="store_true", help="in the picture over time parts of the runs, not each of them"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -259,7 +294,7 @@ def main(args: argparse.Namespace) -> int:
     if args.out:
         print(f"written to {check_target(args.out)}")
     if target is not None:
-        draw = sweep if args.over == "time" else end_values
+        draw = end_values if args.over == "parameter" else bands if args.bands else sweep
         with styled():
             save(draw(done.result, args.show), target)
         print(f"drawn in {target}")

@@ -229,6 +229,7 @@ class Execution:
         if self.plan.count is not None and current() is not None:
             description["convergence_controllers"][KeepTimeLimit] = {"comm": team.comm}
         params = {**CONTROLLER, **(self.plan.request.controller_params or {}), "hook_class": own_hooks}
+        params.setdefault("dump_setup", params["logger_level"] <= logging.INFO)
         with told_before():  # the setup has made the problem before, and warned of its parameters
             if self.plan.count is None or self.plan.locates or self.plan.saving is not None:
                 controller = SteppingController(params, description)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dae_sdc.arguments import shown
 from dae_sdc.errors import DAEError, InputError, require_number
@@ -32,12 +35,14 @@ from dae_sdc.options import (
     Sweeps,
     Values,
     about,
+    at_least_0,
     count,
     option,
     redeclared,
     takes,
 )
 from dae_sdc.polynomials.pool import run_jobs
+from dae_sdc.registry import unknown
 from dae_sdc.run.code import code_digest
 from dae_sdc.run.results import unknowns_over_time
 from dae_sdc.run.solve import solve
@@ -51,8 +56,16 @@ MOST_RUNS = 100_000
 
 COMBINATIONS = ("grid", "zip")
 
+# How points in the unit cube are drawn, of which distributions make values.
+SAMPLERS = ("sobol", "latin-hypercube", "random")
+
+SAMPLES = 128  # Default number of draws from distributions.
+
 # Options of a sweep that are not those of its runs.
-NOT_OF_A_RUN = ("problem", "params", "combine", "workers", "resume", "out", "progress")
+NOT_OF_A_RUN = (
+    *("problem", "params", "combine", "workers", "resume", "out", "progress"),
+    *("samples", "sampler", "sample_seed"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +99,10 @@ class SweepOptions(
         default=None,
         kw_only=False,
         metadata=about(
-            "parameters by name: R=10,20,30 and R=start:stop:count (with :log in equal ratios) are swept, a "
-            "single value is not; u0:x is the start value of x",
-            "Several values are a sequence, or a text as on the command line.",
+            "parameters by name: R=10,20,30 and R=start:stop:count (with :log in equal ratios) and draws of "
+            "a distribution of scipy.stats, R=norm(10,0.5), are swept, one value is not; u0:x is the start "
+            "value of x",
+            "Several values are a sequence, a distribution of scipy.stats, or a text as on the command line.",
             like="mapping of str to object",
             metavar="NAME=VALUES",
             flag="params param",
@@ -99,6 +113,15 @@ class SweepOptions(
         "several swept parameters: every value with every other, or the first with the first (grid)",
         choices=COMBINATIONS,
     )
+    samples: int | None = option(
+        None, f"draws from the distributions of parameters ({SAMPLES})", check=count(MOST_RUNS)
+    )
+    sampler: str = option(
+        "sobol",
+        "draws: points of a scrambled Sobol sequence, a Latin hypercube, or independent ones (sobol)",
+        choices=SAMPLERS,
+    )
+    sample_seed: int = option(0, "seed of the draws (0)", check=at_least_0)
     points: int | None = redeclared(OutputTimes, "points", OUTPUT_TIMES)
     workers: int = option(1, "processes that share the runs (1)", check=count(10_000))
     resume: bool = option(
@@ -135,13 +158,19 @@ def sweep(request: SweepOptions) -> Sweep:
     >>> runs = ds.sweep("simple", {"alpha": "5:10:3"}, rtol=1e-6)
     >>> runs.quantity("u2")
     array([2.71828183, 2.71828183, 2.71828183])
+    >>> drawn = ds.sweep("simple", {"alpha": "uniform(5,5)"}, samples=8, rtol=1e-6)
+    >>> len(drawn), drawn.quantile("u2", 0.5)[-1].round(6)
+    (8, np.float64(2.718282))
     """
     problem = request.problem
     over, fixed = swept_values(request.params or {})
-    values = combined(over, request.combine)
+    if request.combine not in COMBINATIONS:
+        raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{request.combine}'")
+    drawn = draws_of(request, over)
+    names, values = combined(over, request.combine, drawn)
     options = _identity(request, fixed)
     parameters = {"problem": options["problem"], "sweep": options, **request.told()}
-    table = RunningSweep(list(over), values, parameters, _units(problem, over), request.out)
+    table = RunningSweep(names, values, parameters, _units(problem, over), request.out)
     if request.resume:
         if request.out is None:
             raise InputError("resume goes on with the sweep in the file out; name it")
@@ -152,7 +181,7 @@ def sweep(request: SweepOptions) -> Sweep:
     settings = request.chosen(without=NOT_OF_A_RUN)
     if request.t_eval is None:
         settings["points"] = request.points
-    jobs = [Job(problem, fixed, dict(zip(over, values[run], strict=True)), settings) for run in missing]
+    jobs = [Job(problem, fixed, dict(zip(names, values[run], strict=True)), settings) for run in missing]
     home = problem if callable(problem) else type(problem)
     if request.workers > 1 and getattr(home, "__module__", "") == "__main__":
         raise InputError(
@@ -228,18 +257,21 @@ def run_of(job: Job) -> Outcome:
     )
 
 
-def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """The values of parameters that have several, and the parameters that have one."""
-    over: dict[str, list[float]] = {}
+def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The values or distributions of swept parameters, and the others."""
+    over: dict[str, Any] = {}
     fixed: dict[str, Any] = {}
     for name, entry in params.items():
-        if isinstance(entry, str) and ("," in entry or ":" in entry):
+        distribution = distribution_of(name, entry)
+        if distribution is not None:
+            over[name] = distribution
+        elif isinstance(entry, str) and ("," in entry or ":" in entry):
             over[name] = [number for part in entry.split(",") for number in _numbers(name, part.strip())]
         elif isinstance(entry, Iterable) and not isinstance(entry, str | Mapping):
             over[name] = [_plain(name, value) for value in entry]
         else:
             fixed[name] = entry
-    empty = [name for name, values in over.items() if not values]
+    empty = [name for name, values in over.items() if values == []]
     if empty or not over:
         which = f"{empty[0]} has no values" if empty else "there is no parameter with several values"
         raise InputError(
@@ -248,24 +280,82 @@ def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, list[float]], dic
     return over, fixed
 
 
-def combined(over: Mapping[str, list[float]], combine: str) -> list[tuple[float, ...]]:
-    """The values of every run, in the order of the names."""
+def distribution_of(name: str, entry: Any) -> Any:
+    """The frozen distribution of SciPy that an entry is, or is the text of; None for another entry."""
+    if hasattr(entry, "ppf") and hasattr(entry, "rvs"):
+        return entry
+    call = re.fullmatch(r"\s*([a-z]\w*)\(([^()]*)\)\s*", entry) if isinstance(entry, str) else None
+    if call is None:
+        return None
+    stats = importlib.import_module("scipy.stats")
+    family, texts = getattr(stats, call[1], None), filter(None, map(str.strip, call[2].split(",")))
+    if not isinstance(family, stats.rv_continuous | stats.rv_discrete):
+        raise InputError(f"scipy.stats has no distribution '{call[1]}' for {name}; try norm or uniform")
+    try:
+        return family(*(float(text) for text in texts))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name} takes {call[1]} with numbers for its shapes, loc and scale; got '{entry}' ({error})"
+        ) from None
+
+
+def draws_of(request: SweepOptions, over: dict[str, Any]) -> tuple[str, ...]:
+    """The names of parameters with distributions, whose draws are put in their places."""
+    drawn = tuple(name for name, values in over.items() if not isinstance(values, list))
+    if not drawn:
+        if request.samples is not None:
+            raise InputError("samples are drawn from distributions of parameters; give some, or leave it out")
+        return ()
+    others = [len(values) for values in over.values() if isinstance(values, list)]
+    usual = others[0] if others and request.combine == "zip" else SAMPLES
+    number = usual if request.samples is None else request.samples
+    cube = _points_of_cube(request.sampler, number, len(drawn), request.sample_seed)
+    for name, column in zip(drawn, cube.T, strict=True):
+        values = np.asarray(over[name].ppf(column), dtype=np.float64)
+        if values.shape != column.shape or not np.isfinite(values).all():
+            raise InputError(f"the distribution of {name} has no finite quantiles; give its shapes and scale")
+        over[name] = values.tolist()
+    return drawn
+
+
+def _points_of_cube(sampler: str, number: int, dimension: int, seed: int) -> NDArray[np.float64]:
+    """Points inside the unit cube, shape (number, dimension), the first of more points with the same seed."""
+    if sampler not in SAMPLERS:
+        raise InputError(unknown("sampler", sampler, SAMPLERS))
+    source = np.random.default_rng(seed)
+    if sampler == "random":
+        cube = source.random((number, dimension))
+    else:
+        qmc = importlib.import_module("scipy.stats.qmc")
+        if sampler == "sobol":
+            cube = qmc.Sobol(dimension, seed=source).random_base2((number - 1).bit_length())[:number]
+        else:
+            cube = qmc.LatinHypercube(dimension, seed=source).random(number)
+    edge = float(np.finfo(float).eps)
+    return np.clip(cube, edge, 1.0 - edge)
+
+
+def combined(
+    over: Mapping[str, list[float]], combine: str, drawn: Sequence[str] = ()
+) -> tuple[list[str], list[tuple[float, ...]]]:
+    """Names, and the values of every run in their order; those that are drawn go together in a grid, too."""
     counts = {name: len(values) for name, values in over.items()}
-    if combine not in COMBINATIONS:
-        raise InputError(f"combine must be one of {', '.join(COMBINATIONS)}; got '{combine}'")
     if combine == "zip" and len(set(counts.values())) > 1:
         numbers = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise InputError(f"combine='zip' needs as many values of each parameter; got {numbers}")
-    total = int(np.prod(list(counts.values()), dtype=float)) if combine == "grid" else max(counts.values())
+    together = tuple(over) if combine == "zip" else tuple(drawn)
+    groups = list(dict.fromkeys(together if name in together else (name,) for name in over))
+    total = int(np.prod([counts[group[0]] for group in groups], dtype=float))
     if total > MOST_RUNS:
         raise InputError(f"a sweep has at most {MOST_RUNS} runs; got {total}")
-    runs = list(product(*over.values())) if combine == "grid" else list(zip(*over.values(), strict=True))
+    of_groups = (zip(*(over[name] for name in group), strict=True) for group in groups)
+    runs = [tuple(chain(*parts)) for parts in product(*of_groups)]
     twice = next((values for values, count in Counter(sorted(runs)).items() if count > 1), None)
     if twice is not None:
         raise InputError(
             f"the values {', '.join(f'{value:g}' for value in twice)} are given twice; give them once"
         )
-    return runs
+    return list(chain(*groups)), runs
 
 
 def _numbers(name: str, text: str) -> list[float]:

@@ -150,6 +150,35 @@ class Sweep(Tabulated):
             raise InputError(unknown("name", name, self.all_names))
         return unknowns[name][1]
 
+    def quantile(self, name: str, q: Any) -> NDArray[np.float64]:
+        """Quantiles over the runs of an unknown at all times, of the runs that have reached each time.
+
+        Parameters
+        ----------
+        name : str
+            The unknown.
+        q : float or array_like
+            Parts of the runs that lie below, 0 to 1.
+
+        Returns
+        -------
+        ndarray, shape (K,) or (Q, K)
+            The values, NaN at times that no run has reached.
+
+        Raises
+        ------
+        InputError
+            If there is no such unknown, or a part is not in [0, 1].
+        """
+        parts = np.asarray(q, dtype=np.float64)
+        if not ((parts >= 0.0) & (parts <= 1.0)).all():
+            raise InputError(f"quantiles are those of parts from 0 to 1; got {q}")
+        values = self.values(name)
+        reached = np.isfinite(values).any(axis=0)
+        found = np.full((*parts.shape, values.shape[1]), np.nan)
+        found[..., reached] = np.nanquantile(values[:, reached], parts, axis=0)
+        return found
+
     def quantity(self, name: str) -> NDArray[np.float64]:
         """One number for each run.
 

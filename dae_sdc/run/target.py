@@ -130,7 +130,7 @@ class Target:
         thing: Any = self.thing
         if isinstance(thing, Model) and self.text and not self.anew:
             thing = adapted(_read_from(self.text))  # values of parameters are set in it
-        if self.function is not None and not given:
+        if self.function is not None:
             thing, name = problem_of_function(thing), getattr(thing, "__name__", "")
         if callable(thing) and not isinstance(thing, Model) and not is_problem(thing):
             thing = _called(thing, given)
@@ -339,8 +339,13 @@ def _copy_of(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
 
 def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE:
     """A problem that is made already, with settings of its nonlinear solves."""
-    strange = [name for name in params if name not in ("newton_tol", "newton_maxiter", "linear_solver")]
-    if strange:
+    settings = ("newton_tol", "newton_maxiter", "linear_solver")
+    strange = [name for name in params if name not in settings]
+    set_parameters = getattr(problem, "set_parameters", None)
+    if strange and set_parameters is not None:
+        set_parameters({name: params[name] for name in strange})
+        params = {name: value for name, value in params.items() if name in settings}
+    elif strange:
         raise InputError(
             f"{type(problem).__name__} is already made; set {', '.join(strange)} when you make it"
         )
