@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
+from dae_sdc.arguments import shown
 from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.driver import driver_of
 from dae_sdc.control.hooks import unconverged
@@ -27,6 +28,7 @@ from dae_sdc.dae.sign_changes import SamplingOptions, are_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.registry import unknown
 from dae_sdc.sweepers.restart import consistent_restart
 from dae_sdc.sweepers.switching import RESTART_STEP
 
@@ -51,6 +53,9 @@ ZERO_VALUE = 1e-9
 # Least value of a function on a step, relative to its largest, above which no zero is looked for.
 NO_EXTREMUM_ABOVE = 0.5
 STRICT_ATTEMPTS = 4  # Repetitions of a step before the demand on its end is lowered.
+# Part of a step along u' over which the rate of the function of an event behind a change is found.
+RATE_STEP = 1e-3
+SMALLEST_ARC = 60  # Binary digits of the smallest part of a step in which a function leaves 0 and comes back.
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 
@@ -76,6 +81,9 @@ class Event:
         Positive: only where the function grows; negative: only where it falls; 0: both.
     name : str
         For messages and results.
+    change : callable, optional
+        g(u, t) that changes the state at each event, from which the run goes on: it writes into u, or returns
+        the new state or values by the names of unknowns. Algebraic unknowns follow from the others.
 
     Examples
     --------
@@ -89,6 +97,7 @@ class Event:
     terminal: bool | int = False
     direction: float = 0.0
     name: str = ""
+    change: Callable[[MeshDAE, float], Any] | None = None
 
     @property
     def last(self) -> int:
@@ -112,9 +121,8 @@ def _event(given: Any, place: int) -> Event:
     if isinstance(given, Event):
         event = given
     else:
-        about = {
-            name: getattr(given, name) for name in ("terminal", "direction", "name") if hasattr(given, name)
-        }
+        known = ("terminal", "direction", "name", "change")
+        about = {name: getattr(given, name) for name in known if hasattr(given, name)}
         event = Event(given, **about)
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
@@ -126,15 +134,22 @@ def _event(given: Any, place: int) -> Event:
         raise InputError(f"direction of {label} must be a number; got {direction!r}")
     if not isinstance(event.name, str):
         raise InputError(f"name of {label} must be a text; got {event.name!r}")
-    try:
-        inspect.signature(event.function).bind(None, 0.0)
-    except TypeError:
-        takes = inspect.signature(event.function)
-        raise InputError(f"{label} must take the state and the time, f(u, t); it takes {takes}") from None
-    except ValueError:  # a function of another language, which does not tell
-        pass
+    for function, who in ((event.function, label), (event.change, f"change of {label}")):
+        if function is None:
+            continue
+        if not callable(function):
+            raise InputError(f"{who} must be a function g(u, t); got {function!r}")
+        try:
+            inspect.signature(function).bind(None, 0.0)
+        except TypeError:
+            takes = inspect.signature(function)
+            raise InputError(f"{who} must take the state and the time, f(u, t); it takes {takes}") from None
+        except ValueError:  # a function of another language, which does not tell
+            pass
     name = event.name or getattr(event.function, "__name__", "") or label
-    return Event(event.function, terminal, float(direction), label if name == "<lambda>" else name)
+    return replace(
+        event, direction=float(direction), name=label if name == "<lambda>" else name, terminal=terminal
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +259,7 @@ class _Watch:
         self.may_rest = may_rest  # at 0 for a while, which is then its side
         self.tolerance = 0.0  # not 0: the function has not left its last zero by more
         self.noise = 0.0
+        self.leaves = False  # its last zero for its side, behind a change
         self.times: list[float] = []
         self.states: list[Vector] = []
         self.sides: list[int] = []
@@ -323,6 +339,7 @@ class _Watch:
 
     def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state
+        self.leaves = False
 
     def _place(
         self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], j: int
@@ -331,6 +348,13 @@ class _Watch:
         if j == 0:
             return thetas[0]
         (a, b), (at_a, at_b) = thetas[j - 1 : j + 1], values[j - 1 : j + 1]
+        if self.leaves and j == 1:
+            # It has left its zero and come back between two samples.
+            for k in range(SMALLEST_ARC):
+                inner, outer = a + (b - a) * 0.5 ** (k + 1), a + (b - a) * 0.5**k
+                if value(inner) * at_b < 0.0:
+                    return self.zero_between(value, inner, outer, 0.25 * EPS)
+            return a
         if at_a * at_b > 0.0:
             return a
         if at_a == 0.0 or at_b == 0.0:
@@ -342,7 +366,10 @@ class _Watch:
         try:
             return float(brentq(value, a, b, xtol=xtol, rtol=4.0 * EPS, maxiter=200))
         except ValueError:
-            if value(a) == value(a) and value(b) == value(b):
+            at_a, at_b = value(a), value(b)
+            if (at_a, at_b) == (value(a), value(b)):
+                if at_a * at_b > 0.0:  # but for rounding
+                    return a if abs(at_a) <= abs(at_b) else b
                 raise  # one of the function's own
             raise InputError(
                 f"the function of '{self.name}' gives another sign at the same t and u than it gave before; "
@@ -730,6 +757,8 @@ class LocateEvents(RepeatingControl):
             return crossings[0].theta if crossings else None
         event = self.params.events[number]
         counted = [crossing for crossing in crossings if event.counts(crossing.side)]
+        if event.change is not None:
+            return counted[0].theta if counted else None
         missing = event.last - len(watch.times)
         return counted[missing - 1].theta if event.last and len(counted) >= missing else None
 
@@ -739,6 +768,8 @@ class LocateEvents(RepeatingControl):
             if not crossings or crossings[0].theta > first:
                 continue
             watch = watches[number]
+            if watch.leaves:
+                raise _comes_to_rest(watch, L.time)
             side, nominal = crossings[0].side, watch.tolerance > 0.0 and not crossings[0].side
             if nominal:  # it was at 0 and turns out to rest there
                 watch.set_side((side, state[2], state[2]))
@@ -776,6 +807,8 @@ class LocateEvents(RepeatingControl):
         if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
+        elif event.change is not None:
+            self._switched.append(watch)
 
     # --- after a step ---------------------------------------------------------------------------------------
 
@@ -789,21 +822,73 @@ class LocateEvents(RepeatingControl):
         P = L.prob
         while self._switched or stopped:
             self._check_progress(t)
+            changed = [watch for watch in self.events if watch in self._switched]
             self._switched.clear()
+            if changed:
+                u = self._changed(P, changed, u, t)
             P.hold_sides(tuple(watch.side for watch in self.switches))
-            u = consistent_restart(P, u, t, RESTART_STEP * self._usual)
+            u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
             stopped = False
-            # Algebraic unknowns may have jumped across another switch.
+            # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
+            if changed:
+                for watch in changed:
+                    self._leave_zero(watch, u, t)
+                self._take_jumps(0, self.events, self._event_values(u, t), t, u)
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
             if new != old:
                 watch.keep(t, u, 1 if new > old else -1)
         self._timed_values = timed
-        values = [_checked(event)(u, t) for event in self.params.events]
-        self._take_jumps(0, self.events, values, t, u)
+        self._take_jumps(0, self.events, self._event_values(u, t), t, u)
         self._steps.restart()
         return u
+
+    def _changed(self, P: ProblemDAE, watches: Sequence[_Watch], u: MeshDAE, t: float) -> MeshDAE:
+        """The state after the changes of events at a time."""
+        state = type(u)(u)
+        state.polynomial = u.polynomial
+        for watch in watches:
+            event = self.params.events[self.events.index(watch)]
+            new = event.change(state, t)
+            if isinstance(new, Mapping):
+                for name, value in new.items():
+                    if name not in P.names:
+                        raise InputError(
+                            unknown(f"unknown in the change of event '{watch.name}'", name, P.names)
+                        )
+                    state[P.names.index(name)] = value
+            elif new is not None:
+                if np.shape(new) != (P.n,):
+                    raise InputError(
+                        f"the change of event '{watch.name}' returned {shown(new)} at t={t:.10g}; let it "
+                        f"return {P.n} values, values by name, or nothing where it writes into u"
+                    )
+                state[:] = new
+        bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
+        if bad.size:
+            raise SolveError(
+                f"the change of event '{watches[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+                f"t={t:.10g}; check it there"
+            )
+        return state
+
+    def _leave_zero(self, watch: _Watch, u: MeshDAE, t: float) -> None:
+        """Set the side of its zero on which the function of an event goes on after its change."""
+        function = _checked(self.params.events[self.events.index(watch)])
+        value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
+        watch.side, watch.tolerance = int(np.sign(value)), 0.0
+        if abs(value) > small or u.polynomial is None:
+            return
+        step = RATE_STEP * self._usual
+        ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), self._n_diff)
+        moves = function(ahead, t + step) - value
+        if not abs(moves) > 8.0 * EPS * watch.size:
+            raise _comes_to_rest(watch, t)
+        watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
+
+    def _event_values(self, u: MeshDAE, t: float) -> list[float]:
+        return [_checked(event)(u, t) for event in self.params.events]
 
     def _take_jumps(
         self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector
@@ -824,6 +909,12 @@ class LocateEvents(RepeatingControl):
         self._last_switch = t
         self._without_progress += 1
         if self._without_progress > MOST_SWITCHES:
+            if self._switched[0] in self.events:
+                raise SolveError(
+                    f"event '{self._switched[0].name}' comes ever faster: {MOST_SWITCHES} changes without "
+                    f"progress at t={t:.10g}, where they accumulate; end the run before, or go on from there "
+                    f"with the equations of rest"
+                )
             raise SolveError(
                 f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
                 f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or "
@@ -847,6 +938,19 @@ class LocateEvents(RepeatingControl):
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
             )
         return values
+
+
+def _comes_to_rest(watch: _Watch, t: float) -> SolveError:
+    """The error for a function that does not leave its zero behind a change, with the limit of its times."""
+    gaps = np.diff(watch.times[-3:])
+    limit = ""
+    if len(gaps) == 2 and 0.0 < gaps[1] < gaps[0]:
+        # Aitken's extrapolation, exact where the gaps are a geometric sequence.
+        limit = f"; its times tend to t={watch.times[-1] + gaps[1] ** 2 / (gaps[0] - gaps[1]):.10g}"
+    return SolveError(
+        f"after the change of event '{watch.name}' at t={t:.10g} its function stays at 0, where the solution "
+        f"comes to rest{limit}; let the event end the run, and go on with the equations of rest"
+    )
 
 
 def accurate_slopes(sweeper: type[Any], problem: ProblemDAE) -> int:

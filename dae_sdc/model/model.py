@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,7 @@ class Model(Equations):
         self.dt = dt
         self.reference = reference
         self.of_function = False
+        self.events: tuple[str, ...] = ()
         self._forms: dict[tuple[int, int, bool | None], Form] = {}
 
     # Making a model
@@ -303,6 +304,40 @@ class Model(Equations):
         variable = self.variables_by_name[name]
         variable.start[order] = self._number("start", name_of(name, order), value)
         (variable.fixed.add if fixed else variable.fixed.discard)(order)
+
+    def when(self, function: Any, changes: Mapping[Any, Any], *, direction: float = 0.0) -> None:
+        """Let unknowns change where a function passes zero, an event of every run of the model.
+
+        Parameters
+        ----------
+        function : sympy.Expr or str
+            The function of unknowns, parameters and time.
+        changes : mapping
+            The new values of unknowns, as expressions of those before, by unknowns or their names. Algebraic
+            unknowns follow from the others.
+        direction : float
+            Positive: only where the function grows; negative: only where it falls; 0: both.
+
+        Raises
+        ------
+        InputError
+            If what changes is no unknown of the model.
+
+        Examples
+        --------
+        >>> ball = ds.Model("ball", interval=(0.0, 2.0))
+        >>> h, v = ball.variables("h v", start=[1.0, 0.0])
+        >>> ball.equations(ball.der(h) - v, ball.der(v) + 9.81)
+        >>> ball.when(h, {v: -0.8 * v}, direction=-1)
+        >>> len(ds.solve(ball, rtol=1e-8).events[0])
+        3
+        """
+        words = ["rising"] if direction > 0.0 else ["falling"] if direction < 0.0 else []
+        for key, value in changes.items():
+            words.append(f"{name_of(*self.unknown(key))} = {value}")
+        if not changes:
+            raise InputError(f"an event of model {self.name} changes no unknown; give some, by their symbols")
+        self.events += ("; ".join([str(function), *words]),)
 
     # Names
 

@@ -49,20 +49,58 @@ def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any
 
 
 def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
-    expression, _, words = text.partition(";")
-    terminal, direction = 0, 0.0
-    for word in words.replace(",", " ").split():
+    expression, *parts = text.split(";")
+    terminal, direction, values = 0, 0.0, {}
+    words: list[str] = []
+    for part in parts:
+        name, assigns, value = (word.strip() for word in part.partition("="))
+        if not assigns or name.split()[-1:] in ([word] for word in _WORDS):
+            words += part.replace(",", " ").split()
+        elif name in problem.names:
+            values[name] = function_of(value, problem, unknowns)
+        elif unknowns is not None and name in unknowns.removed:
+            base, other = _through(name, text, problem, unknowns)
+            values[base] = other(function_of(value, problem, unknowns))
+        else:
+            raise InputError(unknown(f"unknown that event '{text}' changes", name, problem.names))
+    for word in words:
         name, _, number = word.partition("=")
         if name not in _WORDS or (number and not (name == "terminal" and number.isdigit())):
             raise InputError(
                 f"after the semicolon of event '{text}' there may be terminal, terminal=2, rising or "
-                f"falling, not '{word}'"
+                f"falling, not '{word}', and changes such as x = 0.5*x"
             )
         if name == "terminal":
             terminal = int(number or 1)
         else:
             direction = 1.0 if name == "rising" else -1.0
-    return Event(function_of(expression.strip(), problem, unknowns), terminal, direction, expression.strip())
+    expression = expression.strip()
+
+    def change(u: Any, t: float) -> dict[str, float]:
+        return {name: value(u, t) for name, value in values.items()}
+
+    function = function_of(expression, problem, unknowns)
+    return Event(function, terminal, direction, expression, change if values else None)
+
+
+def _through(
+    name: str, text: str, problem: ProblemDAE, unknowns: Unknowns
+) -> tuple[str, Callable[[Callable[[Any, float], float]], Callable[[Any, float], float]]]:
+    """The unknown of the state that an eliminated one is a multiple of, and its value for one of that."""
+    current, ones = function_of(name, problem, unknowns), np.ones(problem.n)
+    slopes = np.array([current(ones + row, 0.0) - current(ones, 0.0) for row in np.eye(problem.n)])
+    among = [problem.names[j] for j in np.flatnonzero(slopes)]
+    if len(among) != 1 or not np.isfinite(slopes).all():
+        raise InputError(
+            f"event '{text}' changes '{name}', which was eliminated and follows from "
+            f"{', '.join(among) or 'derivatives'}; change these, or leave simplify out"
+        )
+    (j,) = np.flatnonzero(slopes)
+
+    def through(value: Callable[[Any, float], float]) -> Callable[[Any, float], float]:
+        return lambda u, t: float(u[j] + (value(u, t) - current(u, t)) / slopes[j])
+
+    return among[0], through
 
 
 def function_of(

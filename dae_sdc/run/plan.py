@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,12 +101,10 @@ def plan_of(request: SolveOptions, equations: Equations, begin: Start, measured:
     _check(request, setup)
     start, end = begin.t0, begin.t_end
     times = output_times(request.t_eval, request.points, start, end)
-    setup, fixed = _with_steps(request, setup, start, end)
+    events = _events_of(request, equations)
+    setup, fixed = _with_steps(request, setup, start, end, bool(events))
     if fixed is None:
         setup.description["sweeper_params"]["tolerance"].check_start(problem, begin.u)
-    events: tuple[Event, ...] = ()
-    if not isinstance(request.events, tuple) or request.events:
-        events = as_events(events_of(request.events, problem, equations.unknowns))
     setup, locates = _locating(request, setup, events, end - start, fixed)
     if (
         request.maxiter is None
@@ -144,8 +142,19 @@ def _check(request: SolveOptions, setup: Setup) -> None:
             raise InputError(unknown("parameter of the controller", name, known))
 
 
+def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]:
+    """The events of a run and, before them, those of its model."""
+    model = equations.model if equations.simplified is None else equations.simplified.original
+    texts = model.events if equations.of_model and model is not None else ()
+    asked = request.events
+    if callable(asked) or isinstance(asked, Event | str):
+        asked = (asked,)
+    every = (*texts, *asked) if isinstance(asked, Sequence) else asked
+    return as_events(events_of(every, equations.problem, equations.unknowns)) if every != () else ()
+
+
 def _with_steps(
-    request: SolveOptions, setup: Setup, start: float, end: float
+    request: SolveOptions, setup: Setup, start: float, end: float, has_events: bool
 ) -> tuple[Setup, dict[str, Any] | None]:
     """The setup with its tolerance, and what tells of fixed steps; None where errors choose steps."""
     problem = setup.problem
@@ -158,7 +167,7 @@ def _with_steps(
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
     output = request.t_eval is not None or request.points is not None
-    between = output or bool(request.dense or request.events)
+    between = output or bool(request.dense) or has_events
     return adapted_to(setup, tolerance, request, end, stops_of(problem, start, end), between), None
 
 

@@ -67,7 +67,9 @@ class Saving:
             "sweeper": setup.label["sweeper"],
             "setting": described(settings),
             "parallel": setup.parallel,
-            "events": [[event.name, event.last, event.direction] for event in events],
+            "events": [
+                [event.name, event.last, event.direction, event.change is not None] for event in events
+            ],
         }
 
     def prepare(self) -> None:

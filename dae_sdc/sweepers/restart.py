@@ -27,6 +27,8 @@ EPS = float(np.finfo(float).eps)
 RESTART_NODES = 5
 # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
 RESTART_TOLERANCE = 1e-13
+# Move of an unknown behind a change, relative to its size, above which the changed state is inconsistent.
+LARGEST_MOVE = 1e-5
 RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
 # Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
 # either value at the time itself.
@@ -171,7 +173,7 @@ class AlgebraicPart(ImplicitSystem):
         place(newton_homotopy(residual, jacobian, np.zeros(n), sizes))
 
 
-def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
+def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float, changed: bool = False) -> MeshDAE:
     r"""A state with the differential unknowns of ``u`` that is consistent with the branch in force.
 
     At index 1 the algebraic unknowns and u' at t are found from F = 0, see :class:`AlgebraicPart`: where they
@@ -207,9 +209,25 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
     if low:  # derivatives of unknowns in the null space are known now, and the others follow
         restart_failure(problem, state, slope, t, h)
     else:
+        if changed:
+            _require_kept(problem, state, back @ stages.u, t)
         state[k:] = back @ stages.u[:, k:]
     state.polynomial = EndDerivative(slope.view(np.ndarray))
     return state
+
+
+def _require_kept(problem: ProblemDAE, u: MeshDAE, taken: Vector, t: float) -> None:
+    """Refuse a changed state which the constraints do not allow: with them it would jump to ``taken``."""
+    # Shapes: taken (n,).
+    sizes = np.maximum(problem.run_scales.unknowns, np.abs(u.view(np.ndarray)))
+    moves = np.abs(taken - u)[: problem.n_diff] / sizes[: problem.n_diff]
+    worst = int(moves.argmax()) if len(moves) else 0
+    if len(moves) and not moves[worst] <= LARGEST_MOVE:
+        raise SolveError(
+            f"the change at t={t:.10g} leaves a state that violates a constraint or one that is hidden: "
+            f"'{problem.names[worst]}' is {u[worst]:.6g} and would go to {taken[worst]:.6g}; let the change "
+            f"satisfy them"
+        )
 
 
 def restart_failure(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, h: float) -> str:
