@@ -214,3 +214,29 @@ def test_changes_are_given_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFi
     after = 1.1 - bounces(1.1)[0]
     speed = 0.8 * np.sqrt(2.0 * G)
     assert ds.load(tmp_path / "out.npy").data["u"][-1, 1] == pytest.approx(speed - G * after, rel=1e-7)
+
+
+def test_events_belong_to_a_problem_and_are_never_lost() -> None:
+    class Ball(ds.ProblemDAE):
+        index, names, interval, events = 0, ("h", "v"), (0.0, 3.0), (HIT,)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> list[Any]:
+            return ball(t, u, du)
+
+    model = ds.Model("ball", interval=(0.0, 3.0))
+    h, v = model.variables("h v", start=[1.0, 0.0])
+    model.equations(model.der(h) - v, model.der(v) + G)
+    model.when(h, {v: -RESTITUTION * v}, direction=-1)
+    reduced = ds.reduce(model).problem()
+    for equations, start in (
+        (Ball(2, 0), [1.0, 0.0]),
+        (model.problem(), None),
+        (model, None),
+        (reduced, None),
+    ):
+        run = ds.solve(equations, u0=start, rtol=1e-8)
+        assert run.events[0].t == pytest.approx(bounces(3.0), abs=1e-9)
+        with pytest.raises(ds.InputError, match="the equations have events, which 'ida' does not locate"):
+            ds.solve(equations, u0=start, rtol=1e-8, sweeper="ida")
+        with pytest.raises(ds.InputError, match="events are located in runs of one step at a time"):
+            ds.solve(equations, u0=start, dt=0.01, steps=2)

@@ -108,6 +108,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         Start and end time used where the user gives none, in ``time_unit``.
     dt : float
         Step size used where the user gives none.
+    events : tuple of Event or str
+        Events of every run of :func:`dae_sdc.solve`, before those that the user gives, such as changes of the
+        state.
     constant_mass : bool
         Whether dF/du' is known to be the same matrix at all times and states.
     noise : Noise or None
@@ -140,6 +143,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
     reference: ClassVar[str] = ""
     interval: tuple[float, float] = (0.0, 1.0)
     dt: float = 0.05
+    events: tuple[Any, ...] = ()
     time_unit: ClassVar[str] = "s"
     nominal: npt.ArrayLike = 1.0
     noise: Noise | None = None

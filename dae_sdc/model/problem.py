@@ -509,7 +509,9 @@ class ModelProblem(FormEquations, ProblemDAE):
         sizes = [variable.nominal.get(k) for variable, k in entries]
         if None not in sizes:
             self.nominal = np.array(sizes)
-        self.__dict__.update(title=model.title, reference=model.reference)
+        self.__dict__.update(
+            title=model.title, reference=model.reference, events=getattr(model, "events", ())
+        )
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
         """Set :attr:`index` and :attr:`variable_index` from the structure of the model.

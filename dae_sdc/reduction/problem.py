@@ -154,6 +154,7 @@ class ReducedProblem(ModelProblem):
         self.reduction = reduction
         super().__init__(reduction, dense=dense, **settings)
         self.origin = Origin(reduction.source)
+        self.events = reduction.source.events
         assembled = reduction.assembled(dense)
         self._assembled = assembled
         self._weak = WEAK_PIVOT_OF_FUNCTION if reduction.source.of_function else WEAK_PIVOT

@@ -92,6 +92,12 @@ class Equations:
         return self.problem if self.original is None else self.original
 
     @property
+    def own_events(self) -> tuple[Any, ...]:
+        """Events that belong to the equations."""
+        model = self.model if self.simplified is None else self.simplified.original
+        return model.events if self.of_model and model is not None else self.written.events
+
+    @property
     def told(self) -> str:
         """What is said of the equations where they came from."""
         left = bool(self.not_reduced) and self.needs_reduction

@@ -143,13 +143,11 @@ def _check(request: SolveOptions, setup: Setup) -> None:
 
 
 def _events_of(request: SolveOptions, equations: Equations) -> tuple[Event, ...]:
-    """The events of a run and, before them, those of its model."""
-    model = equations.model if equations.simplified is None else equations.simplified.original
-    texts = model.events if equations.of_model and model is not None else ()
-    asked = request.events
+    """The events of a run, before them those of its equations."""
+    own, asked = equations.own_events, request.events
     if callable(asked) or isinstance(asked, Event | str):
         asked = (asked,)
-    every = (*texts, *asked) if isinstance(asked, Sequence) else asked
+    every = (*own, *asked) if isinstance(asked, Sequence) else asked
     return as_events(events_of(every, equations.problem, equations.unknowns)) if every != () else ()
 
 

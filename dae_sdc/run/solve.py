@@ -218,6 +218,10 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
         raise InputError(f"these options have no effect on '{request.sweeper}': {', '.join(useless)}")
     if request.rtol is None:
         raise InputError(f"'{request.sweeper}' chooses its steps by a tolerance; give rtol")
+    if equations.own_events:
+        raise InputError(
+            f"the equations have events, which '{request.sweeper}' does not locate; leave it out"
+        )
     own = {name: getattr(request, name) for name in names_of_options(SundialsOptions) if name != "solver"}
     by_name = equations.given is not None and isinstance(request.problem, str)
     name, options = (

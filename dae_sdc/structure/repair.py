@@ -439,6 +439,7 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
 def without_equations(model: Model, name: str, title: str) -> Model:
     """A model with the variables, parameters, interval and reference of another, but no equations."""
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
+    made.events = model.events
     for key, variable in model.variables_by_name.items():
         made.variable(key, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
         made.variables_by_name[key].start.update(variable.start)
