@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
@@ -218,6 +218,22 @@ def names_of(function: Callable[..., Any]) -> list[str]:
     return [name for name, one in _signature(function).parameters.items() if one.kind not in several]
 
 
+# Options by the words that other libraries have for them.
+OTHERS: Final[Mapping[str, str]] = {
+    "sweeper": "method alg algorithm integrator solver",
+    "t_end": "t_span tspan t_range tstop tfinal t_final t_bound tout_end stop_time",
+    "u0": "y0 x0 z0 initial_state start_values",
+    "rtol": "reltol rel_tol relative_tolerance tol tolerance",
+    "atol": "abstol abs_tol absolute_tolerance",
+    "dt": "first_step h0 dt0 hinit initial_step step step_size stepsize h",
+    "dt_max": "max_step maxstep hmax dtmax max_step_size",
+    "time_limit": "mxstep max_steps maxsteps nsteps max_num_steps maxiters timeout",
+    "dense": "dense_output",
+    "t_eval": "saveat tout t_out tlist teval t_points times",
+    "params": "args p parameters constants",
+}
+
+
 def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator for public functions: what cannot be used is an InputError of one line with what fits."""
 
@@ -228,6 +244,11 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
             if not _takes_any(function):
                 for given in kwargs:
                     if given not in known:
+                        own = next((own for own, others in OTHERS.items() if given in others.split()), "")
+                        if own in known:
+                            raise InputError(
+                                f"{name} has no option '{given}'; {own} is what it takes for that"
+                            )
                         raise InputError(unknown(f"option of {name}", given, known))
             try:
                 bound = _signature(function).bind(*args, **kwargs)

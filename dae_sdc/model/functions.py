@@ -20,6 +20,7 @@ from dae_sdc.registry import unknown
 
 # Largest number of unknowns with which a function is called to find how many it has.
 MOST_UNKNOWNS: Final = 200
+TIMES: Final = ("t", "time", "tau")  # Names that tell an argument to be the time.
 
 
 def takes_equations(function: Any) -> bool:
@@ -212,13 +213,17 @@ def _check_function(function: Any, wanted: str, count: int) -> None:
     """Raise InputError unless ``function`` can be called with ``count`` arguments."""
     if not callable(function):
         raise InputError(f"{wanted} must be a function; got {shown(function)}")
+    name = getattr(function, "__name__", "the function")
     try:
-        inspect.signature(function).bind(*range(count))
+        signature = inspect.signature(function)
+        signature.bind(*range(count))
     except TypeError as error:
-        name = getattr(function, "__name__", "the function")
         raise InputError(f"{name} must take the arguments of {wanted}: {error}") from None
     except ValueError:  # its signature is not known
         return
+    first, *_, last = list(signature.parameters)[:count]
+    if last in TIMES and first not in TIMES:
+        raise InputError(f"{name} takes '{last}' last, but is called as {wanted}; put the time first")
 
 
 def _checked(mass: Any) -> Any:

@@ -228,6 +228,8 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     problem = target.make_problem(arguments)
     if given is None:
         return Equations(problem, is_trusted=True)
+    if hasattr(problem, "set_parameters"):
+        _check_function(problem, request)
     settled = request.trace is None and given.index is not None and not is_function(given)
     by_names = isinstance(request.u0, Mapping) or request.is_made_consistent
     # The library's own starts are consistent.
@@ -249,6 +251,30 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
         again = target.make_problem(arguments)  # with its interval
         return replace(equations, problem=again, original=problem, given=given, arguments=arguments)
     return _reduced(equations, request, arguments)
+
+
+def _check_function(problem: Any, request: SolveOptions) -> None:
+    """Refuse a function whose run has no end, or that cannot be called at the start."""
+    name = getattr(problem.function, "__name__", "the function")
+    if request.t_end is None and problem.interval is ProblemDAE.interval:
+        times = np.ravel([] if request.t_eval is None else request.t_eval)
+        if not times.size:
+            raise InputError(f"nothing tells where the run of {name} ends; give t_end")
+        problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
+    near = state_near(problem, request.u0)
+    if near is None:
+        return
+    t0 = problem.interval[0] if request.t0 is None else request.t0
+    try:
+        with np.errstate(all="ignore"), uncounted(problem):
+            problem.eval_f(problem.state(near), problem.state(np.zeros(problem.n)), t0)
+    except DAEError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{name} raised {type(error).__name__} at the start, t={t0:.6g}, for {problem.n} values in u0: "
+            f"{error}; check both"
+        ) from error
 
 
 def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:

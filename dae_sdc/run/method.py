@@ -94,7 +94,7 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
         asked = request.chosen(Method, Sweeps, Multistep)
         of_steps = request.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
         shared = ("threads", *(("parallel", "comm") if measured else ()))
-        if not of_steps and not asked and not request.chosen(Parallel, without=shared):
+        if not of_steps and asked.keys() <= {"nodes"} and not request.chosen(Parallel, without=shared):
             request = replace(request, rtol=DEFAULT_RTOL)
         if isinstance(problem, QuasilinearProblem) and not asked and not request.convergence_controllers:
             sweeper, reason = explicit_method(problem)

@@ -456,9 +456,10 @@ class RealEchelon:
         # Columns below 0 say which rows were combined.
         whole = {-1 - tag: size / size} | {j: value / size for j, value in row.items()}
         self._rows.reduce(whole)
-        combined = {-1 - j: value / self._sizes[-1 - j] for j, value in whole.items() if j < 0}
+        # Factors are compared as those of rows of one size: equations have units of any size.
+        combined = {-1 - j: value for j, value in whole.items() if j < 0}
         least = POINT_SEARCH.vanishing_number * max(map(abs, combined.values()))
-        factors = {at: value for at, value in combined.items() if abs(value) > least}
+        factors = {at: value / self._sizes[at] for at, value in combined.items() if abs(value) > least}
         left = {j: abs(value) for j, value in whole.items() if j >= 0 and self._less(value, 0)}
         if not left:
             return None, factors
