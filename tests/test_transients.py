@@ -11,6 +11,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE, REFUSED
+from benchmarks.studies.truth.study import repeat
 from dae_sdc.model.functions import problem_of_function
 from dae_sdc.run.equations import read
 from dae_sdc.sweepers.step_error import multipliers
@@ -172,3 +174,35 @@ def test_an_approach_that_changes_little_is_followed_nearer(part: float, least: 
         found = approached(sizes, Slope(part / left), time, 0.3 * left)
         time += 0.3 * left if math.isnan(found) else 0.0
     assert least < 1.0 - time < most
+
+
+@pytest.mark.parametrize(
+    "line, outcome",
+    [
+        # A voltage of 148 at the start, 5 from then on: what rtol is relative to is told.
+        *((f"circuits:144001:written:smooth:{way}:rtol=1e-06", REFUSED) for way in ("traced", "nodes-3")),
+        ("circuits:144001:written:smooth:untraced:rtol=1e-08", REFUSED),
+        # The current of a loop of capacitors between the nodes of a step.
+        ("circuits:144003:written:smooth-loop:between:rtol=1e-06", DONE),
+        # A current that follows from a state and multiplies its error by 30, by many short steps.
+        *((f"bridges:54002:written:bridge-exponential-loop:nodes-3:rtol=1e-0{k}", DONE) for k in (6, 9)),
+        # Equations whose units differ by 24 orders of magnitude, of which one depends on others.
+        ("mechanics-index-3:54000:plain:function+units:traced:rtol=1e-09", DONE),
+    ],
+)
+def test_generated_circuits_are_right_or_told(line: str, outcome: str) -> None:
+    finding = repeat(line)
+    assert finding.outcome == outcome, finding.message
+
+
+def test_an_algebraic_unknown_with_a_rare_peak_is_told_by_its_size_and_others_are_not() -> None:
+    def peaked(t: float, u: Any, du: Any) -> Any:
+        x, y, z = u
+        return [du[0] - 1.0, y - 1e3 * np.exp(-1e5 * x) - np.sin(x), z - 2.0 * y]
+
+    settings: dict[str, Any] = {"u0": {"x": 0.0, "y": 1e3, "z": 2e3}, "t_end": 3.0, "rtol": 1e-6}
+    run = ds.solve(peaked, **settings)
+    assert run.success and "y, z: errors up to" in run.message and "relative to 2e+03" in run.message
+    assert "relative to" not in ds.solve(peaked, atol=1e-6, **settings).message
+    often = ds.solve(lambda t, u, du: [du[0] - 1.0, u[1] - 1e3 * np.sin(u[0])], u0=[0.0, 0.0], t_end=3.0)
+    assert often.message == ""

@@ -51,6 +51,8 @@ LARGEST_MOVE = 1e-6  # Largest relative change of the state before such a jump i
 LEAST_PROGRESS_OF_JUMPS = 1e-9  # Part of the interval between two such jumps that counts as progress.
 # Error between the nodes of a step, in units of the tolerance, where values there are asked for.
 ALLOWED_BETWEEN = 2.0
+# Part of an error between the nodes that counts for unknowns of index 2.
+AT_INDEX_2_BETWEEN = 0.1
 
 # Attributes of :class:`AdaptivityDAE` that change from step to step.
 SAVED = tuple("_next _given _restarts _steps _look_at jumps _last_jump".split())
@@ -167,7 +169,7 @@ class AdaptivityDAE(RepeatingControl):
         k = after.n_integrated
         parts = unresolved(after.nodes, np.vstack([L.u[0], after.value])[:, :k])
         parts *= weights.of_stages(after.value, L.dt)[:k]
-        return float(parts[judged[:k]].max(initial=0.0))
+        return float((judged[:k] * parts).max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
         rounding = STEP_ROUNDING * max(abs(L.time), abs(L.time + L.dt))
@@ -262,8 +264,10 @@ class AdaptivityDAE(RepeatingControl):
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
             begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         if self.params.between:
-            # Errors of other unknowns do not follow from their polynomials.
-            judged = (np.array(L.prob.variable_index) < 2) & ~L.prob.is_algebraic
+            # Errors of algebraic unknowns of index 1 do not follow from their polynomials: the equations give
+            # them. Those of index 2 have u' of others between the nodes.
+            index = np.array(L.prob.variable_index)
+            judged = np.where(index == 2, AT_INDEX_2_BETWEEN, 1.0 * ((index < 2) & ~L.prob.is_algebraic))
             self._between = tolerance.weights_of(L.prob, ALLOWED_BETWEEN, plain=True), judged
         given = self.params.dt_first
         self.sizes.wanted = self._first_step(L, u0, t0) if given is None else given

@@ -29,8 +29,9 @@ from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.counters import COUNTERS, uncounted
 from dae_sdc.dae.interpolant import DenseOutput, StepData
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -47,7 +48,7 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
-from dae_sdc.run.global_errors import in_transients
+from dae_sdc.run.global_errors import beside_peaks, in_transients, rare_peaks
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
@@ -429,7 +430,28 @@ class Execution:
         for switch in () if located is None else (*located.switches, *located.timed):
             begins += switch.times
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
-        return in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
+        late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
+        return "; ".join(filter(None, [late, self._beside_peaks(solution)]))
+
+    def _beside_peaks(self, solution: Solution) -> str:
+        """A remark on algebraic unknowns whose tolerance is that of rare peaks."""
+        problem, request = self.problem, self.plan.request
+        told = request.atol is not None or problem.given_nominal is not None
+        if told or request.rtol is None or self.typical is None or len(solution.t) < 2:
+            return ""
+        u, sizes = solution.u, np.maximum(self.typical, np.abs(solution.u).max(axis=0))
+        rare = rare_peaks(solution.t, u, sizes).tolist()
+        if not rare:
+            return ""
+        with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
+            slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
+            state = problem.state(u[-1]), problem.state(slope)
+            mass = linearize(problem, *state, float(solution.t[-1])).mass
+            rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
+            if rare:
+                names = [problem.names[j] for j in rare]
+                return beside_peaks(names, float(sizes[rare].max()), request.rtol)
+        return ""
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.text import brief
+
+Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,11 @@ class GlobalErrorSettings:
     # Estimated error, in units of the tolerance, up to which a run is accepted: errors of steps accumulate.
     accepted: float = 30.0
     most_named: int = 100  # Largest number of unknowns that are named in a message.
+    # Ratio of the largest value of an algebraic unknown to those outside a part of the run, from which on the
+    # run tells that errors are relative to that value; and their largest size there, in units of rtol.
+    peak: float = 10.0
+    part_of_peaks: float = 0.01
+    error_of_peaks: float = 10.0
     # Error of the time of transients, in units of rtol and of the time in which an unknown changes.
     of_time: float = 0.05
 
@@ -83,3 +92,20 @@ def in_transients(
     k = int(np.argmax((errors / sizes).max(axis=1)))
     why = f"in transients as near t={t[k]:.10g}, whose time is not known better; give a smaller rtol"
     return inaccurate([names[j] for j in fast.tolist()], errors, rtol * sizes, rtol, why)
+
+
+def rare_peaks(t: Vector, u: Vector, sizes: Vector) -> Integers:
+    """Numbers of the unknowns that are far larger in a small part of a run than elsewhere."""
+    # Shapes: t (K,), u (K, n), sizes (n,): their largest values.
+    share = np.diff(t) / (t[-1] - t[0])
+    in_peaks = share @ (GLOBAL_ERROR.peak * np.abs(u[1:]) > sizes)
+    return np.flatnonzero((sizes > 0.0) & (in_peaks < GLOBAL_ERROR.part_of_peaks))
+
+
+def beside_peaks(names: Sequence[str], largest: float, rtol: float) -> str:
+    """What is said of algebraic unknowns with rare peaks, whose errors are relative to these."""
+    return (
+        f"{brief(names, GLOBAL_ERROR.most_named)}: errors up to "
+        f"{GLOBAL_ERROR.error_of_peaks * rtol * largest:.1g}, as rtol={rtol:g} is relative to {largest:.3g}, "
+        f"reached in less than {GLOBAL_ERROR.part_of_peaks:.0%} of the run; give atol for more accuracy"
+    )

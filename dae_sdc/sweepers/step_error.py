@@ -133,7 +133,7 @@ class StepError:
         """The estimate for Radau IIA with M nodes: of order M + 1, for a method of order 2 M - 1."""
         index = max(problem.variable_index, default=1)
         order = effective_order(num_nodes, 2 * num_nodes - 1, index)
-        factor = inner_factor(tolerance.rtol, num_nodes + 1, order)
+        factor = inner_factor(tolerance.rtol, num_nodes + 1, order, index)
         # At index 3 the residual that a step leaves in the constraints looks like a kink to the next step.
         slack = max(1.0, factor) if index < 3 else 1.0
         made = cls(problem, tolerance, num_nodes + 1, factor, slack)

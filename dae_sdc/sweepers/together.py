@@ -81,7 +81,7 @@ class StagesTogether:
         self._coupled = CoupledStages(problem, tableau.A, tableau.c)
         self._index = index = max(problem.variable_index, default=1)
         order = effective_order(tableau.stages, tableau.order, index)
-        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
+        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order, index)
         self.weights = tolerance.weights_of(problem, factor)
         held = index == 2 and not self.weights.lets_go and tableau.stages > 3
         self.late = tolerance.weights_of(problem, HELD_AT_INDEX_2, plain=True) if held else None

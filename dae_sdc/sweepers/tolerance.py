@@ -48,6 +48,11 @@ class ToleranceSettings:
     # Part of what the inner tolerance is above that of the user which unknowns of index 2 are not granted:
     # their error at the end of a step has the order of the estimate, not that of the method.
     share_at_index_2: float = 0.25
+    # few_nodes, share_of_few_nodes, least_of_few_nodes: number of nodes up to which steps are so short that
+    # their errors add up; the part of the inner tolerance that these take at index 2; and its least value.
+    few_nodes: int = 3
+    share_of_few_nodes: float = 0.1
+    least_of_few_nodes: float = 0.125
     # Smallest relative tolerance that holds unknowns of index 2; below, rounding is divided by the step.
     finest_at_index_2: float = 1e-9
     # told_from, told_from_at_index_2: errors of unknowns of a higher index, in units of rtol, from which on a
@@ -61,15 +66,20 @@ class ToleranceSettings:
 SETTINGS = ToleranceSettings()
 
 
-def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
+def inner_factor(rtol: float, order: int, order_of_method: float, index: int = 1) -> float:
     """Largest accepted error estimate, whose order is lower than that of the method, in units of rtol.
+
+    At index 2 few nodes take a part of it: unknowns that follow from the state multiply its global error.
 
     References
     ----------
     E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
     (1999) 93, whose codes choose it so.
     """
-    return float(0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0))
+    factor = 0.005 * rtol ** (min(1.0, order / (order_of_method + 1.0)) - 1.0)
+    if index == 2 and order <= SETTINGS.few_nodes + 1:
+        factor = max(SETTINGS.share_of_few_nodes * factor, min(factor, SETTINGS.least_of_few_nodes))
+    return float(factor)
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
