@@ -133,7 +133,31 @@ def test_a_run_for_which_nothing_is_given_is_one_to_a_tolerance():
     assert (found.u == ds.solve("simple", t_end=1.0, rtol=1e-6).u).all()
 
 
-@pytest.mark.parametrize("given", [{"dt": 0.1}, {"nodes": 3}, {"sweeper": "semi-implicit"}, {"qdelta": "LU"}])
+def test_nodes_alone_keep_the_tolerance():
+    found = ds.solve("simple", t_end=0.5, nodes=3)
+    assert found.parameters["sweeper"] == "radau-iia-5"
+    assert (found.u == ds.solve("simple", t_end=0.5, nodes=3, rtol=1e-6).u).all()
+
+
+def test_what_a_function_needs_is_asked_for_in_one_line():
+    def decay(t, u, du):
+        x, y = u
+        return [du[0] + x, y - 2.0 * x]
+
+    with pytest.raises(ds.InputError, match="nothing tells where the run of decay ends; give t_end"):
+        ds.solve(decay, u0=[1.0, 2.0])
+    assert ds.solve(decay, u0=[1.0, 2.0], t_eval=[1.0, 3.0]).t[-1] == 3.0
+    with pytest.raises(ds.InputError, match="decay raised ValueError at the start, t=0, for 1 values in u0"):
+        ds.solve(decay, u0=[1.0], t_end=1.0)
+
+    def swapped(u, du, t):
+        return [du[0] + u[0]]
+
+    with pytest.raises(ds.InputError, match=r"swapped takes 't' last.*put the time first"):
+        ds.solve(swapped, u0=[1.0], t_end=1.0)
+
+
+@pytest.mark.parametrize("given", [{"dt": 0.1}, {"sweeper": "semi-implicit"}, {"qdelta": "LU"}])
 def test_a_step_size_or_a_method_gives_steps_of_a_fixed_size(given):
     found = ds.solve("simple", t_end=0.5, **given)
     assert np.ptp(np.diff(found.t)) <= 1e-12

@@ -256,18 +256,11 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
 def _check_function(problem: Any, request: SolveOptions) -> None:
     """Refuse a function whose run has no end, or that cannot be called at the start."""
     name = getattr(problem.function, "__name__", "the function")
-    if request.t_end is None and problem.interval is ProblemDAE.interval:
-        times = np.ravel([] if request.t_eval is None else request.t_eval)
-        if not times.size:
-            raise InputError(f"nothing tells where the run of {name} ends; give t_end")
-        problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
-    near = state_near(problem, request.u0)
-    if near is None:
-        return
-    t0 = problem.interval[0] if request.t0 is None else request.t0
+    near, t0 = state_near(problem, request.u0), problem.interval[0] if request.t0 is None else request.t0
     try:
         with np.errstate(all="ignore"), uncounted(problem):
-            problem.eval_f(problem.state(near), problem.state(np.zeros(problem.n)), t0)
+            if near is not None:
+                problem.evaluate(problem.state(near), problem.state(np.zeros(problem.n)), t0)
     except DAEError:
         raise
     except Exception as error:
@@ -275,6 +268,11 @@ def _check_function(problem: Any, request: SolveOptions) -> None:
             f"{name} raised {type(error).__name__} at the start, t={t0:.6g}, for {problem.n} values in u0: "
             f"{error}; check both"
         ) from error
+    if request.t_end is None and problem.interval is ProblemDAE.interval:
+        times = np.ravel([] if request.t_eval is None else request.t_eval)
+        if not times.size:
+            raise InputError(f"nothing tells where the run of {name} ends; give t_end")
+        problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
 
 
 def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:
