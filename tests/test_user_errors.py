@@ -18,6 +18,7 @@ from pySDC.core.hooks import Hooks
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 import dae_sdc as ds
+from dae_sdc.arguments import OTHERS, names_of
 from dae_sdc.dae.jacobian import linearize
 
 
@@ -804,3 +805,13 @@ def test_an_event_that_raises_comes_through_and_a_run_without_a_step_has_none() 
 
     found = ds.solve(Nowhere, rtol=1e-3, u0=[0.0, 1.0], events=lambda u, t: u[0] - 0.1)
     assert not found.success and len(found.t) == 1
+
+
+@pytest.mark.parametrize("word", [word for others in OTHERS.values() for word in others.split()])
+def test_a_word_of_another_library_is_answered_with_ours(word: str) -> None:
+    own = next(name for name, others in OTHERS.items() if word in others.split())
+    with pytest.raises(ds.InputError, match=f"solve has no option '{word}'; {own} is what it takes for that"):
+        ds.solve("simple", **{word: 1})
+    if own not in names_of(ds.structure):  # which then has no better answer
+        with pytest.raises(ds.InputError, match="unknown option of structure"):
+            ds.structure("simple", **{word: 1})
