@@ -231,7 +231,7 @@ def test_parameters_that_do_not_fit_the_data_are_told(key: str, value: Any, word
 def test_odd_names_and_units_are_printed_as_they_are() -> None:
     figure = linear(solution(("_hidden", "a$b$", "c"), ("", "", "kg*m^-1"), 2))
     assert legend(figure.axes[0]) == [" _hidden", r"a\$b\$"]
-    assert figure.axes[0].get_ylabel() == r" _hidden, a\$b\$ [-]"
+    assert figure.axes[0].get_ylabel() == r" _hidden, a\$b\$"
     assert figure.axes[1].get_ylabel() == "c [kg·m$^{-1}$]"
     figure.draw_without_rendering()
 
@@ -351,7 +351,7 @@ def test_iterations_have_a_panel_for_each_group_and_one_for_the_residual() -> No
     figure = semilogy(sweeps(MANY))
     titles = ["positions", "velocities", "multipliers", "residual"]
     assert [axes.get_title() for axes in figure.axes] == titles
-    assert [axes.get_ylabel() for axes in figure.axes] == ["error [-]"] * 3 + ["residual [m/s]"]
+    assert [axes.get_ylabel() for axes in figure.axes] == ["error"] * 3 + ["residual [m/s]"]
     for axes in figure.axes:
         assert (axes.get_xlabel(), axes.get_yscale()) == ("sweep", "log")
         assert len(curves(axes)) == len(MANY) == len(looks(curves(axes)))

@@ -132,11 +132,11 @@ def plain(raw: str) -> str:
 
 
 def bracket(unit: str | None) -> str:
-    """A unit for an axis label: ``" [m/s²]"`` for "m/s^2", ``" [-]"`` for a pure number, nothing for None."""
-    if unit is None:
+    """A unit for an axis label: ``" [m/s²]"`` for "m/s^2", ``" [-]"`` for a pure number, nothing for none."""
+    shown = "" if unit is None else unit.strip()
+    if not shown:
         return ""
-    shown = unit.strip()
-    if shown in ("", "1", "-"):
+    if shown in ("1", "-"):
         return " [-]"
     powers = re.sub(r"(?:\^|\*\*)\(?(-?\d+)\)?", r"$^{\1}$", text(shown))
     return f" [{powers.replace('*', '·')}]"
