@@ -16,7 +16,6 @@ from numba.extending import get_cython_function_address
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
 from dae_sdc.dae import iteration
 from dae_sdc.dae.compiling import c_function, lightly_optimized
-from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
 from dae_sdc.dae.machine import (
     RecordView,
@@ -28,7 +27,7 @@ from dae_sdc.dae.machine import (
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import fields
+from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.sharing import once
 

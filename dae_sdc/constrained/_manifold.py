@@ -22,9 +22,8 @@ import numpy as np
 from numba import types
 
 from dae_sdc.dae.compiling import kept, lightly_optimized
-from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers, within_compiled
-from dae_sdc.dae.memory import fields
+from dae_sdc.dae.memory import Counts, fields
 
 # Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
 # u'' + B lambda = h with g(u, u') = 0.

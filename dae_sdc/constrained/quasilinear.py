@@ -16,9 +16,15 @@ import numpy.typing as npt
 from dae_sdc.constrained.compiled_parts import constraint_machine
 from dae_sdc.constrained.constraint_manifold import ConstraintManifold
 from dae_sdc.constrained.parts import PARTS, how_given
-from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.differences import STEP
-from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
+from dae_sdc.dae.kernels import (
+    COMPLEX_STEP,
+    Kernels,
+    compile_kernel,
+    follows_from_residual,
+    matrix_of_kernel,
+    residual_of_kernel,
+)
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import is_integer, unguarded
 from dae_sdc.errors import InputError

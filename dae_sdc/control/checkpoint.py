@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.control.hooks import StepRecord
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import Scheme, StepData
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach

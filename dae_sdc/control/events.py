@@ -19,11 +19,10 @@ from scipy.optimize import brentq, minimize_scalar
 from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.driver import driver_of
 from dae_sdc.control.hooks import unconverged
-from dae_sdc.dae.branches import SIDE_SLACK
+from dae_sdc.dae.branches import SIDE_SLACK, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.sign_changes import SamplingOptions, are_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError

@@ -11,8 +11,8 @@ from pySDC.implementations.hooks.log_work import LogWork as LogWork
 
 from dae_sdc.control.steps import Steps
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import step_data, steps_of_stages
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import ConvergenceError
 from dae_sdc.sweepers.residual import RESIDUAL_ROUND_OFF
 from dae_sdc.sweepers.steps_ahead import Taken

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError

@@ -27,8 +27,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import machine
-from dae_sdc.dae.code_digest import IMPLEMENTATIONS
-from dae_sdc.dae.compiling import c_function
+from dae_sdc.dae.compiling import IMPLEMENTATIONS, c_function
 from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers
 from dae_sdc.dae.memory import address, fields, no_copy

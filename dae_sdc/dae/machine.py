@@ -17,8 +17,7 @@ from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
-from dae_sdc.dae.code_digest import IMPLEMENTATIONS
-from dae_sdc.dae.compiling import c_function, kept
+from dae_sdc.dae.compiling import IMPLEMENTATIONS, c_function, kept
 from dae_sdc.dae.memory import is_inlined
 
 __all__ = [

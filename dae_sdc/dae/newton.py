@@ -21,10 +21,9 @@ from dae_sdc.dae.iteration import (
     iterate,
 )
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
-from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
+from dae_sdc.dae.newton_checks import above_noise, is_small, jacobian_note
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
@@ -463,7 +462,7 @@ class ModifiedNewton:
             self._fail(system, self._history)
 
     def _is_small(self, system: ImplicitSystem) -> bool:
-        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
         tolerance = self._goal
         if self.forcing > 0.0 and self._history:
             tolerance = max(tolerance, self.forcing * self._history[0])

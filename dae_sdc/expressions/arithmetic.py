@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, PRIME, Nodes, Roots, of_function, root
-from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, PRIME, Nodes, Op, Roots, of_function, root
 
 # Bits of numerator and denominator beyond which arithmetic with numbers is left to doubles.
 LONGEST_FRACTION: Final = 4096

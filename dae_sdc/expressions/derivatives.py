@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dae_sdc.expressions.arithmetic import Expressions
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, MOVING, PARAMETER, Leaf, Nodes
-from dae_sdc.expressions.operations import FUNCTIONS, Op
+from dae_sdc.expressions.dag import CONSTANTS, FUNCTIONS, IRRATIONAL, MOVING, PARAMETER, Leaf, Nodes, Op
 
 ZERO_TEST_DIGITS: Final = 60  # Decimal digits of the values.
 # Size of a sum relative to its largest term below which the sum counts as 0.

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Leaf
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Cost, Leaf, Op, cost
 from dae_sdc.expressions.derivatives import Derivatives
-from dae_sdc.expressions.operations import Cost, Op, cost
 from dae_sdc.expressions.program import Input, Program
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import Op, integer_power
 from dae_sdc.expressions.derivatives import TIMES_SLOPE
-from dae_sdc.expressions.operations import Op, integer_power
 
 # Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian.
 KINDS: Final = ("t", "u", "du", "p", "c")
@@ -37,7 +37,7 @@ class Program:
 
     inputs: tuple[Input, ...]  # Inputs, in the order in which :meth:`evaluate` takes their values.
     constants: npt.NDArray[np.float64]  # Shape (K,). Numbers.
-    # Shape (L, 4). Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.operations.Op` and the slots of
+    # Shape (L, 4). Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.dag.Op` and the slots of
     # its operands. What an operation does not need is 0; INTPOW has its exponent for b.
     code: npt.NDArray[np.int32]
     outputs: npt.NDArray[np.int32]  # Shape (n_out,). Slots of the results.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 from dae_sdc.reduction.factor import Row
 
 Vector = tuple[int, int, int]  # Components as nodes of a graph.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, PathEquations, PathPoint, corrected, follow, tangent_at
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector

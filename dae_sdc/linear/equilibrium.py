@@ -13,9 +13,9 @@ import scipy.sparse as sparse
 from scipy.linalg import lstsq
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
-from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach

@@ -9,11 +9,11 @@ from typing import Final
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
-from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model import LEVELS, Level
 from dae_sdc.model.elimination import Constants, LinearElimination, Relation, Starts, linear_form, sum_of
 from dae_sdc.model.model import Model
 from dae_sdc.model.simplified import Removed, Simplified
+from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.registry import unknown as unknown_name
 from dae_sdc.text import brief
 

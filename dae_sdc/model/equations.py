@@ -16,8 +16,7 @@ from sympy.core.function import AppliedUndef
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import to_sympy, with_pi
+from dae_sdc.model.sympy_input import TIME, Unknown, to_sympy, with_pi
 
 # Number of random points that are tried for one at which all entries of a Jacobian have values.
 MOST_RANDOM_POINTS = 8

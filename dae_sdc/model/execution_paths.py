@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from dae_sdc.expressions.dag import Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untraceable, node_of
 
 MOST_PATHS_OF_CALL: Final = 32  # Largest number of paths through the branches of one call of a function.

@@ -11,10 +11,9 @@ import sympy
 
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import name_of
-from dae_sdc.expressions.symbols import TIME, Unknown, derivative
 from dae_sdc.model.equations import Equations, Parameter, Variable
 from dae_sdc.model.problem import Form, ModelProblem, first_order
-from dae_sdc.model.sympy_input import from_sympy, sympified
+from dae_sdc.model.sympy_input import TIME, Unknown, derivative, from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, html_table, html_view
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import sympy
 
-from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
-from dae_sdc.dae.kernels import Kernels, machine
+from dae_sdc.dae.kernels import Kernels, follows_from_residual, machine, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded

@@ -417,7 +417,7 @@ def given_by_library(problem: ProblemDAE) -> bool:
 
 def _unguarded(function: Any, reads: Reads | None = None) -> Any:
     """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.values`."""
-    around = ("dae_sdc.dae.controller_calls", "dae_sdc.dae.values")
+    around = ("dae_sdc.dae.problem", "dae_sdc.dae.values")
     while hasattr(function, "__wrapped__") and getattr(function, "__globals__", {}).get("__name__") in around:
         if reads is not None:
             reads.note(function, "attribute", "__wrapped__", function.__wrapped__)

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.symbols import Unknown, derivative
 from dae_sdc.model import Level
 from dae_sdc.model.elimination import Condition
 from dae_sdc.model.model import Model
+from dae_sdc.model.sympy_input import Unknown, derivative
 from dae_sdc.text import aligned
 
 # Kinds of expressions of removed unknowns, see :attr:`Removed.kind`.

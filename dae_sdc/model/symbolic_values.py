@@ -11,9 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dae_sdc.expressions.dag import MOVING
+from dae_sdc.expressions.dag import MOVING, Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 
 # Largest number of rows of linear systems of expressions, which are solved by elimination.
 LARGEST_SOLVE: Final = 12

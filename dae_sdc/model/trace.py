@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.adapter import AdaptedProblem
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, InputError, MisreadError, require_number

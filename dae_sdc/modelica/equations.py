@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import sympy
 
-from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica.arithmetic import (
     MOST_ELEMENTS,
     TRUTHS,

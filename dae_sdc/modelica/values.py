@@ -11,8 +11,7 @@ import sympy
 
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import from_sympy
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import (
     CONSTANTS,

@@ -12,12 +12,10 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf, name_of
+from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
-from dae_sdc.model.sympy_input import from_sympy, sympified
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
 from dae_sdc.reduction.problem import ReducedProblem, check_invariants

@@ -27,10 +27,10 @@ from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.control.steps import COUNTS
+from dae_sdc.control.steps import COUNTS, WINDOW, Samples
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -51,7 +51,6 @@ from dae_sdc.run.global_errors import in_transients
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import Solution, about_problem
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states

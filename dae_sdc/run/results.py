@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked, shown
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import check_place, is_texts, opened, partial_name, read_array, replacing

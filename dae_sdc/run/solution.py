@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.events import EventRecord
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.pointwise import Pointwise
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector

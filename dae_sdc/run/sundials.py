@@ -20,10 +20,10 @@ from scipy import sparse
 
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined

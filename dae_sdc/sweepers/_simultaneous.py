@@ -12,9 +12,8 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check
+from dae_sdc.dae import newton_checks
 from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
-from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
     RecordView,
     call_at,
@@ -26,7 +25,7 @@ from dae_sdc.dae.machine import (
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import address, fields, tell_addresses
+from dae_sdc.dae.memory import Counts, address, fields, tell_addresses
 from dae_sdc.dae.polynomial import (
     FARTHEST_EXTRAPOLATION,
     StepPolynomial,
@@ -346,15 +345,15 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
-    enlarged = max(1.0, residual_check.LEAST_RELATIVE_STEP / relative)
-    for which in range(residual_check.DIRECTIONS):
+    enlarged = max(1.0, newton_checks.LEAST_RELATIVE_STEP / relative)
+    for which in range(newton_checks.DIRECTIONS):
         if not changed_residual(a, time, h, enlarged, which):
             return True
-        if within(a, residual_check.RESIDUAL_FACTOR / enlarged):
+        if within(a, newton_checks.RESIDUAL_FACTOR / enlarged):
             return True
-    for which in range(residual_check.DIRECTIONS):
-        if changed_residual(a, time, h, residual_check.RESIDUAL_ROUNDING / relative, which) and within(
-            a, residual_check.RESIDUAL_NOISE
+    for which in range(newton_checks.DIRECTIONS):
+        if changed_residual(a, time, h, newton_checks.RESIDUAL_ROUNDING / relative, which) and within(
+            a, newton_checks.RESIDUAL_NOISE
         ):
             return True
     return False
@@ -975,7 +974,7 @@ class MachineStages(Simultaneous):
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
-            "directions": residual_check.directions(n),
+            "directions": newton_checks.directions(n),
             "sizes": problem.run_scales.unknowns,
             **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
             "continuation": np.empty((len(c), len(c))),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError

@@ -15,8 +15,8 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.adapter import adapt_level
-from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
