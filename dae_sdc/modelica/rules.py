@@ -41,8 +41,7 @@ from dae_sdc.modelica.arithmetic import (
     work_of,
 )
 from dae_sdc.modelica.library import Scope
-from dae_sdc.modelica.syntax import Call, Operation, Precedence
-from dae_sdc.modelica.text import similar
+from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
 from dae_sdc.modelica.values import Rule, Values
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.

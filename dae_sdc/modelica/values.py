@@ -28,7 +28,7 @@ from dae_sdc.modelica.arithmetic import (
     symbols_in,
 )
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
-from dae_sdc.modelica.text import similar
+from dae_sdc.modelica.syntax import similar
 
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
 # Largest number of operators and operands of an expression after substitution of its names.

@@ -11,8 +11,16 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check, under_way
-from dae_sdc.polynomials.equations import INFINITE, UNKNOWN, Care, Homotopy, TrackerOptions, norms
-from dae_sdc.polynomials.polynomials import Complexes, Integers
+from dae_sdc.polynomials.polynomials import (
+    INFINITE,
+    UNKNOWN,
+    Care,
+    Complexes,
+    Homotopy,
+    Integers,
+    TrackerOptions,
+    norms,
+)
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.sharing import Meter, meter
 
