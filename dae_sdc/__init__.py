@@ -123,12 +123,12 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
     from dae_sdc.run.linearize import eigenvalues as eigenvalues, linearize as linearize
-    from dae_sdc.run.models import trace as trace
     from dae_sdc.run.results import Result as Result, load as load
     from dae_sdc.run.solution import Solution as Solution
     from dae_sdc.run.steady import steady_branch as steady_branch, steady_state as steady_state
     from dae_sdc.run.structure import repair as repair
     from dae_sdc.run.sweep_table import Sweep as Sweep
+    from dae_sdc.run.target import trace as trace
     from dae_sdc.structure.analysis import Structure as Structure
     from dae_sdc.structure.repair import Repair as Repair
     from dae_sdc.structure.signature import StructureError as StructureError

@@ -242,7 +242,7 @@ class Preparation(Simplification):
         None,
         "read the eval_f of a problem as equations first (where that can be done)",
         "They are compiled, and give exact Jacobians and the index. ``parameters['equations']`` says whether "
-        "they were read, or why not. See :func:`dae_sdc.run.models.trace`.",
+        "they were read, or why not. See :func:`dae_sdc.run.target.trace`.",
     )
 
 

@@ -27,9 +27,9 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Limit, Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.run.models import add_models, models_of
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
+from dae_sdc.run.target import add_models, models_of
 from dae_sdc.sharing import each
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.blocks import Block

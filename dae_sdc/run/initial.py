@@ -38,11 +38,10 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
-from dae_sdc.run.models import ModelLike
 from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values
-from dae_sdc.run.target import Target, is_file, make_model, resolve
+from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 if TYPE_CHECKING:

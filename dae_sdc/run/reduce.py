@@ -18,9 +18,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options, option, takes
 from dae_sdc.reduction.factor import LIMIT
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
-from dae_sdc.run.models import ModelOptions, add_models, models_of
 from dae_sdc.run.simplify import model_of
-from dae_sdc.run.target import make_model
+from dae_sdc.run.target import ModelOptions, add_models, make_model, models_of
 from dae_sdc.sharing import each, one_at_a_time
 from dae_sdc.text import aligned
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.errors import InputError
 from dae_sdc.model import LEVELS, Level
 from dae_sdc.options import Output, Parameters, add_options, given_options, option, takes
-from dae_sdc.run.models import ModelLike, ModelOptions, add_models, models_of
-from dae_sdc.run.target import make_model
+from dae_sdc.run.target import ModelLike, ModelOptions, add_models, make_model, models_of
 from dae_sdc.sharing import each, one_at_a_time
 from dae_sdc.text import aligned
 

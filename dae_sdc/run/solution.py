@@ -24,8 +24,7 @@ from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import is_texts, opened, read_archive
-from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
-from dae_sdc.run.tables import Table, Tabulated, View
+from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.text import brief
 
