@@ -18,9 +18,12 @@ from dae_sdc.deferred import defer_mpi
 from dae_sdc.launch import take_over
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
-    from dae_sdc.constrained.first_order import (
+    from dae_sdc.constrained.equations import (
         ImplicitDAE as ImplicitDAE,
+        NonholonomicProblem as NonholonomicProblem,
         QuasiFirstOrderProblem as QuasiFirstOrderProblem,
+        QuasiLagrangeProblem as QuasiLagrangeProblem,
+        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
     from dae_sdc.constrained.manifold import (
         MANIFOLD_METHODS as MANIFOLD_METHODS,
@@ -29,11 +32,6 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         manifold_method as manifold_method,
     )
     from dae_sdc.constrained.quasilinear import QuasilinearProblem as QuasilinearProblem
-    from dae_sdc.constrained.second_order import (
-        NonholonomicProblem as NonholonomicProblem,
-        QuasiLagrangeProblem as QuasiLagrangeProblem,
-        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
-    )
     from dae_sdc.control.controls import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.control.driver import ShareBlock as ShareBlock
     from dae_sdc.control.events import Event as Event, EventRecord as EventRecord

@@ -19,9 +19,15 @@ from pySDC.core.problem import Problem
 
 from dae_sdc.dae.adapter import AdaptedProblem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.reads import MISSING, Reads
-from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
+from dae_sdc.model.symbolic_values import (
+    ExecutionPaths,
+    Scalar,
+    SymbolArray,
+    Untraceable,
+    array_of,
+    has_symbols,
+)
 
 # Top-level modules whose functions are called without being copied.
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})

@@ -24,12 +24,12 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
 from dae_sdc.model.reads import Reads
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
+    ExecutionPaths,
     NumberNeeded,
     Scalar,
     SymbolArray,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.second_order import QuasiLagrangeProblem, QuasiSecondOrderProblem
+from dae_sdc.constrained.equations import QuasiLagrangeProblem, QuasiSecondOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
