@@ -28,7 +28,7 @@ from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.plotting import plot
 from dae_sdc.plotting.plot import PICTURES
-from dae_sdc.problems._testset import scd
+from dae_sdc.problems._library import scd
 from dae_sdc.run.results import Result, combinations_of, load
 from dae_sdc.run.target import make_problem
 

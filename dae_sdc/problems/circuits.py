@@ -13,15 +13,17 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._models import MODELS, ModelOfProblem
-from dae_sdc.problems._parameters import finite, positive, require_defaults
-from dae_sdc.problems._testset import (
+from dae_sdc.problems._library import (
     ReferencedProblem,
     ReferenceEnd,
     StoredReference,
     TestSetProblem,
+    finite,
     load_record,
+    positive,
+    require_defaults,
 )
+from dae_sdc.problems._models import MODELS, ModelOfProblem
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Node numbers of the three given potentials."""

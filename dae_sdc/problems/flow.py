@@ -14,7 +14,7 @@ from dae_sdc.dae.declaration import when_asked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
+from dae_sdc.problems._library import LibraryProblem, Parameter, finite, positive
 
 
 class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]

@@ -14,7 +14,7 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._testset import TestSetProblem
+from dae_sdc.problems._library import TestSetProblem
 
 
 class Line(NamedTuple):
