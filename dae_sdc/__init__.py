@@ -32,8 +32,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         manifold_method as manifold_method,
     )
     from dae_sdc.constrained.quasilinear import QuasilinearProblem as QuasilinearProblem
-    from dae_sdc.control.controls import StopAtRoundOff as StopAtRoundOff
-    from dae_sdc.control.driver import ShareBlock as ShareBlock
+    from dae_sdc.control.driver import ShareBlock as ShareBlock, StopAtRoundOff as StopAtRoundOff
     from dae_sdc.control.events import Event as Event, EventRecord as EventRecord
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,

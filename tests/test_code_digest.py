@@ -20,9 +20,8 @@ from numba.extending import intrinsic
 
 import dae_sdc as ds
 from dae_sdc import sharing
-from dae_sdc.dae.compiling import machine_code_digest
+from dae_sdc.dae.compiling import compiled_as, machine_code_digest
 from dae_sdc.dae.kernels import inlined
-from dae_sdc.dae.machine import compiled_as
 from dae_sdc.sharing import alone
 
 PACKAGE = Path(ds.__file__).parent
@@ -174,7 +173,7 @@ def python(program: str, path: Path = PACKAGE.parent) -> str:
     return done.stdout.strip()
 
 
-COMPILERS = {"machine.py", "complex_step.py"}
+COMPILERS = {"compiling.py", "complex_step.py"}
 """Files that change how kernels are compiled."""
 
 

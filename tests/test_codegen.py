@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dae_sdc import sharing
-from dae_sdc.dae.machine import jacobian_at, residual_at, residuals_at
+from dae_sdc.dae.compiling import jacobian_at, residual_at, residuals_at
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program

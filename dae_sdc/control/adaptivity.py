@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.controls import RepeatingControl
-from dae_sdc.control.driver import driver_of
+from dae_sdc.control.driver import RepeatingControl, driver_of
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.polynomial import StepPolynomial, unresolved

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
-from dae_sdc.control.controls import RepeatingControl
-from dae_sdc.control.driver import driver_of
+from dae_sdc.control.driver import RepeatingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.controls import Control, require_single_steps
+from dae_sdc.control.driver import Control, require_single_steps
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given

@@ -19,8 +19,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.checkpoint import Checkpoints
-from dae_sdc.control.controls import Control
-from dae_sdc.control.driver import LEAST_REMAINDER
+from dae_sdc.control.driver import LEAST_REMAINDER, Control
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.control.singular import WatchSingularPoints

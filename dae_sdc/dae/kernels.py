@@ -70,7 +70,7 @@ class Kernels:
 @functools.cache
 def machine() -> Any:
     """The module that calls kernels from Python; numba is imported with it, and only then."""
-    return importlib.import_module("dae_sdc.dae.machine")
+    return importlib.import_module("dae_sdc.dae.compiling")
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.control.controls import StopAtRoundOff
+from dae_sdc.control.driver import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_number

@@ -19,15 +19,21 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.amplification import WatchAmplification
-from dae_sdc.control.controls import KeepTimeLimit
-from dae_sdc.control.driver import ShareBlock
+from dae_sdc.control.driver import KeepTimeLimit, ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
-from dae_sdc.control.hooks import CheckInitialValue, MarkProvisionalStarts, RequireConvergence, StepRecord
+from dae_sdc.control.hooks import (
+    COUNTS,
+    WINDOW,
+    CheckInitialValue,
+    MarkProvisionalStarts,
+    RequireConvergence,
+    Samples,
+    StepRecord,
+)
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.control.steps import COUNTS, WINDOW, Samples
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.memory import COUNTERS

@@ -13,14 +13,16 @@ from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.dae import newton_checks
-from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
-from dae_sdc.dae.machine import (
+from dae_sdc.dae.compiling import (
     RecordView,
+    c_function,
     call_at,
     call_jacobian,
     call_residual,
     doubles,
     integers,
+    kept,
+    lightly_optimized,
     pointer_to,
     short_integers,
     within_compiled,
