@@ -14,8 +14,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.deferred import defer_mpi
-from dae_sdc.launch import take_over
+from dae_sdc.imports import defer_mpi, take_over
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
     from dae_sdc.constrained.equations import (

@@ -32,7 +32,7 @@ FLOORS = {room: int(floor) for floor, rooms, _ in TABLE for room in re.findall(r
 ONE_ROOM = {room: "ground" for room, floor in FLOORS.items() if floor == 0}
 """Files that may import each other as if they were in one room."""
 
-AT_THE_DOOR = {"dae_sdc.deferred", "dae_sdc.launch"}
+AT_THE_DOOR = {"dae_sdc.imports"}
 """What the front door opens for, because it must be there before pySDC or another module is imported."""
 
 # Calls at the top of a module that would do something when it is imported.

@@ -13,9 +13,8 @@ import pytest
 from scipy import special
 
 import dae_sdc as ds
-from dae_sdc.constrained.compiled_parts import Pointers
-from dae_sdc.constrained.constraint_manifold import nearest_point
-from dae_sdc.constrained.parts import PARTS
+from dae_sdc.constrained.parts import PARTS, Pointers
+from dae_sdc.constrained.quasilinear import nearest_point
 from dae_sdc.dae import compiling
 from dae_sdc.dae.differences import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP

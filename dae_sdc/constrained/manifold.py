@@ -12,8 +12,7 @@ import numpy as np
 from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
-from dae_sdc.constrained.compiled_parts import Pointers
-from dae_sdc.constrained.parts import PARTS
+from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.memory import ArrayMemory
 from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import FUNCTIONS, Op, integer_power
-from dae_sdc.expressions.program import KINDS, Program
+from dae_sdc.expressions.graph import KINDS, Program
 from dae_sdc.sharing import Lock, alone, cache_directory, once, read_kept, write_kept
 
 SUBTRACT: Final = len(Op)  # The operation a - b, which compiled code has beside those of programs.

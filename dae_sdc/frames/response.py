@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.codegen import compile_program
 from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.program import Input
+from dae_sdc.expressions.graph import Input
 from dae_sdc.frames.elements import Member, Vector
 from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import Row

@@ -14,8 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, TIME, Leaf, Op
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.graph import Graph, Input, Program
 
 # Operations that jump.
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})

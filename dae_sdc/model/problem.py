@@ -20,8 +20,7 @@ from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.program import Input, Program, magnitudes
+from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 
 DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.

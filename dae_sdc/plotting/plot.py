@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
-from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.imports import function_at
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 

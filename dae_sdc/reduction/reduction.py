@@ -16,9 +16,15 @@ from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
-from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
-from dae_sdc.reduction.problem import ReducedProblem, check_invariants
+from dae_sdc.reduction.problem import (
+    Assembled,
+    ReducedProblem,
+    Texts,
+    assemble_separated,
+    assemble_stages,
+    check_invariants,
+)
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
 from dae_sdc.registry import unknown

@@ -18,7 +18,7 @@ from qmat.qdelta import QDELTA_GENERATORS
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.launch import launched
+from dae_sdc.imports import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import provenance

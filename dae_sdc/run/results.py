@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.memory import COUNTERS
-from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.imports import function_at
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import check_place, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.text import aligned, html_picture, html_table, html_view
