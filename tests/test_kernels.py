@@ -23,8 +23,8 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Amplifier, Components
+from dae_sdc.problems.grids import TransmissionLine
 from dae_sdc.problems.linear import SimpleDAE
-from dae_sdc.problems.lines import TransmissionLine
 from dae_sdc.problems.power import BRANCHES, LOAD, SYNCHRONOUS_SPEED, WSCC9BusSystem, _Machines, admittance
 from dae_sdc.run.solve import solve
 

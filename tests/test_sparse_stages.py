@@ -35,8 +35,7 @@ from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.problems.digital import TwoBitAdder
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.sweepers import together
 from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia
