@@ -19,15 +19,15 @@ from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
-from dae_sdc.linear.minimal import (
+from dae_sdc.linear.system import (
     DEPENDENT_BY_DIFFERENCES,
     DEPENDENT_POLES,
+    LinearSystem,
     Minimal,
     by_offsets,
     by_ranks,
     in_coordinates,
 )
-from dae_sdc.linear.system import LinearSystem
 from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import structure

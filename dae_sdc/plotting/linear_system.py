@@ -33,7 +33,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.runs import chosen_names
+from dae_sdc.plotting.solution import chosen_names
 from dae_sdc.plotting.style import panels_of, require_columns
 from dae_sdc.run.results import Result, combinations_of
 

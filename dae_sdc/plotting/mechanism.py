@@ -28,13 +28,18 @@ from numpy.typing import NDArray
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import names_in as names_in_text
 from dae_sdc.plotting import style
-from dae_sdc.plotting.runs import Run, Unknown, Values, choose, headline, runs_of
 from dae_sdc.plotting.solution import (
     LARGEST_RATIO,
     STEP,
+    Run,
+    Unknown,
+    Values,
+    choose,
     events_and_switches,
     failures,
+    headline,
     place_legend,
+    runs_of,
     some_of,
 )
 from dae_sdc.plotting.style import require_columns

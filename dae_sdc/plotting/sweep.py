@@ -30,7 +30,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.plotting.runs import chosen_names, fitting, patterns_of
+from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of
 from dae_sdc.plotting.style import few_ticks, mark_cut, styled
 from dae_sdc.registry import MOST_NAMES
 from dae_sdc.run.results import Result, check_target
