@@ -53,11 +53,10 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
-from dae_sdc.run.global_errors import in_transients
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import Solution, about_problem
+from dae_sdc.run.solution import Solution, about_problem, in_transients
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before

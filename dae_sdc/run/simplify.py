@@ -36,7 +36,7 @@ class SimplifyOptions(ModelOptions):
     level: Level = option(
         "linear",
         "equations that are removed (linear)",
-        "See :func:`dae_sdc.model.aliases.simplify`.",
+        "See :func:`dae_sdc.model.simplified.simplify`.",
         choices=LEVELS,
     )
     fold: bool = option(False, "put the numbers of the parameters in", "All of them go into the equations.")
@@ -68,13 +68,13 @@ def simplify(options: SimplifyOptions) -> Simplified:
     >>> len(found.model.names)
     1
     """
-    from dae_sdc.model import aliases
+    from dae_sdc.model import simplified
 
     whole, fold = make_model(options.model, options.params), options.fold
-    found = aliases.simplify(whole, level=options.level, fold=fold)
+    found = simplified.simplify(whole, level=options.level, fold=fold)
     if found.level == "trivial" or not found.map:
         return found
-    trivial = aliases.simplify(whole, level="trivial", fold=fold)
+    trivial = simplified.simplify(whole, level="trivial", fold=fold)
     if len(trivial.model.names) == len(found.model.names):
         return found
     before, after = _analysed(trivial.model), _analysed(found.model)

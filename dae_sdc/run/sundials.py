@@ -41,10 +41,18 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
-from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, about_problem, output_times
+from dae_sdc.run.solution import (
+    DENSE_LIMIT,
+    GLOBAL_ERROR,
+    Solution,
+    about_problem,
+    estimated,
+    inaccurate,
+    not_estimated,
+    output_times,
+)
 from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states
