@@ -7,7 +7,7 @@ import pytest
 from numpy.polynomial import Polynomial
 
 from dae_sdc.dae.differences import complex_slope, curvature, most_accurate, slope
-from dae_sdc.dae.polynomial import (
+from dae_sdc.dae.state import (
     EndDerivative,
     StepPolynomial,
     continuation_matrix,

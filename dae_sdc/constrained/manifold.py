@@ -15,9 +15,8 @@ from dae_sdc.arguments import checked
 from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.memory import ArrayMemory
-from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper

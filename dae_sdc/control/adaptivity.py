@@ -11,8 +11,8 @@ import numpy as np
 from dae_sdc.control.driver import RepeatingControl, driver_of
 from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.newton import undetermined
-from dae_sdc.dae.polynomial import StepPolynomial, unresolved
 from dae_sdc.dae.scales import Noise, Scales, measured_noise
+from dae_sdc.dae.state import StepPolynomial, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell

@@ -12,9 +12,8 @@ import numpy as np
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.interpolant import Scheme, StepData
 from dae_sdc.dae.memory import COUNTERS
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, attach
 from dae_sdc.errors import InputError
 
 CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.

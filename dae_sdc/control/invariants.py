@@ -14,9 +14,8 @@ from dae_sdc.control.driver import Control, require_single_steps
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 from dae_sdc.initial.completion import complete
 from dae_sdc.initial.projection import EquationFunctions, Projection, project

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
 
-from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector, unresolved
+from dae_sdc.dae.state import EndWithInterior, StepPolynomial, Vector, unresolved
 from dae_sdc.errors import InputError
 
 STENCIL = 5  # Number of step ends in a difference quotient for u'.

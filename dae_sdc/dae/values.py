@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.polynomial import Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, InputError
 
 _MASKED = type(np.ma.masked)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.arguments import checked
-from dae_sdc.frames.elements import DIRECTIONS, Member
-from dae_sdc.frames.response import Deformation
+from dae_sdc.frames.frame import DIRECTIONS
+from dae_sdc.frames.response import Deformation, Member
 from dae_sdc.plotting import style
 
 _PIECES = 24  # Straight pieces of a drawn beam.

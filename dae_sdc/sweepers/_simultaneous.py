@@ -28,15 +28,16 @@ from dae_sdc.dae.compiling import (
     within_compiled,
 )
 from dae_sdc.dae.memory import Counts, address, fields, tell_addresses
-from dae_sdc.dae.polynomial import (
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import KEPT_RATE
+from dae_sdc.dae.state import (
     FARTHEST_EXTRAPOLATION,
+    MeshDAE,
     StepPolynomial,
+    Vector,
     coefficients_of_last,
     lagrange_weights,
 )
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import KEPT_RATE
-from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, step_sizes, steps_ahead, tolerance
 from dae_sdc.sweepers.simultaneous import (

@@ -16,9 +16,8 @@ from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.newton_checks import above_noise, is_small
-from dae_sdc.dae.polynomial import StepPolynomial, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import StepPolynomial, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.coupled import stages_without_guess

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.memory import COUNTERS
-from dae_sdc.dae.polynomial import StepPolynomial
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
