@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.constrained.parts import part, supplied
 from dae_sdc.constrained.quasilinear import Block, QuasilinearProblem, nearest_point
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.dae.values import is_integer
 from dae_sdc.errors import InconsistentStateError, InputError, require_count
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.constrained.parts import PARTS, CompiledParts, constraint_machine, how_given
 from dae_sdc.dae.consistency import LARGEST_VIOLATION
 from dae_sdc.dae.differences import STEP
@@ -26,7 +27,7 @@ from dae_sdc.dae.kernels import (
     residual_of_kernel,
 )
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.dae.values import is_integer, real_numbers, unguarded
+from dae_sdc.dae.values import real_numbers, unguarded
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError
 from dae_sdc.registry import unknown
 

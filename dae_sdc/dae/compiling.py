@@ -38,7 +38,7 @@ from numba.core.sigutils import normalize_signature
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
-from dae_sdc.dae.memory import is_inlined
+from dae_sdc.dae.memory import codes_of, is_inlined
 from dae_sdc.deadline import check
 from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
 
@@ -101,14 +101,6 @@ def _parts(function: FunctionType) -> Iterator[str | FunctionType]:
         if name in function.__globals__:
             yield f" {name}="
             yield from _value(function.__globals__[name], names)
-
-
-def codes_of(code: CodeType) -> Iterator[CodeType]:
-    """A code and those of functions and comprehensions in it."""
-    yield code
-    for entry in code.co_consts:
-        if isinstance(entry, CodeType):
-            yield from codes_of(entry)
 
 
 def _value(value: Any, names: list[str]) -> Iterator[str | FunctionType]:

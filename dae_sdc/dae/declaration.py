@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.scales import Noise
-from dae_sdc.dae.values import guarded, is_integer, is_number, is_sequence, shortened
+from dae_sdc.dae.values import guarded, is_number, is_sequence, shortened
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import unknown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -173,3 +173,11 @@ def uncounted(problem: Any) -> Iterator[None]:
     finally:
         for name, count in kept.items():
             counters[name].niter = count
+
+
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """A code and those of functions and comprehensions in it."""
+    yield code
+    for entry in code.co_consts:
+        if isinstance(entry, CodeType):
+            yield from codes_of(entry)

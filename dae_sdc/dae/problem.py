@@ -13,6 +13,7 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
 from dae_sdc.dae.declaration import (
     GUARDED,
@@ -30,7 +31,7 @@ from dae_sdc.dae.kernels import CompiledEquations, install_kernels, machine
 from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.scales import EPS, Noise, Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.dae.values import guard_methods, is_integer, is_sequence, real_numbers, shortened, undefined
+from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, shortened, undefined
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.registry import Registry
 

@@ -9,7 +9,7 @@ import math
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
@@ -18,6 +18,7 @@ import scipy.sparse as sparse
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.adapter import AdaptedProblem
+from dae_sdc.dae.memory import codes_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.reads import MISSING, Reads
 from dae_sdc.model.symbolic_values import (
@@ -181,7 +182,7 @@ class Retargeting:
             return known[1]
         if _is_foreign(function):
             return function
-        self.codes.update(_nested(function.__code__))
+        self.codes.update(codes_of(function.__code__))
         space: dict[str, Any] = {"__builtins__": self._builtins, "__name__": function.__module__}
         cells = tuple(type(cell)() for cell in function.__closure__ or ())
         copied = FunctionType(function.__code__, space, function.__name__, None, cells or None)
@@ -189,7 +190,7 @@ class Retargeting:
         for name in ("__defaults__", "__kwdefaults__"):
             self.reads.note(function, "attribute", name, getattr(function, name))
             setattr(copied, name, self.of(getattr(function, name)))
-        for name in {name for code in _nested(function.__code__) for name in code.co_names}:
+        for name in {name for code in codes_of(function.__code__) for name in code.co_names}:
             value = function.__globals__.get(name, MISSING)
             self.reads.note(function, "global", name, value)
             if value is not MISSING:
@@ -252,13 +253,6 @@ def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:
     """Whether a function or class is of a module in :data:`FOREIGN` or in ``more``."""
     module = getattr(value, "__module__", "") or ""
     return module.partition(".")[0] in FOREIGN | more and not module.startswith(PROJECTS)
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
 
 
 _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
