@@ -642,11 +642,6 @@ class Ranks(Group):
     comm: Any = option(None, "the ranks (COMM_WORLD)", like="mpi4py.MPI.Intracomm", shell=False, told=False)
 
 
-def _number_of_threads(name: str, value: Any) -> None:
-    if value != "auto":
-        require_count(name, value)
-
-
 def _threads_from_text(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
@@ -666,7 +661,7 @@ class Parallel(Ranks, Sharing):
         "threads that share the stages of a step of Radau IIA to a tolerance; auto measures if they pay (1)",
         "The values are those of one thread. With 'auto' the first steps are measured, and "
         "``parameters['sharing']`` of the solution says what was chosen and why.",
-        check=_number_of_threads,
+        check=lambda name, value: None if value == "auto" else require_count(name, value),
         read=_threads_from_text,
         metavar="N",
     )

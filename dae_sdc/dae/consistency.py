@@ -202,11 +202,6 @@ def _are_tried(problem: ProblemDAE) -> bool:
     return getattr(problem, "jacobian", None) is None and problem.run_scales.running
 
 
-def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:
-    """Sizes that the equations give the unknowns and time at a state."""
-    return _balance(problem, u0, t0, parts, span)[1]
-
-
 def _balance(
     problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float
 ) -> tuple[Terms, Balance]:
@@ -331,7 +326,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
     if (np.abs(remains) <= LARGEST_VIOLATION * scale).all():
         return remains, scale
-    errors = VALUE_ROUND_OFF * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
+    errors = VALUE_ROUND_OFF * np.asarray(terms @ _balance(problem, clean, t, halves, span)[1].sizes).ravel()
     own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
     if own is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, own(u, du, t))

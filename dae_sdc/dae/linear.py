@@ -311,9 +311,6 @@ class KLU:
             self._numeric = self._klu.numeric(analysis.matrix, analysis.symbolic)
         except ArithmeticError:
             raise _singular(matrix) from None
-        self._check(matrix)
-
-    def _check(self, matrix: Any) -> None:
         needed = refinements_needed(matrix, self._substitute)
         if needed is None:
             self._instead = SparseLU(matrix)

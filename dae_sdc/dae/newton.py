@@ -339,11 +339,6 @@ class ModifiedNewton:
             self.last_linearization = kept.linearization
         self._matrix = kept
 
-    def _direct(self) -> str:
-        """The linear solver that factorises."""
-        chosen = self.problem.linear_solver
-        return "auto" if chosen == "gmres" else chosen
-
     # --- the operations of dae_sdc.dae.iteration ------------------------------------------------------------
 
     def correct(self) -> float:
@@ -415,8 +410,9 @@ class ModifiedNewton:
         kept, system = self._matrix, self._system
         matrix = system.matrix(self._linearization)
         self.problem.work_counters["factorization"].niter += 1
+        chosen = self.problem.linear_solver
         try:
-            kept.factors = factorize(matrix, self._direct(), like=kept.factors)
+            kept.factors = factorize(matrix, "auto" if chosen == "gmres" else chosen, like=kept.factors)
         except SingularMatrixError as error:
             raise SingularMatrixError(self._explain_singular(system, str(error))) from None
         kept.linearization = self.last_linearization = self._linearization

@@ -330,11 +330,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
     @property
     def given_nominal(self) -> npt.ArrayLike | None:
         """``nominal`` where the class or its user gives it."""
-        return self.nominal if self._gives_nominal else None
-
-    @property
-    def _gives_nominal(self) -> bool:
-        return "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
+        gives = "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
+        return self.nominal if gives else None
 
     @property
     def run_scales(self) -> Scales:

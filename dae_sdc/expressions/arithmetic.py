@@ -18,7 +18,6 @@ from dae_sdc.expressions.dag import (
     MOVING,
     PARAMETER,
     PRIME,
-    Leaf,
     Nodes,
     Op,
     Roots,
@@ -378,12 +377,10 @@ class Digits:
             if leaf is None:
                 values[node] = tuple(self._apply(node, point) for point in range(_ZERO_TEST_POINTS))
             else:
-                values[node] = self._drawn(leaf)
+                sign = random.Random(repr(leaf)).choice((-1, 1))
+                points = range(_ZERO_TEST_POINTS)
+                values[node] = tuple(sign * (-1) ** point * self._number((leaf, point)) for point in points)
         return values[root]
-
-    def _drawn(self, leaf: Leaf) -> tuple[Any, ...]:
-        sign = random.Random(repr(leaf)).choice((-1, 1))
-        return tuple(sign * (-1) ** point * self._number((leaf, point)) for point in range(_ZERO_TEST_POINTS))
 
     def _apply(self, node: int, point: int) -> Any:
         expressions, context = self._expressions, self._context
