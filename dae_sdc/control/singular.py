@@ -95,10 +95,10 @@ class AcceptedStep(NamedTuple):
 class WatchedStep:
     """An accepted step, and the states along it."""
 
-    def __init__(self, made: AcceptedStep, found: Watched, straight: bool) -> None:
-        self.start = end_of(made.start, made.time, found)
-        self.end = end_of(made.end, made.time + made.dt, found)
-        self._made, self._straight = made, straight
+    def __init__(self, step: AcceptedStep, determinants: Watched, straight: bool) -> None:
+        self.start = end_of(step.start, step.time, determinants)
+        self.end = end_of(step.end, step.time + step.dt, determinants)
+        self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
     def at(self, theta: float) -> Place:
@@ -109,17 +109,17 @@ class WatchedStep:
         if self._straight or theta in (0.0, 1.0):
             return Place(t, u0 + theta * (u1 - u0), du)
         if self._curve is None:
-            made = self._made
-            parts = {"time": made.time, "dt": made.dt, "prob": made.level.prob, "sweep": made.level.sweep}
-            level = SimpleNamespace(**parts, u=[made.start], uend=made.end, f=[made.slope])
-            self._curve = Curve(level, made.n_slopes)
+            step = self._made
+            parts = {"time": step.time, "dt": step.dt, "prob": step.level.prob, "sweep": step.level.sweep}
+            level = SimpleNamespace(**parts, u=[step.start], uend=step.end, f=[step.slope])
+            self._curve = Curve(level, step.n_slopes)
         return Place(t, self._curve.state(theta).view(np.ndarray), du)
 
 
-def end_of(u: Any, t: float, found: Watched) -> Place:
+def end_of(u: Any, t: float, determinants: Watched) -> Place:
     """A state at the end of a step, with u' where it is needed."""
     values = u.view(np.ndarray)
-    if not found.needs_derivatives:
+    if not determinants.needs_derivatives:
         return Place(t, values, values)
     known = u.polynomial is not None
     return Place(t, values, u.polynomial.derivative_at_end() if known else np.full(values.shape, np.nan))
@@ -139,13 +139,13 @@ class RecentSteps:
         self.last.clear()
         self.history.clear()
 
-    def remember(self, made: AcceptedStep) -> None:
+    def remember(self, step: AcceptedStep) -> None:
         """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
         # Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
         history = self.history
-        history.append(made)
+        history.append(step)
         if len(history) > STEPS_REMEMBERED:
-            ages = made.time + made.dt - np.array([one.time for one in history])
+            ages = step.time + step.dt - np.array([accepted.time for accepted in history])
             spacing = ages[:-2] / ages[2:]
             del history[1 + int(np.argmin(spacing[: len(history) - LEAST_STEPS]))]
 
@@ -153,11 +153,11 @@ class RecentSteps:
         """The end of the last accepted step, with u'; None where nothing is watched."""
         if self.watched is None or not self.last or self.straight:
             return None
-        made = self.last[-1]
-        if made.end.polynomial is None:  # the equations have changed there
+        step = self.last[-1]
+        if step.end.polynomial is None:  # the equations have changed there
             return None
-        slopes = np.nan_to_num(made.end.polynomial.derivative_at_end())
-        return Place(made.time + made.dt, np.array(made.end), slopes)
+        slopes = np.nan_to_num(step.end.polynomial.derivative_at_end())
+        return Place(step.time + step.dt, np.array(step.end), slopes)
 
     def longest(self) -> float:
         """Size of the longest of the last steps."""
@@ -173,8 +173,8 @@ class RecentSteps:
         """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
         steps = self.last if steps is None else steps
         began = last.t - 0.25 * longest_of(steps)
-        known = [made for made in steps if made.end.polynomial is not None]
-        early = next((made for made in reversed(known) if made.time < began), known[0])
+        known = [step for step in steps if step.end.polynomial is not None]
+        early = next((step for step in reversed(known) if step.time < began), known[0])
         slopes, since = np.nan_to_num(early.end.polynomial.derivative_at_end()), early.time + early.dt
         if since >= last.t:
             slopes, since = last.du, last.t - 1.0
@@ -194,13 +194,15 @@ class RecentSteps:
         steps: Sequence[AcceptedStep] | None = None,
     ) -> bool:
         """Whether a path gives the determinant that there was as far behind as it leads ahead."""
-        found = self.watched
-        assert found is not None
-        for made in reversed(self.last if steps is None else steps):
-            if made.time <= last.t - s:
-                theta = min(1.0, (last.t - s - made.time) / made.dt)
-                known = float(found.values(WatchedStep(made, found, self.straight).at(theta))[at])
-                return abs(float(found.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
+        determinants = self.watched
+        assert determinants is not None
+        for step in reversed(self.last if steps is None else steps):
+            if step.time <= last.t - s:
+                theta = min(1.0, (last.t - s - step.time) / step.dt)
+                known = float(
+                    determinants.values(WatchedStep(step, determinants, self.straight).at(theta))[at]
+                )
+                return abs(float(determinants.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
         return False
 
     def ahead(
@@ -208,17 +210,17 @@ class RecentSteps:
     ) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps."""
         steps = self.last if steps is None else steps
-        found, longest = self.watched, longest_of(steps)
-        assert found is not None
-        if len(found) > MOST_AHEAD:
+        determinants, longest = self.watched, longest_of(steps)
+        assert determinants is not None
+        if len(determinants) > MOST_AHEAD:
             return None
         reach, place = 2.0 * longest, self.parabola(last, steps)
 
         def value(s: float, at: int) -> float:
-            return float(found.values(place(s))[at])
+            return float(determinants.values(place(s))[at])
 
         distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
-        values = np.array([found.values(place(s)) for s in distances.tolist()])
+        values = np.array([determinants.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
             a, b, c = distances[k - 1 : k + 2].tolist()
@@ -236,15 +238,15 @@ class RecentSteps:
 
     def faded(self) -> Passage | None:
         """The end of a run at which a determinant has become much smaller than it was, step by step."""
-        found = self.watched
-        if found is None or len(self.last) < LEAST_STEPS:
+        determinants = self.watched
+        if determinants is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [end_of(made.end, made.time + made.dt, found) for made in self.last]
-        sizes = np.abs([found.values(place) for place in places])
+        places = [end_of(step.end, step.time + step.dt, determinants) for step in self.last]
+        sizes = np.abs([determinants.values(place) for place in places])
         for at in np.flatnonzero(
             (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         ):
-            deficiency = found.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
+            deficiency = determinants.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
             if deficiency is not None:
                 return Passage(places[-1].t, deficiency)
         return None
@@ -252,18 +254,18 @@ class RecentSteps:
 
 def longest_of(steps: Sequence[AcceptedStep]) -> float:
     """Size of the longest of some steps, 0 of none."""
-    return max((made.dt for made in steps), default=0.0)
+    return max((step.dt for step in steps), default=0.0)
 
 
 def touching_point(value: Callable[[float], float], a: float, b: float) -> float | None:
     """Where between a and b a function touches zero, or goes a little beyond; None where it does not."""
     sign = np.sign(value(a)) or np.sign(value(b))
-    found = minimize_scalar(
+    minimum = minimize_scalar(
         lambda x: sign * value(x), bounds=(a, b), method="bounded", options={"xatol": 1e-9 * (b - a)}
     )
     aside = TOUCHING_DISTANCE * (b - a)
-    around = min(sign * value(found.x - aside), sign * value(found.x + aside))
-    return float(found.x) if abs(found.fun) <= TOUCHING_VALUE * around else None
+    around = min(sign * value(minimum.x - aside), sign * value(minimum.x + aside))
+    return float(minimum.x) if abs(minimum.fun) <= TOUCHING_VALUE * around else None
 
 
 class SingularPointError(SingularMatrixError):
@@ -333,17 +335,21 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         self._look_at(L)
-        found = self._take(L.prob)
-        if found is None or isinstance(found, _SaddleDeterminant) or found.needs_derivatives:
+        determinants = self._take(L.prob)
+        if (
+            determinants is None
+            or isinstance(determinants, _SaddleDeterminant)
+            or determinants.needs_derivatives
+        ):
             return  # quasilinear problems check their starts themselves
-        start = end_of(L.u[0], L.time, found)
+        start = end_of(L.u[0], L.time, determinants)
         # A small change in no special direction.
         aside = PROBE_DISTANCE * (1.0 + np.abs(start.u))
         aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
         probe = Place(start.t, start.u + aside, start.du)
-        small = np.abs(found.values(start)) <= ZERO_AT_START * np.abs(found.values(probe))
+        small = np.abs(determinants.values(start)) <= ZERO_AT_START * np.abs(determinants.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = found.deficiency(at, start, [probe], ZERO_AT_START)
+            deficiency = determinants.deficiency(at, start, [probe], ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -375,10 +381,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def see(self, L: Any, taken: Taken, k: int, start: Any, end: Any) -> None:
         """Look for singular points on a step that was taken ahead."""
-        found, slope = self._steps.watched, start.polynomial.derivative_at_end()
-        assert found is not None
+        determinants, slope = self._steps.watched, start.polynomial.derivative_at_end()
+        assert determinants is not None
         places = float(taken.starts[k]), float(taken.sizes[k])
-        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), found)
+        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), determinants)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
@@ -387,39 +393,39 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
         problem = L.prob
-        found = self._steps.watched if problem is self._problem else self._take(problem)
-        if found is not None:
-            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), found)
+        determinants = self._steps.watched if problem is self._problem else self._take(problem)
+        if determinants is not None:
+            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), determinants)
 
-    def _see(self, made: AcceptedStep, found: Watched) -> None:
+    def _see(self, step: AcceptedStep, determinants: Watched) -> None:
         """Look for singular points on an accepted step."""
         if self.trusts:
-            self._trust(made, found)
+            self._trust(step, determinants)
             return
-        recent, problem = self._steps.last, made.level.prob
-        if not recent or not (made.start is recent[-1].end or np.array_equal(made.start, recent[-1].end)):
+        recent, problem = self._steps.last, step.level.prob
+        if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
-            found.begin(end_of(made.start, made.time, found))
-        end = end_of(made.end, made.time + made.dt, found)
-        if self.refuses and isinstance(found, _SaddleDeterminant):
+            determinants.begin(end_of(step.start, step.time, determinants))
+        end = end_of(step.end, step.time + step.dt, determinants)
+        if self.refuses and isinstance(determinants, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
-        marks = found.follow(end)
+        marks = determinants.follow(end)
         if marks:
-            self._look(found, made, marks)
-        recent.append(made)
-        self._steps.remember(made)
-        few, creeping, dt = LEAST_STEPS, CREEPING_STEP, made.dt
+            self._look(determinants, step, marks)
+        recent.append(step)
+        self._steps.remember(step)
+        few, creeping, dt = LEAST_STEPS, CREEPING_STEP, step.dt
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * self._steps.longest() else history)
 
     # Zeros of determinants
 
-    def _crossings(self, found: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
+    def _crossings(self, determinants: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
         """Singular points on a step where a determinant changes its sign."""
 
         def value(theta: float) -> float:
-            return float(found.values(part.at(theta))[at])
+            return float(determinants.values(part.at(theta))[at])
 
         thetas = np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
@@ -434,50 +440,52 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if abs(value(theta)) > ZERO_AT_CROSSING * size:
                     continue
                 place = part.at(theta)
-                deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
+                deficiency = determinants.deficiency(
+                    at, place, [part.start, part.end], DETERMINANTS.vanishing
+                )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
-    def _look(self, found: Watched, made: AcceptedStep, marks: int) -> None:
+    def _look(self, determinants: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
-        part = WatchedStep(made, found, self.straight)
+        part = WatchedStep(step, determinants, self.straight)
         if marks & 1:
-            values = [found.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
-            values.append(found.values(WatchedStep(made, found, True).at(0.5)))
+            values = [determinants.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
+            values.append(determinants.values(WatchedStep(step, determinants, True).at(0.5)))
             for at in np.flatnonzero(np.ptp(np.sign(values), axis=0) > 1.0).tolist():
-                for point in self._crossings(found, part, at):
+                for point in self._crossings(determinants, part, at):
                     self._report(point)
         if marks & 6:
             steps = [part]
             if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], found, self.straight))
-            for at in range(len(found)):
-                for point in self._touches(found, steps, at):
+                steps.insert(0, WatchedStep(self._steps.last[-1], determinants, self.straight))
+            for at in range(len(determinants)):
+                for point in self._touches(determinants, steps, at):
                     self._report(point)
         if marks & 8:
-            for at in range(len(found)):
-                self._bounce(found, part, at)
+            for at in range(len(determinants)):
+                self._bounce(determinants, part, at)
 
-    def _touches(self, found: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
+    def _touches(self, determinants: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
         """The first singular point on steps in a row where a determinant does not change its sign."""
-        for one in steps:
+        for step in steps:
 
-            def value(theta: float, one: WatchedStep = one) -> float:
-                return float(found.values(one.at(theta))[at])
+            def value(theta: float, step: WatchedStep = step) -> float:
+                return float(determinants.values(step.at(theta))[at])
 
             if value(0.0) * value(1.0) < 0.0:
                 continue
             bottom = touching_point(value, 0.0, 1.0)
             if bottom is not None:
-                place = one.at(bottom)
-                deficiency = found.deficiency(
+                place = step.at(bottom)
+                deficiency = determinants.deficiency(
                     at, place, [steps[0].start, steps[-1].end], TOUCHING_SINGULAR_VALUE
                 )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
                     return
 
-    def _bounce(self, found: Watched, part: WatchedStep, at: int) -> None:
+    def _bounce(self, determinants: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
         if last is None or len(self._steps.last) < LEAST_STEPS:
@@ -485,19 +493,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         ahead, h = self._steps.parabola(last), part.end.t - part.start.t
 
         def value(s: float) -> float:
-            return float(found.values(ahead(s))[at])
+            return float(determinants.values(ahead(s))[at])
 
-        expected, there = value(h), float(found.values(part.end)[at])
+        expected, there = value(h), float(determinants.values(part.end)[at])
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
+        deficiency = determinants.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if deficiency is not None and self._steps.is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 
     def _creep(self, steps: Sequence[AcceptedStep]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
-        sizes = [made.dt for made in self._steps.last][-LEAST_STEPS:]
+        sizes = [step.dt for step in self._steps.last][-LEAST_STEPS:]
         last = self._steps.tip()
         if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
@@ -508,20 +516,23 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     # Reports, and step sizes
 
-    def _trust(self, made: AcceptedStep, found: Watched) -> None:
+    def _trust(self, step: AcceptedStep, determinants: Watched) -> None:
         """Report the singular points that the method has noticed itself."""
-        self._steps.last.append(made)
-        sweep = made.level.sweep
+        self._steps.last.append(step)
+        sweep = step.level.sweep
         if sweep.dipped:
-            steps = [WatchedStep(one, found, self.straight) for one in [*self._steps.last][-STEPS_WATCHED:]]
-            for point in self._touches(found, steps, 0):
+            steps = [
+                WatchedStep(earlier, determinants, self.straight)
+                for earlier in [*self._steps.last][-STEPS_WATCHED:]
+            ]
+            for point in self._touches(determinants, steps, 0):
                 self._report(point)
         passed = sweep.passed
         new, self._seen = passed[self._seen :], len(passed)
         if not new:
             return
-        part = WatchedStep(made, found, self.straight)
-        points = [*self._crossings(found, part, 0), *self._touches(found, [part], 0)]
+        part = WatchedStep(step, determinants, self.straight)
+        points = [*self._crossings(determinants, part, 0), *self._touches(determinants, [part], 0)]
         for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
 
@@ -585,12 +596,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
         """Whether a step over a singular point has come to the smooth continuation behind it."""
-        last, found = self._steps.tip(), self._steps.watched
-        assert last is not None and found is not None
+        last, determinants = self._steps.tip(), self._steps.watched
+        assert last is not None and determinants is not None
         if solved and L.time + L.dt > leap.over:
-            there = end_of(L.uend, L.time + L.dt, found)
-            expected = float(found.values(self._steps.parabola(last)(L.dt))[leap.at])
-            if abs(float(found.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
+            there = end_of(L.uend, L.time + L.dt, determinants)
+            expected = float(determinants.values(self._steps.parabola(last)(L.dt))[leap.at])
+            if abs(float(determinants.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0

@@ -51,11 +51,11 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
     depends on u. With :math:`(a + u) u' = 1`, sizes that follow from a hold while u changes by less than a.
     """
     # Shapes: moves (n,) -> (n,).
-    found = np.full(problem.n, np.inf)
+    limits = np.full(problem.n, np.inf)
     change = _Change(problem, start)
     moving = np.flatnonzero(moves > 0.0)
     if not change.anywhere(moving, moves[moving]):
-        return found
+        return limits
     values = np.abs(start.u0.view(np.ndarray))
     groups = [group[moves[group] > 0.0] for group in groups_of_columns(problem)]
     for group in _bending(change, [group for group in groups if len(group)], moves):
@@ -67,24 +67,24 @@ def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
             middle = np.sqrt(low) * np.sqrt(high)
             much = change.of(group, middle) > LARGEST_COEFFICIENT_CHANGE
             low, high = np.where(much, low, middle), np.where(much, middle, high)
-        found[group[bent]] = low[bent]
-    return found
+        limits[group[bent]] = low[bent]
+    return limits
 
 
 def _bending(change: _Change, groups: list[Any], moves: Vector) -> list[Any]:
     """Groups of columns in which a move changes the equations, of groups that do so together."""
-    sure, found = [groups], []
+    sure, bending = [groups], []
     while sure:
         some = sure.pop()
         if len(some) == 1:
-            found.append(some[0])
+            bending.append(some[0])
             continue
         half = len(some) // 2
         for part in (some[:half], some[half:]):
             together = np.concatenate(part)
             if change.anywhere(together, moves[together]):
                 sure.append(part)
-    return found
+    return bending
 
 
 class _Change:
@@ -122,8 +122,8 @@ class _Change:
         except SolveError:
             return np.full(problem.n, np.inf)
         changes = abs(there.mass - start.parts.mass) @ self._rates
-        found: Vector = np.divide(changes, self._totals, out=np.zeros(problem.n), where=self._totals > 0.0)
-        return found
+        relative: Vector = np.divide(changes, self._totals, out=np.zeros(problem.n), where=self._totals > 0.0)
+        return relative
 
 
 # Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
@@ -157,12 +157,12 @@ def begin_scales(
         guess_scales(problem, u0, t0, span, rtol)
         slope = problem.dtype_f(problem.init)
         parts = linearize(problem, u0, slope, t0)
-        terms, known = _balance(problem, u0, t0, parts, span)
-        if _are_tried(problem) and not known.known.all():
-            problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
+        terms, balance = _balance(problem, u0, t0, parts, span)
+        if _are_tried(problem) and not balance.known.all():
+            problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
             # Far from there F may be linear with another slope.
-            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, LARGEST_TRIAL)
-            _try_sizes(problem, u0, slope, t0, (most, most / known.time))
+            most = np.where(balance.sizes > 0.0, balance.sizes / ROOT_EPS, LARGEST_TRIAL)
+            _try_sizes(problem, u0, slope, t0, (most, most / balance.time))
             # Central differences do not see squares at 0, which are no terms there.
             with suppress(SolveError):  # their points are far away, where F need not be defined
                 other = linearize(problem, u0, slope, t0, accurate=True)
@@ -170,12 +170,12 @@ def begin_scales(
                 before, after = (abs(of.stiffness) @ np.ones(problem.n) for of in (parts, other))
                 if not (after > LARGEST_GROWTH * before)[before > 0.0].any():
                     parts = other
-                    terms, known = _balance(problem, u0, t0, parts, span)
+                    terms, balance = _balance(problem, u0, t0, parts, span)
         if problem.run_scales.running:
-            known = _within_reach(problem, Start(u0, t0, parts, terms, known), span, rtol)
+            balance = _within_reach(problem, Start(u0, t0, parts, terms, balance), span, rtol)
     except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
         return
-    problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
+    problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
 
 
 def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
@@ -217,15 +217,15 @@ def _within_reach(problem: ProblemDAE, start: Start, span: float, rtol: float) -
     """The balance at a start, with smaller sizes where the equations are others before they are reached."""
     # A change that a size declares to be noise, or an error within the tolerance, may change the equations
     # much.
-    values, found = start.u0.view(np.ndarray), start.balance
+    values, balance = start.u0.view(np.ndarray), start.balance
     part = max(NOISE_OF_START, FLOOR * rtol)
-    moves = part * np.where(found.known, found.own, np.maximum(found.own, found.sizes))
+    moves = part * np.where(balance.known, balance.own, np.maximum(balance.own, balance.sizes))
     moves[np.abs(values) >= moves] = 0.0
     if not moves.any():
-        return found
+        return balance
     reach = reaches(problem, start, moves)
     if not np.isfinite(reach).any():
-        return found
+        return balance
     return balanced_sizes(start.terms, values, span, reach)
 
 
@@ -234,20 +234,20 @@ def _constants(
 ) -> Vector:
     """abs(F) at the start with u' = 0; where that is 0 or rounding, at a later time."""
     least = STARTING_ROUND_OFF * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
-    found = np.abs(problem.evaluate(u0, slope, t0))
-    found[found <= least] = 0.0
-    own: Any = getattr(problem, "residual_errors", None)
+    constants = np.abs(problem.evaluate(u0, slope, t0))
+    constants[constants <= least] = 0.0
+    errors: Any = getattr(problem, "residual_errors", None)
     for place in LOOK_TIMES:
         # The start need not be a state that F is defined for at other times, nor one near a solution.
         value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
         # Terms of time alone may cancel at the start and leave their rounding.
-        rounding = found <= STARTING_ROUND_OFF * value
-        if own is not None and (~rounding & (found <= DOUBTFUL_CONSTANT * value)).any():
-            rounding |= found <= own(u0, slope, t0)
-        np.copyto(found, value, where=rounding & (value > least) & (value < np.inf))
-        if found.all():
+        rounding = constants <= STARTING_ROUND_OFF * value
+        if errors is not None and (~rounding & (constants <= DOUBTFUL_CONSTANT * value)).any():
+            rounding |= constants <= errors(u0, slope, t0)
+        np.copyto(constants, value, where=rounding & (value > least) & (value < np.inf))
+        if constants.all():
             break
-    return found
+    return constants
 
 
 def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
@@ -315,21 +315,23 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     span = float(problem.interval[1] - problem.interval[0])
     span = span if span > 0.0 else 1.0
     scales = problem.run_scales
-    known, clean = scales.get_state(), without_left_overs(problem, u)
+    scales_before, clean = scales.get_state(), without_left_overs(problem, u)
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
         guess_scales(problem, clean, t, span, LARGEST_VIOLATION)
     halves = linearize(problem, clean, du, t)
-    scales.set_state(known)
+    scales.set_state(scales_before)
     remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
     if (np.abs(remains) <= LARGEST_VIOLATION * scale).all():
         return remains, scale
     errors = VALUE_ROUND_OFF * np.asarray(terms @ _balance(problem, clean, t, halves, span)[1].sizes).ravel()
-    own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
-    if own is not None:  # terms without unknowns, as those of time, have errors too
-        errors = np.maximum(errors, own(u, du, t))
+    residual_errors: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(
+        problem, "residual_errors", None
+    )
+    if residual_errors is not None:  # terms without unknowns, as those of time, have errors too
+        errors = np.maximum(errors, residual_errors(u, du, t))
     return remains, scale + spread(errors) / LARGEST_VIOLATION
 
 

@@ -39,7 +39,7 @@ class Section:
 
 def length(graph: Graph, along: Vector) -> int:
     """The length of a vector."""
-    return graph.call(Op.SQRT, graph.add(*(graph.integer_power(one, 2) for one in along)))
+    return graph.call(Op.SQRT, graph.add(*(graph.integer_power(component, 2) for component in along)))
 
 
 def cross(graph: Graph, a: Vector, b: Vector) -> Vector:
@@ -56,11 +56,11 @@ def local_axes(graph: Graph, along: Vector, up: Vector) -> tuple[Vector, Vector,
 
     def unit(vector: Vector) -> Vector:
         size = length(graph, vector)
-        a, b, c = (graph.div(one, size) for one in vector)
+        a, b, c = (graph.div(component, size) for component in vector)
         return a, b, c
 
     across = cross(graph, up, along)
-    if all(graph.is_zero(one) for one in across):
+    if all(graph.is_zero(component) for component in across):
         raise InputError("up is parallel to the beam; give up=(x, y, z) in another direction")
     x, y = unit(along), unit(across)
     return x, y, cross(graph, x, y)
@@ -298,18 +298,20 @@ class Frame:
         if len(axis) != 3:
             raise InputError(f"up has 3 components; got {len(axis)}")
         local = tuple(
-            6 * end + DIRECTIONS.index(one)
+            6 * end + DIRECTIONS.index(direction)
             for end, text in enumerate(released)
-            for one in self._directions(text)
+            for direction in self._directions(text)
         )
         rows = beam_stiffness(graph, along, section, (axis[0], axis[1], axis[2]), local)
-        self._assemble(rows, [f"{point}.{one}" for point in (first, second) for one in DIRECTIONS])
+        self._assemble(
+            rows, [f"{point}.{direction}" for point in (first, second) for direction in DIRECTIONS]
+        )
         self.members.append(Member(first, second, local))
 
     def spring(self, point: str, **stiffnesses: Any) -> None:
         """Add springs between a point and the ground, by direction: ``spring("A", x=k, rz=c)``."""
-        for one, stiffness in self._by_direction(point, stiffnesses).items():
-            self._add((one, one), stiffness)
+        for freedom, stiffness in self._by_direction(point, stiffnesses).items():
+            self._add((freedom, freedom), stiffness)
 
     def support(self, point: str, *directions: str, **displacements: Any) -> None:
         """Hold a point.
@@ -328,33 +330,38 @@ class Frame:
 
     def load(self, point: str, **forces: Any) -> None:
         """Add forces and moments at a point, by direction: ``load("B", z=-F, rx=M)``."""
-        for one, force in self._by_direction(point, forces).items():
-            self._loads[one] = self.model.graph.add(self._loads.get(one, self.model.graph.zero), force)
+        for freedom, force in self._by_direction(point, forces).items():
+            self._loads[freedom] = self.model.graph.add(
+                self._loads.get(freedom, self.model.graph.zero), force
+            )
 
     # Solving it
 
     @property
     def degrees_of_freedom(self) -> tuple[str, ...]:
         """All degrees of freedom, free and supported, point by point."""
-        stiff = {one for one, _ in self._stiffness}
+        stiff = {direction for direction, _ in self._stiffness}
         return tuple(
-            f"{point}.{one}" for point in self.points for one in DIRECTIONS if f"{point}.{one}" in stiff
+            f"{point}.{direction}"
+            for point in self.points
+            for direction in DIRECTIONS
+            if f"{point}.{direction}" in stiff
         )
 
     @property
     def free(self) -> tuple[str, ...]:
         """Degrees of freedom without supports."""
-        return tuple(one for one in self.degrees_of_freedom if one not in self._supported)
+        return tuple(freedom for freedom in self.degrees_of_freedom if freedom not in self._supported)
 
     @property
     def supported(self) -> tuple[str, ...]:
         """Degrees of freedom with supports."""
-        return tuple(one for one in self.degrees_of_freedom if one in self._supported)
+        return tuple(freedom for freedom in self.degrees_of_freedom if freedom in self._supported)
 
     def stiffness(self, rows: Iterable[str], columns: Iterable[str]) -> list[Row]:
         """A part of the stiffness matrix, as nodes of the graph of the model."""
-        places = {one: j for j, one in enumerate(columns)}
-        found: dict[str, Row] = {one: {} for one in rows}
+        places = {freedom: j for j, freedom in enumerate(columns)}
+        found: dict[str, Row] = {freedom: {} for freedom in rows}
         for (i, j), node in self._stiffness.items():
             if i in found and j in places:
                 found[i][places[j]] = node
@@ -386,8 +393,8 @@ class Frame:
         supports = Supports(
             supported,
             self.stiffness(supported, [*free, *supported]),
-            [self._supported[one] for one in supported],
-            [self._loads.get(one, graph.zero) for one in supported],
+            [self._supported[freedom] for freedom in supported],
+            [self._loads.get(freedom, graph.zero) for freedom in supported],
         )
         return FrameResponse(
             self.model, dict(self.points), tuple(self.members), free, factors, right, moved, supports
@@ -432,33 +439,36 @@ class Frame:
         """
         graph, model, masses = self.model.graph, self.model, dict(masses or {})
         kept, free = list(forces), self.free
-        for one in (*kept, *masses):
-            if one not in free or one not in forces:
+        for freedom in (*kept, *masses):
+            if freedom not in free or freedom not in forces:
                 raise InputError(
-                    f"{one} is no free degree of freedom that is kept; free are {', '.join(free)}"
+                    f"{freedom} is no free degree of freedom that is kept; free are {', '.join(free)}"
                 )
-        others = [one for one in free if one not in forces]
+        others = [freedom for freedom in free if freedom not in forces]
         factors = self._factors(others, method)
         columns = self.stiffness(kept, others)  # symmetric: K_ok by columns
         answers = [factors.solve([row.get(j, graph.zero) for j in range(len(others))]) for row in columns]
         side = factors.solve(self._right(others))
         loads = self._right(kept)
-        symbols = {one: model.variable(prefix + one, 0.0, unit="rad" if ".r" in one else "m") for one in kept}
+        symbols = {
+            freedom: model.variable(prefix + freedom, 0.0, unit="rad" if ".r" in freedom else "m")
+            for freedom in kept
+        }
         beta = self._nodes((damping,))[0]
         strains = []
         for symbol in symbols.values():
             value, rate = model.nodes([symbol, model.der(symbol)])
             strains.append(graph.add(value, graph.mul(beta, rate)))
         direct = self.stiffness(kept, kept)
-        for i, one in enumerate(kept):
-            inertia = masses.get(one, 0) * model.der(symbols[one], 2) - forces[one]
+        for i, freedom in enumerate(kept):
+            inertia = masses.get(freedom, 0) * model.der(symbols[freedom], 2) - forces[freedom]
             terms = [model.nodes([inertia])[0], graph.neg(loads[i])]
             for j, node in columns[i].items():
                 terms.append(graph.mul(node, side[j]))
             for k, strain in enumerate(strains):
                 slack = graph.add(*(graph.mul(node, answers[k][j]) for j, node in columns[i].items()))
                 terms.append(graph.mul(graph.sub(direct[i].get(k, graph.zero), slack), strain))
-            model.add_root(graph.add(*terms), f"balance of {prefix}{one}")
+            model.add_root(graph.add(*terms), f"balance of {prefix}{freedom}")
         return symbols
 
     # Parts
@@ -472,17 +482,17 @@ class Frame:
         """The forces f_f - K_fs d_s on free degrees of freedom."""
         graph, supported = self.model.graph, self.supported
         found = []
-        for one, row in zip(free, self.stiffness(free, supported), strict=True):
+        for freedom, row in zip(free, self.stiffness(free, supported), strict=True):
             held = graph.add(*(graph.mul(node, self._supported[supported[j]]) for j, node in row.items()))
-            found.append(graph.sub(self._loads.get(one, graph.zero), held))
+            found.append(graph.sub(self._loads.get(freedom, graph.zero), held))
         return found
 
     def _nodes(self, expressions: Iterable[Any]) -> list[int]:
         return self.model.nodes(expressions)
 
     def _along(self, first: str, second: str) -> Vector:
-        for one in (first, second):
-            self._check_point(one)
+        for name in (first, second):
+            self._check_point(name)
         graph = self.model.graph
         a, b, c = (graph.sub(q, p) for p, q in zip(self.points[first], self.points[second], strict=True))
         if {a, b, c} == {graph.zero}:
@@ -504,17 +514,17 @@ class Frame:
             raise InputError(f"the frame has no point {name}; its points are {', '.join(self.points)}")
 
     def _directions(self, text: str) -> list[str]:
-        found = text.replace(",", " ").split()
-        for one in found:
-            if one not in DIRECTIONS:
-                raise InputError(f"{one!r} is no direction; directions are {', '.join(DIRECTIONS)}")
-        return found
+        directions = text.replace(",", " ").split()
+        for direction in directions:
+            if direction not in DIRECTIONS:
+                raise InputError(f"{direction!r} is no direction; directions are {', '.join(DIRECTIONS)}")
+        return directions
 
     def _by_direction(self, point: str, given: Mapping[str, Any]) -> dict[str, int]:
         self._check_point(point)
-        names = [self._directions(one)[0] for one in given]
+        names = [self._directions(direction)[0] for direction in given]
         nodes = self._nodes(given.values())
-        return {f"{point}.{one}": node for one, node in zip(names, nodes, strict=True)}
+        return {f"{point}.{direction}": node for direction, node in zip(names, nodes, strict=True)}
 
     def _assemble(self, rows: Sequence[Row], names: Sequence[str]) -> None:
         for i, row in enumerate(rows):
