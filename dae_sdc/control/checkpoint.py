@@ -13,7 +13,7 @@ from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.interpolant import Scheme, StepData
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, attach
+from dae_sdc.dae.state import MeshDAE, attach, packed_polynomial, restored_polynomial
 from dae_sdc.errors import InputError
 
 CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
@@ -153,36 +153,6 @@ def check_state(state: Mapping[str, Any]) -> None:
     int(state["record"]["rejected"])
     if len(counts) != 1:
         raise ValueError("steps are missing")
-
-
-# --- the state a step hands on ------------------------------------------------------------------------------
-
-
-def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
-    """The polynomial of a state as numbers and arrays; :func:`restored_polynomial` is the inverse."""
-    if polynomial is None:
-        return None
-    if isinstance(polynomial, EndDerivative):
-        return {"end": polynomial.value}
-    found = dict(polynomial._asdict())
-    # Products of matrices may round differently where rows lie elsewhere.
-    return found | {"stride": polynomial.value.strides[0] // 8}
-
-
-def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
-    """The polynomial that :func:`packed_polynomial` has written."""
-    if packed is None:
-        return None
-    if "end" in packed:
-        return EndDerivative(packed["end"])
-    given = dict(packed)
-    stride, (m, n) = given.pop("stride"), given["value"].shape
-    if stride >= 2 * n:
-        rows = np.empty((m, stride))
-        value, derivative = rows[:, :n], rows[:, n : 2 * n]
-        value[:], derivative[:] = given["value"], given["derivative"]
-        given |= {"value": value, "derivative": derivative}
-    return StepPolynomial(**{**given, "nodes": tuple(given["nodes"])})
 
 
 # --- the steps taken ----------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
 from dae_sdc.control.hooks import MarkProvisionalStarts, StepRecord, add_at_end, unconverged
-from dae_sdc.dae.state import MeshDAE
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.parallel import raise_everywhere
@@ -404,13 +403,9 @@ class StepDriver(Control):
             return
         self._hands_on = None
         if step.status.restart:
-            L.u[0] = self._carried(L, float(L.time), L.u[0])
+            L.u[0] = self.events.carry_on(L, float(L.time), L.u[0])
         else:
-            L.uend = self._carried(L, self._end_of(L), L.uend)
-
-    def _carried(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
-        found: MeshDAE = self.events.carry_on(L, t, u)
-        return found
+            L.uend = self.events.carry_on(L, self._end_of(L), L.uend)
 
     # --- between blocks -------------------------------------------------------------------------------------
 

@@ -95,9 +95,9 @@ class AcceptedStep(NamedTuple):
 class WatchedStep:
     """An accepted step, and the states along it."""
 
-    def __init__(self, step: AcceptedStep, determinants: Watched, straight: bool) -> None:
-        self.start = end_of(step.start, step.time, determinants)
-        self.end = end_of(step.end, step.time + step.dt, determinants)
+    def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
+        self.start = end_of(step.start, step.time, watched)
+        self.end = end_of(step.end, step.time + step.dt, watched)
         self._made, self._straight = step, straight
         self._curve: Curve | None = None
 
@@ -116,10 +116,10 @@ class WatchedStep:
         return Place(t, self._curve.state(theta).view(np.ndarray), du)
 
 
-def end_of(u: Any, t: float, determinants: Watched) -> Place:
+def end_of(u: Any, t: float, watched: Watched) -> Place:
     """A state at the end of a step, with u' where it is needed."""
     values = u.view(np.ndarray)
-    if not determinants.needs_derivatives:
+    if not watched.needs_derivatives:
         return Place(t, values, values)
     known = u.polynomial is not None
     return Place(t, values, u.polynomial.derivative_at_end() if known else np.full(values.shape, np.nan))
@@ -194,15 +194,13 @@ class RecentSteps:
         steps: Sequence[AcceptedStep] | None = None,
     ) -> bool:
         """Whether a path gives the determinant that there was as far behind as it leads ahead."""
-        determinants = self.watched
-        assert determinants is not None
+        watched = self.watched
+        assert watched is not None
         for step in reversed(self.last if steps is None else steps):
             if step.time <= last.t - s:
                 theta = min(1.0, (last.t - s - step.time) / step.dt)
-                known = float(
-                    determinants.values(WatchedStep(step, determinants, self.straight).at(theta))[at]
-                )
-                return abs(float(determinants.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
+                known = float(watched.values(WatchedStep(step, watched, self.straight).at(theta))[at])
+                return abs(float(watched.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
         return False
 
     def ahead(
@@ -210,17 +208,17 @@ class RecentSteps:
     ) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps."""
         steps = self.last if steps is None else steps
-        determinants, longest = self.watched, longest_of(steps)
-        assert determinants is not None
-        if len(determinants) > MOST_AHEAD:
+        watched, longest = self.watched, longest_of(steps)
+        assert watched is not None
+        if len(watched) > MOST_AHEAD:
             return None
         reach, place = 2.0 * longest, self.parabola(last, steps)
 
         def value(s: float, at: int) -> float:
-            return float(determinants.values(place(s))[at])
+            return float(watched.values(place(s))[at])
 
         distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
-        values = np.array([determinants.values(place(s)) for s in distances.tolist()])
+        values = np.array([watched.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
             a, b, c = distances[k - 1 : k + 2].tolist()
@@ -238,15 +236,15 @@ class RecentSteps:
 
     def faded(self) -> Passage | None:
         """The end of a run at which a determinant has become much smaller than it was, step by step."""
-        determinants = self.watched
-        if determinants is None or len(self.last) < LEAST_STEPS:
+        watched = self.watched
+        if watched is None or len(self.last) < LEAST_STEPS:
             return None
-        places = [end_of(step.end, step.time + step.dt, determinants) for step in self.last]
-        sizes = np.abs([determinants.values(place) for place in places])
+        places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
+        sizes = np.abs([watched.values(place) for place in places])
         for at in np.flatnonzero(
             (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
         ):
-            deficiency = determinants.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
+            deficiency = watched.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
             if deficiency is not None:
                 return Passage(places[-1].t, deficiency)
         return None
@@ -335,21 +333,17 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         self._look_at(L)
-        determinants = self._take(L.prob)
-        if (
-            determinants is None
-            or isinstance(determinants, _SaddleDeterminant)
-            or determinants.needs_derivatives
-        ):
+        watched = self._take(L.prob)
+        if watched is None or isinstance(watched, _SaddleDeterminant) or watched.needs_derivatives:
             return  # quasilinear problems check their starts themselves
-        start = end_of(L.u[0], L.time, determinants)
+        start = end_of(L.u[0], L.time, watched)
         # A small change in no special direction.
         aside = PROBE_DISTANCE * (1.0 + np.abs(start.u))
         aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
         probe = Place(start.t, start.u + aside, start.du)
-        small = np.abs(determinants.values(start)) <= ZERO_AT_START * np.abs(determinants.values(probe))
+        small = np.abs(watched.values(start)) <= ZERO_AT_START * np.abs(watched.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = determinants.deficiency(at, start, [probe], ZERO_AT_START)
+            deficiency = watched.deficiency(at, start, [probe], ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -381,10 +375,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def see(self, L: Any, taken: Taken, k: int, start: Any, end: Any) -> None:
         """Look for singular points on a step that was taken ahead."""
-        determinants, slope = self._steps.watched, start.polynomial.derivative_at_end()
-        assert determinants is not None
+        watched, slope = self._steps.watched, start.polynomial.derivative_at_end()
+        assert watched is not None
         places = float(taken.starts[k]), float(taken.sizes[k])
-        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), determinants)
+        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), watched)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
@@ -393,25 +387,25 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
         problem = L.prob
-        determinants = self._steps.watched if problem is self._problem else self._take(problem)
-        if determinants is not None:
-            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), determinants)
+        watched = self._steps.watched if problem is self._problem else self._take(problem)
+        if watched is not None:
+            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), watched)
 
-    def _see(self, step: AcceptedStep, determinants: Watched) -> None:
+    def _see(self, step: AcceptedStep, watched: Watched) -> None:
         """Look for singular points on an accepted step."""
         if self.trusts:
-            self._trust(step, determinants)
+            self._trust(step, watched)
             return
         recent, problem = self._steps.last, step.level.prob
         if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
-            determinants.begin(end_of(step.start, step.time, determinants))
-        end = end_of(step.end, step.time + step.dt, determinants)
-        if self.refuses and isinstance(determinants, _SaddleDeterminant):
+            watched.begin(end_of(step.start, step.time, watched))
+        end = end_of(step.end, step.time + step.dt, watched)
+        if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
-        marks = determinants.follow(end)
+        marks = watched.follow(end)
         if marks:
-            self._look(determinants, step, marks)
+            self._look(watched, step, marks)
         recent.append(step)
         self._steps.remember(step)
         few, creeping, dt = LEAST_STEPS, CREEPING_STEP, step.dt
@@ -421,11 +415,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     # Zeros of determinants
 
-    def _crossings(self, determinants: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
+    def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
         """Singular points on a step where a determinant changes its sign."""
 
         def value(theta: float) -> float:
-            return float(determinants.values(part.at(theta))[at])
+            return float(watched.values(part.at(theta))[at])
 
         thetas = np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
@@ -440,52 +434,50 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if abs(value(theta)) > ZERO_AT_CROSSING * size:
                     continue
                 place = part.at(theta)
-                deficiency = determinants.deficiency(
-                    at, place, [part.start, part.end], DETERMINANTS.vanishing
-                )
+                deficiency = watched.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
-    def _look(self, determinants: Watched, step: AcceptedStep, marks: int) -> None:
+    def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
-        part = WatchedStep(step, determinants, self.straight)
+        part = WatchedStep(step, watched, self.straight)
         if marks & 1:
-            values = [determinants.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
-            values.append(determinants.values(WatchedStep(step, determinants, True).at(0.5)))
+            values = [watched.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
+            values.append(watched.values(WatchedStep(step, watched, True).at(0.5)))
             for at in np.flatnonzero(np.ptp(np.sign(values), axis=0) > 1.0).tolist():
-                for point in self._crossings(determinants, part, at):
+                for point in self._crossings(watched, part, at):
                     self._report(point)
         if marks & 6:
             steps = [part]
             if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], determinants, self.straight))
-            for at in range(len(determinants)):
-                for point in self._touches(determinants, steps, at):
+                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self.straight))
+            for at in range(len(watched)):
+                for point in self._touches(watched, steps, at):
                     self._report(point)
         if marks & 8:
-            for at in range(len(determinants)):
-                self._bounce(determinants, part, at)
+            for at in range(len(watched)):
+                self._bounce(watched, part, at)
 
-    def _touches(self, determinants: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
+    def _touches(self, watched: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
         """The first singular point on steps in a row where a determinant does not change its sign."""
         for step in steps:
 
             def value(theta: float, step: WatchedStep = step) -> float:
-                return float(determinants.values(step.at(theta))[at])
+                return float(watched.values(step.at(theta))[at])
 
             if value(0.0) * value(1.0) < 0.0:
                 continue
             bottom = touching_point(value, 0.0, 1.0)
             if bottom is not None:
                 place = step.at(bottom)
-                deficiency = determinants.deficiency(
+                deficiency = watched.deficiency(
                     at, place, [steps[0].start, steps[-1].end], TOUCHING_SINGULAR_VALUE
                 )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
                     return
 
-    def _bounce(self, determinants: Watched, part: WatchedStep, at: int) -> None:
+    def _bounce(self, watched: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
         if last is None or len(self._steps.last) < LEAST_STEPS:
@@ -493,13 +485,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         ahead, h = self._steps.parabola(last), part.end.t - part.start.t
 
         def value(s: float) -> float:
-            return float(determinants.values(ahead(s))[at])
+            return float(watched.values(ahead(s))[at])
 
-        expected, there = value(h), float(determinants.values(part.end)[at])
+        expected, there = value(h), float(watched.values(part.end)[at])
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = determinants.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
+        deficiency = watched.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if deficiency is not None and self._steps.is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 
@@ -516,23 +508,23 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     # Reports, and step sizes
 
-    def _trust(self, step: AcceptedStep, determinants: Watched) -> None:
+    def _trust(self, step: AcceptedStep, watched: Watched) -> None:
         """Report the singular points that the method has noticed itself."""
         self._steps.last.append(step)
         sweep = step.level.sweep
         if sweep.dipped:
             steps = [
-                WatchedStep(earlier, determinants, self.straight)
+                WatchedStep(earlier, watched, self.straight)
                 for earlier in [*self._steps.last][-STEPS_WATCHED:]
             ]
-            for point in self._touches(determinants, steps, 0):
+            for point in self._touches(watched, steps, 0):
                 self._report(point)
         passed = sweep.passed
         new, self._seen = passed[self._seen :], len(passed)
         if not new:
             return
-        part = WatchedStep(step, determinants, self.straight)
-        points = [*self._crossings(determinants, part, 0), *self._touches(determinants, [part], 0)]
+        part = WatchedStep(step, watched, self.straight)
+        points = [*self._crossings(watched, part, 0), *self._touches(watched, [part], 0)]
         for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
 
@@ -596,12 +588,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
         """Whether a step over a singular point has come to the smooth continuation behind it."""
-        last, determinants = self._steps.tip(), self._steps.watched
-        assert last is not None and determinants is not None
+        last, watched = self._steps.tip(), self._steps.watched
+        assert last is not None and watched is not None
         if solved and L.time + L.dt > leap.over:
-            there = end_of(L.uend, L.time + L.dt, determinants)
-            expected = float(determinants.values(self._steps.parabola(last)(L.dt))[leap.at])
-            if abs(float(determinants.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
+            there = end_of(L.uend, L.time + L.dt, watched)
+            expected = float(watched.values(self._steps.parabola(last)(L.dt))[leap.at])
+            if abs(float(watched.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0

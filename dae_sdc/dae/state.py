@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
@@ -211,6 +212,33 @@ def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
     known[:] = rest[: known.size].reshape(known.shape)
     derivative = rest[known.size :].reshape(m, k)
     return StepPolynomial(time, dt, nodes, value, derivative, k, bool(numbers[5]))
+
+
+def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
+    """A polynomial as numbers and arrays, for a checkpoint; :func:`restored_polynomial` is the inverse."""
+    if polynomial is None:
+        return None
+    if isinstance(polynomial, EndDerivative):
+        return {"end": polynomial.value}
+    found = dict(polynomial._asdict())
+    # Products of matrices may round differently where rows lie elsewhere.
+    return found | {"stride": polynomial.value.strides[0] // 8}
+
+
+def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
+    """The polynomial that :func:`packed_polynomial` has written."""
+    if packed is None:
+        return None
+    if "end" in packed:
+        return EndDerivative(packed["end"])
+    given = dict(packed)
+    stride, (m, n) = given.pop("stride"), given["value"].shape
+    if stride >= 2 * n:
+        rows = np.empty((m, stride))
+        value, derivative = rows[:, :n], rows[:, n : 2 * n]
+        value[:], derivative[:] = given["value"], given["derivative"]
+        given |= {"value": value, "derivative": derivative}
+    return StepPolynomial(**{**given, "nodes": tuple(given["nodes"])})
 
 
 # Parts that states of other kinds of problems have in pySDC.

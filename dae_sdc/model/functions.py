@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, MethodType
 from typing import Any, Final
 
 import numpy as np
@@ -18,18 +16,6 @@ from dae_sdc.errors import InputError
 
 # Largest number of unknowns with which a function is called to find how many it has.
 MOST_UNKNOWNS: Final = 200
-
-
-def takes_equations(function: Any) -> bool:
-    """Whether a value is a function F(t, u, du), which needs three arguments."""
-    if not isinstance(function, FunctionType | MethodType | functools.partial):
-        return False
-    parameters = inspect.signature(function).parameters.values()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return (
-        sum(parameter.default is parameter.empty and parameter.kind in positional for parameter in parameters)
-        == 3
-    )
 
 
 def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:

@@ -92,9 +92,12 @@ class Target:
     @cached_property
     def function(self) -> Callable[..., Any] | None:
         """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        from dae_sdc.model.functions import takes_equations
-
-        return self.thing if takes_equations(self.thing) else None
+        if not isinstance(self.thing, FUNCTIONS):
+            return None
+        parameters = inspect.signature(self.thing).parameters.values()
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        needed = [one.default is one.empty and one.kind in positional for one in parameters]
+        return self.thing if sum(needed) == 3 else None
 
     @property
     def is_model(self) -> bool:
