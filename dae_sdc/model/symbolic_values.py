@@ -527,6 +527,7 @@ def entries_of(values: Any) -> list[Any]:
 
 MOST_PATHS_OF_CALL: Final = 32  # Largest number of paths through the branches of one call of a function.
 MOST_PATHS: Final = 10_000  # Largest number of paths through all calls of a function.
+_NUMBERS: Final = (Scalar, int, float, np.number, np.bool_)
 
 
 class Unmergeable(Exception):
@@ -679,6 +680,3 @@ class ExecutionPaths:
             raise Unmergeable("whole numbers that differ on its paths")
         nodes = [node_of(self.graph, value) for value in (one, other)]
         return Scalar(self.graph, self.graph.call(Op.SELECT, condition, *nodes))
-
-
-_NUMBERS: Final = (Scalar, int, float, np.number, np.bool_)

@@ -34,8 +34,7 @@ class Unknown(sympy.Symbol):  # type: ignore[misc]
 
     def __new__(cls, base: str, order: int = 0) -> Unknown:  # noqa: D102
         made: Unknown = sympy.Symbol.__xnew__(cls, name_of(base, order), real=True)
-        made.base = base
-        made.order = order
+        made.base, made.order = base, order
         return made
 
     def __getnewargs_ex__(self) -> tuple[tuple[str, int], dict[str, Any]]:
