@@ -265,17 +265,17 @@ class ImplicitDAE(QuasilinearProblem):
             x[n:] = y
             return x
 
-        found = nearest_point(
+        position = nearest_point(
             q[n:].copy(),
             lambda y: self._part("g", t, at(y)),
             lambda y: self._part("dg", t, at(y))[:, n:],
             lambda y: self._scale(t, at(y)),
         )
-        if found is None:
+        if position is None:
             raise InconsistentStateError(
                 f"found no u' and w that belong to u0 of {self._described(t)}; pass better guesses of them"
             )
-        return np.concatenate([q[:n], found])
+        return np.concatenate([q[:n], position])
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
         """See :meth:`QuasilinearProblem.on_manifold`."""
@@ -568,18 +568,18 @@ class NonholonomicProblem(_SecondOrderProblem):
         return 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
 
     def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        found = nearest_point(
+        velocity = nearest_point(
             v,
             lambda x: self._part("g", t, q, x),
             lambda x: self._part("dg", t, q, x),
             lambda x: self._scale(t, q, x),
         )
-        if found is None:
+        if velocity is None:
             raise InconsistentStateError(
                 f"found no velocities near u'0 that fulfil the constraints of {self._described(t)}; "
                 f"pass better ones"
             )
-        return q, found
+        return q, velocity
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         assert v is not None

@@ -624,7 +624,7 @@ _BAUMGARTE = "stabilisation, J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1
 
 
 def _records() -> list[ManifoldMethod]:
-    found = []
+    records = []
     for pair, label, order in (("dopri5", "Dopri5", 5), ("dop853", "Dop853", 8)):
         source = _REFERENCES[pair]
         for lead, class_name, text, settings in (
@@ -636,7 +636,7 @@ def _records() -> list[ManifoldMethod]:
             ("baumgarte", "Baumgarte", _BAUMGARTE, {"alpha": 10.0, "beta": 10.0}),
         ):
             record: dict[str, Any] = {"treatment": "ambient", **settings}
-            found.append(
+            records.append(
                 ManifoldMethod(
                     name=f"{lead}-{pair}",
                     class_name=f"{class_name}{label}DAE",
@@ -646,7 +646,7 @@ def _records() -> list[ManifoldMethod]:
                     **record,
                 )
             )
-    found.append(
+    records.append(
         ManifoldMethod(
             name="rattle",
             class_name="RattleDAE",
@@ -656,7 +656,7 @@ def _records() -> list[ManifoldMethod]:
             reference="H. C. Andersen, J. Comput. Phys. 52 (1983) 24; B. Leimkuhler, R. Skeel (1994)",
         )
     )
-    return found
+    return records
 
 
 for _record in _records():

@@ -198,8 +198,8 @@ def _own(cls: type[Any]) -> dict[str, Any]:
 
 def _supplier(cls: type[Any], name: str) -> Any:
     """The method that stands in for one that a class does not give."""
-    found = (base.__dict__.get(name) for base in cls.__mro__)
-    return next(method for method in found if hasattr(method, "supplied"))
+    entries = (base.__dict__.get(name) for base in cls.__mro__)
+    return next(method for method in entries if hasattr(method, "supplied"))
 
 
 def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[str, ...]) -> None:
@@ -256,7 +256,7 @@ class PartDerivatives(QuasilinearParts):
             return known
         given = self._source_of(name)
         if given == "kernel":
-            found = not time and self._complex_kernel(name) is not None
+            takes = not time and self._complex_kernel(name) is not None
         elif given == "method":
             scales, length = self._scales(q)
             # Directions in which no symmetry hides a derivative.
@@ -271,11 +271,11 @@ class PartDerivatives(QuasilinearParts):
                 u, w = (place, rate) if time else (place + s * first, rate + s * second)
                 return np.asarray(method(moment, u, w) if name in self._with_velocity else method(moment, u))
 
-            found = takes_complex(along)
+            takes = takes_complex(along)
         else:
-            found = True  # derived from others, which are tried themselves
-        self._complex[key] = found
-        return found
+            takes = True  # derived from others, which are tried themselves
+        self._complex[key] = takes
+        return takes
 
     @property
     def _compiles_derivatives(self) -> bool:
@@ -487,12 +487,12 @@ def _relative_difference(given: Vector, expected: Vector) -> Vector:
 
 def _with_error(derive: Callable[[float], Vector], usual: Vector) -> tuple[Vector, Vector]:
     """The best derivative by differences with other steps than the usual ones, and its error."""
-    found = np.full((len(STEP_FACTORS), *usual.shape), np.nan)
+    derivatives = np.full((len(STEP_FACTORS), *usual.shape), np.nan)
     with filtering("ignore"):
         for k, factor in enumerate(STEP_FACTORS):
             with suppress(Exception):  # whatever a function says to numbers beyond those it was made for
-                found[k] = derive(factor)
-    best, error = most_accurate(found)
+                derivatives[k] = derive(factor)
+    best, error = most_accurate(derivatives)
     known = np.isfinite(error)
     return np.where(known, best, usual), np.where(known, error, 0.0)
 

@@ -165,8 +165,8 @@ class ConstraintManifold(CompiledParts):
         A, h, G = (self._part(name, t, place, rate) for name in ("A", "h", "dg"))
         B = None if "B" not in self._parts_of_kind() else self._part("B", t, place, rate)
         rhs = np.concatenate([h, -self._constraint_rest(t, place, rate)])
-        found = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
-        return found[:n], found[n:]
+        solution = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
+        return solution[:n], solution[n:]
 
     def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`."""
@@ -207,18 +207,18 @@ class ConstraintManifold(CompiledParts):
 
     def _projected(self, t: float, q: Vector) -> Vector:
         """The nearest functions u that fulfil the constraints."""
-        found = nearest_point(
+        nearest = nearest_point(
             q,
             lambda x: self._part("g", t, x),
             lambda x: self._part("dg", t, x),
             lambda x: self._scale(t, x),
         )
-        if found is None:
+        if nearest is None:
             raise InconsistentStateError(
                 f"found no values near u0 that fulfil the constraints of {self._described(t)}; "
                 f"pass better ones"
             )
-        return found
+        return nearest
 
     def packed(
         self, q: npt.ArrayLike, v: npt.ArrayLike | None = None, multipliers: npt.ArrayLike = ()
@@ -267,13 +267,13 @@ class ConstraintManifold(CompiledParts):
             "velocity"; "energy" where the class has a method ``energy(q, v)``.
         """
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        found = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
+        errors = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
         if v is not None and "g" not in self._with_velocity:
-            found["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
+            errors["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
         energy: Callable[..., Any] | None = getattr(self, "energy", None)
         if energy is not None and v is not None:
-            found["energy"] = float(energy(q, v))
-        return found
+            errors["energy"] = float(energy(q, v))
+        return errors
 
     @property
     def invariant_names(self) -> tuple[str, ...]:
@@ -304,21 +304,21 @@ class ConstraintManifold(CompiledParts):
         # Shapes: u (n,) -> (k, n).
         t, size = float(t), self._size
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        found = np.zeros((len(self.invariant_names), self.n))
+        jacobian = np.zeros((len(self.invariant_names), self.n))
         G = self._part("dg", t, q, v)
         m = len(G)
         if "g" in self._with_velocity:
-            found[:, size : 2 * size] = G
-            return found
-        found[:m, :size] = G
+            jacobian[:, size : 2 * size] = G
+            return jacobian
+        jacobian[:m, :size] = G
         if self._is_holonomic:
             assert v is not None
-            found[m:, size : 2 * size] = G
+            jacobian[m:, size : 2 * size] = G
             # d2g is quadratic in v: its central differences are exact, and twice the derivative of G v + g_t.
             for j, e in enumerate(np.diag(1.0 + np.abs(v))):
                 above, below = self._part("d2g", t, q, v + e), self._part("d2g", t, q, v - e)
-                found[m:, j] = (above - below) / (4.0 * e[j])
-        return found
+                jacobian[m:, j] = (above - below) / (4.0 * e[j])
+        return jacobian
 
     def _velocity_defect(self, t: float, q: Vector, v: Vector) -> Vector:
         return self._part("dg", t, q) @ v + self._part("dg_dt", t, q)

@@ -114,9 +114,9 @@ class Checkpoints:
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
         attributes = {
-            name: found
-            for name, found in plain_attributes(problem).items()
-            if name not in self._fresh or not same(found, self._fresh[name])
+            name: current
+            for name, current in plain_attributes(problem).items()
+            if name not in self._fresh or not same(current, self._fresh[name])
         }
         record = packed_record(self._record)
         counters = np.array([problem.work_counters[name].niter for name in COUNTERS], dtype=np.int64)
@@ -161,21 +161,21 @@ def check_state(state: Mapping[str, Any]) -> None:
 def packed_record(record: StepRecord) -> dict[str, Any]:
     """The accepted steps as arrays; :func:`restore_record` is the inverse."""
     columns = record.rows.columns()
-    found: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
-    found["work"] = np.column_stack([columns[name] for name in COUNTERS])
-    found["rejected"] = record.rejected
+    arrays: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
+    arrays["work"] = np.column_stack([columns[name] for name in COUNTERS])
+    arrays["rejected"] = record.rejected
     if record.dense:
         steps = record.rows.dense
         schemes = list(dict.fromkeys(step.scheme for step in steps))
         numbers = {scheme: number for number, scheme in enumerate(schemes)}
-        found["dense"] = {
+        arrays["dense"] = {
             "schemes": [tuple(scheme) for scheme in schemes],
             "scheme": np.array([numbers[step.scheme] for step in steps]),
             "place": np.array([(step.time, step.dt) for step in steps]),
             "counts": np.array([len(step.rows) for step in steps]),
             "rows": np.concatenate([step.rows for step in steps]),
         }
-    return found
+    return arrays
 
 
 def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
@@ -205,8 +205,8 @@ def _steps(packed: Mapping[str, Any]) -> list[StepData]:
 
 def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
     """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
-    found = {name: value for name, value in vars(problem).items() if name[0] != "_"}
-    return {name: _copied(value) for name, value in found.items() if is_plain(value)}
+    public = {name: value for name, value in vars(problem).items() if name[0] != "_"}
+    return {name: _copied(value) for name, value in public.items() if is_plain(value)}
 
 
 def is_plain(value: Any) -> bool:

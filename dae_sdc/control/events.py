@@ -210,8 +210,8 @@ class Curve:
 
     def _weighted(self, every: Vector, some: Vector) -> Vector:
         k = self._scheme.first if self._scheme.without else self._rows.shape[1]
-        found: Vector = every @ self._rows[:, :k]
-        return found if k == self._rows.shape[1] else np.hstack([found, some @ self._rows[:, k:]])
+        integrated: Vector = every @ self._rows[:, :k]
+        return integrated if k == self._rows.shape[1] else np.hstack([integrated, some @ self._rows[:, k:]])
 
 
 @lru_cache(maxsize=64)
@@ -283,13 +283,13 @@ class _Watch:
         gaps, changes = np.diff(thetas), np.abs(np.diff(values))
         steepest = float((changes[gaps > 1e-6] / gaps[gaps > 1e-6]).max(initial=0.0))
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
-        side, tolerance, found = self.side, self.tolerance, []
+        side, tolerance, crossings = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
         for j, v in enumerate(values):
             if resting and (resting[j] or side == 0):
                 new = 0 if resting[j] else int(np.sign(v))
                 if new != side and not (new and abs(v) <= tolerance):
-                    found.append(_Crossing(self._place(value, thetas, values, j), new))
+                    crossings.append(_Crossing(self._place(value, thetas, values, j), new))
                     side, tolerance = new, 0.0 if new else noise
             elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
@@ -299,9 +299,9 @@ class _Watch:
                 tolerance = 0.0
             else:
                 side = -side
-                found.append(_Crossing(self._place(value, thetas, values, j), side))
+                crossings.append(_Crossing(self._place(value, thetas, values, j), side))
                 tolerance = noise if abs(v) <= noise else 0.0
-        return found, (side, tolerance, noise)
+        return crossings, (side, tolerance, noise)
 
     @staticmethod
     def _resting(
@@ -312,12 +312,12 @@ class _Watch:
         if not any(zero):
             return [False] * len(zero)
         beside = [False, *zero, False]
-        found = [
+        rests = [
             here and (before or after) for here, before, after in zip(zero, beside, beside[2:], strict=False)
         ]
-        if zero[-1] and not found[-1]:
-            found[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
-        return found
+        if zero[-1] and not rests[-1]:
+            rests[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
+        return rests
 
     def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state

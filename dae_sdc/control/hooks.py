@@ -123,8 +123,8 @@ class Steps(Sequence[dict[str, Any]]):
             return {"t": np.zeros(0), "residual": np.zeros(0), "u": None, "du": None, **empty}
         n = self._parts[0][0].shape[1] // 2 - 1
         place = {"t": 0, "residual": 1, "u": slice(2, 2 + n), "du": slice(2 + n, None)}
-        found = {name: self._column(0, at, first, start.get(name)) for name, at in place.items()}
-        return found | {name: self._column(1, at, first, start.get(name)) for at, name in enumerate(COUNTS)}
+        places = {name: self._column(0, at, first, start.get(name)) for name, at in place.items()}
+        return places | {name: self._column(1, at, first, start.get(name)) for at, name in enumerate(COUNTS)}
 
     def _column(self, of: int, at: Any, first: int, start: Any) -> NDArray[Any]:
         parts: list[NDArray[Any]] = []

@@ -103,10 +103,10 @@ class AdaptedProblem(ProblemDAE):
     def _given(self, method: str, t: float) -> MeshDAE:
         name = f"{type(self).__name__}.{method}"
         try:
-            found = getattr(self.original, method)(t)
+            values = getattr(self.original, method)(t)
         except (AssertionError, NotImplementedError, AttributeError) as error:
             raise InputError(f"{name}({t:g}) has no value ({error}); pass an initial value u0") from None
-        return self.state(found)
+        return self.state(values)
 
     def state(self, values: npt.ArrayLike) -> MeshDAE:
         """A new state with the given n values, or with those of a mesh of the original."""
@@ -208,9 +208,9 @@ class _Level(Level):  # type: ignore[misc]
     @property
     def prob(self) -> Any:
         """The problem of the level."""
-        self._Level__prob = found = adapted(super().prob)
+        self._Level__prob = ours = adapted(super().prob)
         self.__class__ = Level
-        return found
+        return ours
 
 
 _Level.attrs = Level.attrs  # names that parts of pySDC add to levels

@@ -389,14 +389,14 @@ class Workspace:
         suspicious = self._memory.outside >= 0
         self._memory.outside = -1
         for j in range(len(u)) if suspicious else ():
-            value, slope, found = self._work[:3]
+            value, slope, residual = self._work[:3]
             value[:], slope[:] = u, du
             value[j] += 1j * c * STEP
             slope[j] += 1j * STEP
             places = (part.view(np.float64) for part in (value, slope))
-            compiling.residual_at(self._memory.residual, t, *places, parameters, found.view(np.float64))
+            compiling.residual_at(self._memory.residual, t, *places, parameters, residual.view(np.float64))
             missing = np.setdiff1d(
-                np.flatnonzero(found.imag), self._rows[self._first[j] : self._first[j + 1]]
+                np.flatnonzero(residual.imag), self._rows[self._first[j] : self._first[j + 1]]
             )
             if len(missing):
                 return int(missing[0]), j

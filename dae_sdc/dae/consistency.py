@@ -258,12 +258,12 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
     def change(values: Any, of: Any, steps: Vector) -> Vector:
         before = values[of]
         values[of] = steps
-        found = problem.evaluate(u0, slope, t0) - base
+        sizes = problem.evaluate(u0, slope, t0) - base
         values[of] = before
-        return found
+        return sizes
 
     sides = (u0.view(np.ndarray), scales.unknowns, most[0]), (slope.view(np.ndarray), scales.rates, most[1])
-    for values, found, largest_sizes in sides:
+    for values, sizes, largest_sizes in sides:
         at_zero = zeros(values)
         for group in groups_of_columns(problem):
             small = group[at_zero[group]]
@@ -280,7 +280,7 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
                 # Equations from which the unknown cancels have nothing but rounding.
                 count = int((changed & straight).sum()) if largest(twice) < np.inf else 0
                 if count > best or (best == 0 and count == changed.sum()):
-                    best, found[small] = count, trial
+                    best, sizes[small] = count, trial
                 if count == changed.sum():
                     break
                 trial = TRIAL_RATIO * trial
@@ -289,7 +289,7 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
                 # is nowhere linear, as x^2 at 0.
                 jumps = (np.abs(twice - once) <= LARGEST_BEND * np.abs(twice)).all()
                 noisy = largest(twice) > ROOT_EPS * first and not jumps
-                found[small] = largest_sizes[small] if noisy else trial
+                sizes[small] = largest_sizes[small] if noisy else trial
 
 
 # Largest violation, relative to the size of the terms of the equation, of a consistent value.

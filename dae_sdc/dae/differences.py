@@ -34,17 +34,17 @@ def curvature(function: Callable[[float], Any], step: float) -> Any:
     return (270.0 * one - 27.0 * two + 2.0 * three) / (180.0 * step * step)
 
 
-def most_accurate(found: Vector) -> tuple[Vector, Vector]:
+def most_accurate(slopes: Vector) -> tuple[Vector, Vector]:
     """The best of derivatives by differences with growing steps, and its error, for each entry."""
     # Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far
     # from those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps
     # may be lost in rounding, and give exactly 0; if others give something else, these do not count.
-    # Shapes: found (k, ...).
-    lost = ~np.logical_or.accumulate(found != 0.0, axis=0)
-    changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, found), axis=0)), nan=np.inf)
+    # Shapes: slopes (k, ...).
+    lost = ~np.logical_or.accumulate(slopes != 0.0, axis=0)
+    changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, slopes), axis=0)), nan=np.inf)
     errors = np.maximum(changes[:-1], changes[1:])
     at = errors.argmin(axis=0)[None]
-    best, error = np.take_along_axis(found, at + 1, axis=0)[0], np.take_along_axis(errors, at, axis=0)[0]
+    best, error = np.take_along_axis(slopes, at + 1, axis=0)[0], np.take_along_axis(errors, at, axis=0)[0]
     return best, np.where(lost[0] & (error >= np.abs(best)), np.inf, error)
 
 
@@ -67,7 +67,7 @@ def takes_complex(function: Callable[[Any], Any]) -> bool:
     if stepped.shape != real.shape or stepped.dtype.kind not in "cfiu" or not np.isfinite(expected).all():
         return False
     size = float(np.abs(real).max(initial=0.0))
-    found = np.imag(stepped) / STEP
+    derivative = np.imag(stepped) / STEP
     same_value = np.abs(np.real(stepped) - real).max(initial=0.0) <= 1e-12 * size
     tolerance = LARGEST_DISAGREEMENT * (np.abs(expected).max(initial=0.0) + 1e-6 * size)
-    return bool(same_value and np.abs(found - expected).max(initial=0.0) <= tolerance)
+    return bool(same_value and np.abs(derivative - expected).max(initial=0.0) <= tolerance)

@@ -361,10 +361,10 @@ class ModifiedNewton:
             step = system.difference_step(v)
             return (system.changed(v, -step) - residual) / step
 
-        found = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
-        self.problem.work_counters["solve"].niter += found.products + 1
+        correction = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+        self.problem.work_counters["solve"].niter += correction.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
-        return found.x
+        return correction.x
 
     def move(self) -> None:
         """Subtract the correction."""
@@ -566,10 +566,10 @@ class NodeSystem(ImplicitSystem):
             whole = self.problem.run_scales.unknowns + np.abs(self._u)
             least = tolerance / np.maximum(whole, np.finfo(float).tiny)
             return tolerance / (self._own * np.maximum(self._grown * self.unit * self.weights, least))
-        found = np.full(self.problem.n, tolerance / self._weight)
+        allowed = np.full(self.problem.n, tolerance / self._weight)
         if self.split < self.problem.n:
-            found[self.split :] = tolerance / self._algebraic_weight
-        return found
+            allowed[self.split :] = tolerance / self._algebraic_weight
+        return allowed
 
     def move(self, correction: Vector, fraction: float) -> None:
         # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.

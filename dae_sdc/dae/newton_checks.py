@@ -36,9 +36,9 @@ def directions(size: int, count: int = DIRECTIONS) -> Vector:
     """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, size)."""
     generator = np.random.default_rng(20)
     sizes = generator.uniform(0.5, 1.0, (count, size))
-    found: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
-    found.setflags(write=False)
-    return found
+    signed: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
+    signed.setflags(write=False)
+    return signed
 
 
 def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
@@ -391,5 +391,5 @@ def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
     # Shapes: u and du (n,).
     if not gives_jacobian(problem):
         return ""
-    found = JacobianWatch(problem, False)._entry(u, du, t)
-    return "" if found is None else f"; {found[1].text(problem, t)}"
+    wrong = JacobianWatch(problem, False)._entry(u, du, t)
+    return "" if wrong is None else f"; {wrong[1].text(problem, t)}"

@@ -264,8 +264,8 @@ BALANCING_ROUNDS = 30  # Times that rows and columns of a matrix are balanced.
 def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
     """Rows, columns and values of the entries of a matrix."""
     if sparse.issparse(matrix):
-        found = sparse.coo_array(matrix)
-        return found.row, found.col, found.data
+        triples = sparse.coo_array(matrix)
+        return triples.row, triples.col, triples.data
     rows, columns = np.nonzero(matrix)
     return rows, columns, matrix[rows, columns]
 
@@ -421,10 +421,10 @@ def _least_squares(
         if not smaller.any():
             break
         weight[smaller] = 0.0
-    found = np.zeros(n)
-    found[free] = x[:count]
+    logs_of_all = np.zeros(n)
+    logs_of_all[free] = x[:count]
     determined = np.bincount(terms.columns + 1, weight, n + 1)[1:] > 0.0
-    return found, theta, ~known & ~determined
+    return logs_of_all, theta, ~known & ~determined
 
 
 def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
@@ -452,8 +452,8 @@ def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
     of_others = where[terms.rows] != terms.columns
     np.maximum.at(second, terms.rows[of_others], values[of_others])
     others = np.where(where[terms.rows] == terms.columns, second[terms.rows], first[terms.rows])
-    found = np.full(n + 1, np.inf)
+    limits = np.full(n + 1, np.inf)
     counts = others > 0.0
     with np.errstate(over="ignore"):
-        np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
-    return np.where(np.isfinite(found[:n]), found[:n], 0.0)
+        np.minimum.at(limits, terms.columns[counts], others[counts] / entries[counts])
+    return np.where(np.isfinite(limits[:n]), limits[:n], 0.0)

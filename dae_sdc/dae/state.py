@@ -220,9 +220,9 @@ def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
         return None
     if isinstance(polynomial, EndDerivative):
         return {"end": polynomial.value}
-    found = dict(polynomial._asdict())
+    fields = dict(polynomial._asdict())
     # Products of matrices may round differently where rows lie elsewhere.
-    return found | {"stride": polynomial.value.strides[0] // 8}
+    return fields | {"stride": polynomial.value.strides[0] // 8}
 
 
 def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:

@@ -289,8 +289,8 @@ class Expressions(Nodes):
             return arithmetic(self, *args)
         if op is Op.SQRT:
             return self._root(args[0], Fraction(1, 2))
-        found = self._special(op, args)
-        return self._function(op, args) if found is None else found
+        special = self._special(op, args)
+        return self._function(op, args) if special is None else special
 
     def _special(self, op: Op, args: tuple[int, ...]) -> int | None:
         """The result of an operation on 0 or 1, on numbers it compares, or on equal operands; else None."""

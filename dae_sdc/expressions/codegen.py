@@ -239,11 +239,11 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         how = "llvm" if len(program.code) + len(program.outputs) <= LONGEST_COMPILED else "tape"
     key = (program.digest(), form, how)
     with _COMPILING:
-        found = _known.get(key)
-        if found is None:
+        compiled = _known.get(key)
+        if compiled is None:
             address, owners = (_compile if how == "llvm" else _interpret)(program, form)
-            found = _known[key] = Compiled(program, form, how, address, owners)
-        return found
+            compiled = _known[key] = Compiled(program, form, how, address, owners)
+        return compiled
 
 
 @under_way("equations were compiled")

@@ -192,8 +192,8 @@ def of_function(op: Op, values: tuple[int, ...]) -> int:
     if op in (Op.EXP, Op.SINH, Op.COSH, Op.TANH):
         return _hyperbola(op, size, negative)
     if op in _ODD:
-        found = random_residue(op.name, size)
-        return PRIME - found if negative else found
+        residue = random_residue(op.name, size)
+        return PRIME - residue if negative else residue
     return random_residue(op.name, a)
 
 

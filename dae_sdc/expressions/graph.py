@@ -206,10 +206,10 @@ def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float6
             value, size = _one(Op(op), slots, sizes, a, b, c)
             slots.append(value)
             sizes.append(np.where(np.isfinite(size), np.maximum(size, np.abs(value)), np.abs(value))[()])
-    found = np.empty((len(program.outputs), *given.shape[1:]))
+    bounds = np.empty((len(program.outputs), *given.shape[1:]))
     for at, slot in enumerate(program.outputs.tolist()):
-        found[at] = sizes[slot]
-    return found
+        bounds[at] = sizes[slot]
+    return bounds
 
 
 def _one(op: Op, slots: list[Any], sizes: list[Any], a: int, b: int, c: int) -> tuple[Any, Any]:
@@ -291,7 +291,7 @@ class Graph(Derivatives):
             # An expression that is equal but written with the leaves must not be found.
             self._known = {self.value[node]: node for node in (*self.numbers, *self.leaves)}
             try:
-                found = self.substitute(nodes, dict.fromkeys(leaves, self.constant(number)))
+                others = self.substitute(nodes, dict.fromkeys(leaves, self.constant(number)))
             except InputError:
                 if number == last:
                     raise
@@ -299,7 +299,7 @@ class Graph(Derivatives):
             finally:
                 known.update(self._known)
                 self._known = known
-            return found
+            return others
         raise AssertionError("the last number has been tried")
 
     def counts(self, nodes: Iterable[int]) -> dict[str, int]:

@@ -361,11 +361,11 @@ class Frame:
     def stiffness(self, rows: Iterable[str], columns: Iterable[str]) -> list[Row]:
         """A part of the stiffness matrix, as nodes of the graph of the model."""
         places = {freedom: j for j, freedom in enumerate(columns)}
-        found: dict[str, Row] = {freedom: {} for freedom in rows}
+        table: dict[str, Row] = {freedom: {} for freedom in rows}
         for (i, j), node in self._stiffness.items():
-            if i in found and j in places:
-                found[i][places[j]] = node
-        return list(found.values())
+            if i in table and j in places:
+                table[i][places[j]] = node
+        return list(table.values())
 
     def solve(self, method: str = "lu") -> FrameResponse:
         """Displacements and reactions as expressions of the symbols.
@@ -481,11 +481,11 @@ class Frame:
     def _right(self, free: Sequence[str]) -> list[int]:
         """The forces f_f - K_fs d_s on free degrees of freedom."""
         graph, supported = self.model.graph, self.supported
-        found = []
+        forces = []
         for freedom, row in zip(free, self.stiffness(free, supported), strict=True):
             held = graph.add(*(graph.mul(node, self._supported[supported[j]]) for j, node in row.items()))
-            found.append(graph.sub(self._loads.get(freedom, graph.zero), held))
-        return found
+            forces.append(graph.sub(self._loads.get(freedom, graph.zero), held))
+        return forces
 
     def _nodes(self, expressions: Iterable[Any]) -> list[int]:
         return self.model.nodes(expressions)
@@ -532,7 +532,7 @@ class Frame:
                 self._add((names[i], names[j]), node)
 
     def _add(self, place: tuple[str, str], node: int) -> None:
-        found = self.model.graph.add(self._stiffness.get(place, self.model.graph.zero), node)
-        self._stiffness[place] = found
-        if found == self.model.graph.zero:
+        total = self.model.graph.add(self._stiffness.get(place, self.model.graph.zero), node)
+        self._stiffness[place] = total
+        if total == self.model.graph.zero:
             del self._stiffness[place]

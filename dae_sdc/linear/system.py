@@ -54,12 +54,12 @@ class Minimal:
             return np.zeros(0, dtype=complex)
         rows, cols = equilibration(np.abs(self.E) + np.abs(self.A))
         plain = np.array_equal(self.E, np.eye(len(self.A)))
-        found = (
+        values = (
             np.linalg.eigvals(self.A)
             if plain
             else eig(self.A * rows[:, None] * cols, self.E * rows[:, None] * cols, right=False)
         )
-        return np.asarray(found)[np.lexsort((np.imag(found), np.round(np.abs(found), 12)))]
+        return np.asarray(values)[np.lexsort((np.imag(values), np.round(np.abs(values), 12)))]
 
     def with_rate(self, number: int) -> Minimal:
         """Append the derivative of unknown ``number`` to the unknowns."""
@@ -97,10 +97,10 @@ def _padded(stack: list[Vector], length: int, shape: Any) -> list[Vector]:
 def _added(stack: Sequence[Vector], more: Sequence[Vector], later: int) -> list[Vector]:
     """The sum of two stacks, the second of derivatives that are ``later`` orders higher."""
     length = max(len(stack), len(more) + later)
-    found = [part.copy() for part in _padded(list(stack), length, (stack or more)[0].shape)]
+    total = [part.copy() for part in _padded(list(stack), length, (stack or more)[0].shape)]
     for k, part in enumerate(more):
-        found[k + later] += part
-    return found
+        total[k + later] += part
+    return total
 
 
 def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tuple[Minimal, int]:
@@ -142,21 +142,21 @@ def by_ranks(E: Any, A: Any, B: Any, dependent: float = DEPENDENT_POLES) -> tupl
     return Minimal((), E, A, _trimmed(stack), S * unscaled, tuple(part * unscaled for part in W)), steps
 
 
-def in_coordinates(found: Minimal, names: Sequence[str], preferred: Sequence[str] = ()) -> Minimal:
+def in_coordinates(form: Minimal, names: Sequence[str], preferred: Sequence[str] = ()) -> Minimal:
     """A minimal form whose coordinates are unknowns, chosen by pivots."""
-    r = found.S.shape[1]
-    if found.coordinates or not r:
-        return found
-    sizes = np.linalg.norm(found.S, axis=1)
+    r = form.S.shape[1]
+    if form.coordinates or not r:
+        return form
+    sizes = np.linalg.norm(form.S, axis=1)
     weights = np.where(np.isin(names, list(preferred)), 1.0 / PREFERENCE, 1.0)
     weights = weights / np.where(sizes > 0.0, sizes, 1.0)
-    chosen = np.sort(qr((found.S * weights[:, None]).T, mode="r", pivoting=True)[1][:r])
+    chosen = np.sort(qr((form.S * weights[:, None]).T, mode="r", pivoting=True)[1][:r])
     # z = S_chosen x_chosen up to what inputs add, which stays in W.
-    inverse = np.linalg.inv(found.S[chosen])
-    S = found.S @ inverse
+    inverse = np.linalg.inv(form.S[chosen])
+    S = form.S @ inverse
     S[chosen] = np.eye(r)
     return replace(
-        found, coordinates=tuple(names[j] for j in chosen), E=found.E @ inverse, A=found.A @ inverse, S=S
+        form, coordinates=tuple(names[j] for j in chosen), E=form.E @ inverse, A=form.A @ inverse, S=S
     )
 
 
@@ -290,9 +290,9 @@ def _solve(matrix: Any, right: Vector) -> Vector:
     except SingularMatrixError:
         raise SingularMatrixError("the equations are dependent at this state") from None
     right = right * rows[:, None]
-    found = factors.solve(right)
-    found += factors.solve(right - scaled @ found)  # as accurate as the matrix allows
-    return np.asarray(found * cols[:, None])
+    solution = factors.solve(right)
+    solution += factors.solve(right - scaled @ solution)  # as accurate as the matrix allows
+    return np.asarray(solution * cols[:, None])
 
 
 Complex = npt.NDArray[np.complex128]
@@ -445,8 +445,8 @@ class LinearSystem:
         except ArpackNoConvergence:
             raise ConvergenceError(f"the {count} poles nearest to {target} were not found") from None
         # (target E - A)^-1 E has the eigenvalue 1 / (target - pole).
-        found = target - 1.0 / values
-        return np.asarray(found[np.argsort(np.abs(found - target))])
+        near = target - 1.0 / values
+        return np.asarray(near[np.argsort(np.abs(near - target))])
 
     @cached_property
     def modes(self) -> tuple[Mode, ...]:
@@ -460,7 +460,7 @@ class LinearSystem:
         except np.linalg.LinAlgError:  # chains of one eigenvector
             left = np.linalg.pinv(right)
         shapes = form.S @ right
-        found = []
+        every = []
         for at in np.lexsort((-poles.imag, np.round(np.abs(poles), 12))):
             pole = complex(poles[at])
             if pole.imag < 0.0:
@@ -470,8 +470,8 @@ class LinearSystem:
             shape = shape / (shape[np.argmax(np.abs(shape))] or 1.0)
             size = abs(pole)
             damping = 0.0 - pole.real / size if size else float("nan")
-            found.append(Mode(pole, size, damping, self._named(parts, shape), shape))
-        return tuple(found)
+            every.append(Mode(pole, size, damping, self._named(parts, shape), shape))
+        return tuple(every)
 
     def _named(self, parts: Vector, shape: Complex) -> tuple[str, ...]:
         """Unknowns with the largest parts in a mode, without derivatives beside what they belong to."""
@@ -515,12 +515,12 @@ class LinearSystem:
             raise InputError("the outputs do not depend on the inputs, or on each other: no zeros") from None
 
     def _chosen(self, input: str | None, output: str | None) -> tuple[list[int], list[int]]:
-        found = []
+        places = []
         for what, name, names in (("input", input, self.inputs), ("output", output, self.outputs)):
             if name is not None and name not in names:
                 raise InputError(unknown(what, name, names))
-            found.append(list(range(len(names))) if name is None else [names.index(name)])
-        return found[0], found[1]
+            places.append(list(range(len(names))) if name is None else [names.index(name)])
+        return places[0], places[1]
 
     def transfer(self, s: Any) -> Complex:
         r"""The transfer function :math:`G(s) = C (s E - A)^{-1} B + D`.
@@ -541,10 +541,10 @@ class LinearSystem:
         dense = E.shape[0] <= MOST_DENSE_STATES
         if dense:
             E, A, C = E.toarray(), A.toarray(), C.toarray()
-        found = np.empty((points.size, *through.shape), dtype=complex)
+        values = np.empty((points.size, *through.shape), dtype=complex)
         for at, point in enumerate(points.ravel()):
-            found[at] = C @ _solved(point * E - A, B) + through
-        return found.reshape(*points.shape, *through.shape)
+            values[at] = C @ _solved(point * E - A, B) + through
+        return values.reshape(*points.shape, *through.shape)
 
     def frequency_response(self, omega: Any) -> Complex:
         """The transfer function at i omega, for angular frequencies in rad per unit of time."""
@@ -599,14 +599,14 @@ class LinearSystem:
         matrix = np.zeros((r + m, r + m))
         matrix[:r, :r], matrix[:r, r:] = form.A, form.B
         state, last, known = np.vstack([np.zeros((r, m)), np.eye(m)]), 0.0, (0.0, np.eye(r + m))
-        found = np.empty((len(times), *form.D.shape))
+        responses = np.empty((len(times), *form.D.shape))
         for at, time in enumerate(times.tolist()):
             h = time - last
             if abs(h - known[0]) > 1e-12 * abs(h):
                 known = h, expm(h * matrix)
             state, last = (known[1] @ state if h else state), time
-            found[at] = form.C @ state[:r] + form.D
-        return found
+            responses[at] = form.C @ state[:r] + form.D
+        return responses
 
     def to_control(self) -> Any:
         """The minimal form as a ``StateSpace`` of the package control, with names.
@@ -663,8 +663,8 @@ def _solved(matrix: Any, right: Vector) -> Complex:
     try:
         scaled = matrix * rows[:, None] * cols
         wanted = right * rows[:, None]
-        found = np.linalg.solve(scaled, wanted)
-        found = found + np.linalg.solve(scaled, wanted - scaled @ found)
+        solution = np.linalg.solve(scaled, wanted)
+        solution = solution + np.linalg.solve(scaled, wanted - scaled @ solution)
     except np.linalg.LinAlgError:
         return np.full(right.shape, np.inf + 0j)
-    return np.asarray(found * cols[:, None])
+    return np.asarray(solution * cols[:, None])

@@ -230,23 +230,23 @@ class Retargeting:
 @functools.cache
 def _substitutes() -> dict[int, Any]:
     """What takes the places of functions of :mod:`math` and NumPy, by the ids of these."""
-    found: dict[int, Any] = {}
+    substitutes: dict[int, Any] = {}
     for name, other in _MATH.items():
         if hasattr(math, name):
-            found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
-    found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
-    found[id(math.log)] = _chosen(
+            substitutes[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
+    substitutes[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
+    substitutes[id(math.log)] = _chosen(
         math.log, lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)
     )
     for name in _CONSTRUCTORS:
-        found[id(getattr(np, name))] = _constructor(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _constructor(getattr(np, name))
     for name in _CONVERSIONS:
-        found[id(getattr(np, name))] = _conversion(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _conversion(getattr(np, name))
     for name in ("eye", "identity", "diag"):
-        found[id(getattr(np, name))] = _changeable(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _changeable(getattr(np, name))
     for name in _READERS:
-        found[id(getattr(np, name))] = _Refused("reads a file")
-    return found
+        substitutes[id(getattr(np, name))] = _Refused("reads a file")
+    return substitutes
 
 
 def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:

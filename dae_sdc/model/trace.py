@@ -291,20 +291,20 @@ def _called(
                 residual = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
             else:
                 residual = work.problem.eval_f(u, du, t)
-            found = entries_of(residual)
+            entries_of_paths = entries_of(residual)
             if work.undo_changes():
                 raise Untraceable("it changes what is outside of it: state that changes between calls")
-            return found
+            return entries_of_paths
         out = np.zeros(n, dtype=object).view(SymbolArray)
         work.of(kernel)(t, u, du, parameters, out)
         return list(out)
 
     try:
         parameters = None if kernel is None else _kernel_parameters(problem, work)
-        found = cast(list[Any], paths.of_function(entries))
+        entries_of_paths = cast(list[Any], paths.of_function(entries))
         if kernel is not None or by_parts:
             work.reads.complete = False  # parameters of kernels and parts are numbers of any origin
-        return found, work.reads
+        return entries_of_paths, work.reads
     except NumberNeeded:
         work.undo_changes()
         raise

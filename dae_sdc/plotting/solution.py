@@ -82,13 +82,13 @@ class Run:
         """Derivatives of unknowns of the state that are not in it themselves, by name."""
         if "du" not in (self.result.data.dtype.names or ()):
             return {}
-        found = {}
+        rates = {}
         for known in (self.unknowns[name] for name in self.state_names):
             base, order = name_and_order(known.name)
             name, unit = name_of(base, order + 1), f"{known.unit or '1'}/{self.time_unit}"
             if name not in self.unknowns:
-                found[name] = Unknown(name, unit, "derivative", "du", known.column)
-        return found
+                rates[name] = Unknown(name, unit, "derivative", "du", known.column)
+        return rates
 
     @cached_property
     def fine(self) -> dict[bool, Solution]:
@@ -123,7 +123,7 @@ class Run:
 
     def marks(self) -> list[tuple[str, str, Values]]:
         """Kind, "event" or "switch", name and times of everything that happened on the way."""
-        found = []
+        marks = []
         for kind, key in (("event", "events"), ("switch", "switches")):
             records = self.result.parameters.get(key)
             for record in records if isinstance(records, list | tuple) else []:
@@ -131,8 +131,8 @@ class Run:
                     record.get("t", ()) if isinstance(record, Mapping) else (), dtype=float
                 )
                 if len(times):
-                    found.append((kind, str(record.get("name") or kind), times))
-        return found
+                    marks.append((kind, str(record.get("name") or kind), times))
+        return marks
 
     @property
     def failure(self) -> str:
@@ -148,14 +148,14 @@ class Run:
 
     def select(self, patterns: Sequence[str]) -> list[Unknown]:
         """Unknowns by names and patterns, in the order of these; empty if none fits."""
-        found: dict[str, Unknown] = {}
+        chosen: dict[str, Unknown] = {}
         for pattern in patterns:
             exact = self.find(pattern)
             if exact is not None:
-                found.setdefault(exact.name, exact)
+                chosen.setdefault(exact.name, exact)
             else:
-                found |= {name: self.unknowns[name] for name in fitting(pattern, self.unknowns)}
-        return list(found.values())
+                chosen |= {name: self.unknowns[name] for name in fitting(pattern, self.unknowns)}
+        return list(chosen.values())
 
 
 _WILD = {"*": ".*", "?": "."}
@@ -172,15 +172,15 @@ def fitting(pattern: str, names: Iterable[str]) -> list[str]:
 
 def chosen_names(show: str | Sequence[str], names: Sequence[str]) -> list[str]:
     """Names by names and patterns, in the order of these."""
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for pattern in patterns_of(show):
         several = fitting(pattern, names)
         if not several:
             raise InputError(unknown("name", pattern, names))
-        found |= dict.fromkeys(several)
-    if not found:
+        chosen |= dict.fromkeys(several)
+    if not chosen:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(names[:MOST_NAMES])}")
-    return list(found)
+    return list(chosen)
 
 
 def runs_of(given: Any) -> list[Run]:
@@ -322,8 +322,8 @@ class _Panel:
 
     def size(self, one: Unknown) -> float:
         """Largest absolute value of an unknown, 0 if none is finite."""
-        found = [np.abs(values[np.isfinite(values)]) for _, values in self.curves[one].values()]
-        return float(max((values.max() for values in found if values.size), default=0.0))
+        sizes = [np.abs(values[np.isfinite(values)]) for _, values in self.curves[one].values()]
+        return float(max((values.max() for values in sizes if values.size), default=0.0))
 
 
 def linear(
@@ -406,12 +406,12 @@ def _by_size(panel: _Panel) -> list[_Panel]:
             parts[-1].append(one)
         else:
             parts.append([one])
-    found = []
+    parts_of_panel = []
     for part in parts:
         own = {one: curves for one, curves in panel.curves.items() if one in part}
-        found.append(_Panel(panel.unit, {one.kind for one in own}, own))
-    found[0].hidden = panel.hidden
-    return found
+        parts_of_panel.append(_Panel(panel.unit, {one.kind for one in own}, own))
+    parts_of_panel[0].hidden = panel.hidden
+    return parts_of_panel
 
 
 def _is_crowded(run: Run) -> bool:
@@ -442,8 +442,8 @@ def _draw(axes: Any, panel: _Panel, runs: list[Run], *, by_run: bool, steps: boo
             drawn = np.where(np.isfinite(values), np.clip(values, -style.CEILING, style.CEILING), np.nan)
             if len(times) == 1 or (runs[run].between is None and len(times) <= FEW_ROWS):
                 look |= {"marker": ".", "markersize": 5.0}
-            found = axes.plot(*thinned(times, drawn), label=style.text(one.name), **look)
-            lines += found if run == min(curves) else []
+            drawn_line = axes.plot(*thinned(times, drawn), label=style.text(one.name), **look)
+            lines += drawn_line if run == min(curves) else []
             if steps:
                 rows = np.clip(runs[run].at_rows(one), -style.CEILING, style.CEILING)
                 axes.plot(*thinned(runs[run].rows, rows), linestyle="", **{**STEP, "color": look["color"]})
@@ -529,11 +529,11 @@ def events_and_switches(
     runs: list[Run], draw: Callable[[Values, dict[str, Any]], object]
 ) -> Iterator[Line2D]:
     """Draw events and switches of all runs; yields their legend entries."""
-    found: dict[tuple[str, str], list[Values]] = {}
+    times_of_kind: dict[tuple[str, str], list[Values]] = {}
     for run in runs:
         for kind, name, times in run.marks():
-            found.setdefault((kind, name), []).append(times)
-    for number, ((kind, name), parts) in enumerate(found.items()):
+            times_of_kind.setdefault((kind, name), []).append(times)
+    for number, ((kind, name), parts) in enumerate(times_of_kind.items()):
         times = np.unique(np.concatenate(parts))
         look: dict[str, Any] = {"color": style.LINE_COLOURS[(number + 3) % 8], "linewidth": 0.9, "zorder": 1}
         look["linestyle"] = style.LINES[1] if kind == "event" else style.LINES[3]

@@ -163,19 +163,19 @@ def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, n
 
 def _quantities(runs: Sweep, show: str | Sequence[str]) -> list[str]:
     """Quantities by their names, with patterns for unknowns in them."""
-    found: dict[str, None] = {}
+    quantities: dict[str, None] = {}
     for name in patterns_of(show):
         summary, opened, inner = name.partition("(")
         if opened and summary in SUMMARIES and name.endswith(")"):
             several = [f"{summary}({one})" for one in fitting(inner[:-1], runs.all_names)]
         else:
             several = fitting(name, runs.all_names)
-        found |= dict.fromkeys(several or [name])
-    if not found:
+        quantities |= dict.fromkeys(several or [name])
+    if not quantities:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names[:MOST_NAMES])}")
-    for name in found:
+    for name in quantities:
         runs.quantity(name)
-    return list(found)
+    return list(quantities)
 
 
 def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:

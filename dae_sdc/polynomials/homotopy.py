@@ -152,12 +152,12 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
     # Shapes: points (r, n), chosen (r,).
     count = len(points)
     none = np.zeros(count, dtype=np.bool_)
-    found, proved, real, other = points.copy(), none.copy(), none.copy(), none.copy()
+    solutions, proved, real, other = points.copy(), none.copy(), none.copy(), none.copy()
     if system.equations != system.variables:
-        return Certificates(found, proved, real, other, "more polynomials than variables")
+        return Certificates(solutions, proved, real, other, "more polynomials than variables")
     if find_spec("flint") is None:
         return Certificates(
-            found, proved, real, other, 'python-flint is missing: pip install "dae_sdc[certify]"'
+            solutions, proved, real, other, 'python-flint is missing: pip install "dae_sdc[certify]"'
         )
     import flint
 
@@ -184,14 +184,14 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
                     continue
                 value = np.array([complex(a.mid()) if hasattr(a, "mid") else complex(a) for a in box])
                 if np.abs(value - points[k]).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max()):
-                    enclosures[k], found[k] = box, value
+                    enclosures[k], solutions[k] = box, value
                     proved[k], real[k], other[k] = True, on_axis, off_axis
             left = again
             if not left:
                 break
         # Only balls of nearby solutions are compared: balls are far smaller than this distance.
         which = np.array(sorted(enclosures), dtype=np.int64)
-        for group in groups_of(found[which], 1e-9) if which.size else []:
+        for group in groups_of(solutions[which], 1e-9) if which.size else []:
             kept: list[int] = []
             for k in which[group].tolist():
                 same = any(
@@ -202,7 +202,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
                 kept += [] if same else [k]
     finally:
         flint.ctx.prec = before
-    return Certificates(found, proved, real & proved, other & proved)
+    return Certificates(solutions, proved, real & proved, other & proved)
 
 
 VANISHING_SINGULAR_VALUE = 1e-5  # Singular value of a relative Jacobian up to which it counts as 0.
@@ -230,8 +230,8 @@ def relative_ranks(
     if forms is not None:
         matrices = with_forms(matrices, forms[None], points)
     values = np.linalg.svd(matrices, compute_uv=False)
-    found: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
-    return found
+    ranks: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
+    return ranks
 
 
 def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
@@ -375,8 +375,8 @@ class Roots:
         """Which solutions are real, shape (r,): by proof where there is one, otherwise up to round-off."""
         allowed = np.where(self.singular, SAME_END, REAL_TOLERANCE) * (1.0 + sizes(self.solutions))
         small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
-        found: Booleans = self.proved_real | (small & ~self.proved_complex)
-        return found
+        real: Booleans = self.proved_real | (small & ~self.proved_complex)
+        return real
 
     @property
     def real(self) -> Vector:
@@ -407,8 +407,8 @@ def _starts(degrees: Integers) -> Complexes:
     """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates."""
     circles = [np.exp(2j * np.pi * np.arange(d) / d) for d in degrees.tolist()]
     points = np.array(list(product([1.0], *circles)), dtype=np.complex128)
-    found: Complexes = points / np.sqrt(points.shape[1])
-    return found
+    starts: Complexes = points / np.sqrt(points.shape[1])
+    return starts
 
 
 def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:

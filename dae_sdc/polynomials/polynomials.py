@@ -151,13 +151,13 @@ class PolynomialSystem:
         coefficients = np.zeros((len(expressions), len(terms)), dtype=np.complex128)
         for column, (row, _, value) in enumerate(terms):
             coefficients[row, column] = value
-        found = cls(coefficients, np.array([powers for _, powers, _ in terms], dtype=np.int64))
-        columns = {tuple(powers): k for k, powers in enumerate(found.exponents.tolist())}
+        system = cls(coefficients, np.array([powers for _, powers, _ in terms], dtype=np.int64))
+        columns = {tuple(powers): k for k, powers in enumerate(system.exponents.tolist())}
         for (row, powers), value in exact.items():
             place = row, columns[powers]
-            found.exact[place] = value
-            found.remainders[place] = complex((value - _rational(found.coefficients[place])).evalf(17))
-        return found
+            system.exact[place] = value
+            system.remainders[place] = complex((value - _rational(system.coefficients[place])).evalf(17))
+        return system
 
     def _prepare(self) -> None:
         """Make one table of monomials for the polynomials and all their derivatives."""
@@ -193,8 +193,8 @@ class PolynomialSystem:
     def degrees(self) -> Integers:
         """Total degree of each polynomial, shape (k,); 0 for the zero polynomial."""
         total = np.where(self.coefficients != 0.0, self.exponents.sum(axis=1), 0)
-        found: Integers = total.max(axis=1)
-        return found
+        total_degrees: Integers = total.max(axis=1)
+        return total_degrees
 
     def both(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
         """Values and Jacobians at many points.
@@ -272,11 +272,11 @@ class PolynomialSystem:
         coefficients = np.zeros((self.equations, len(rows)), dtype=np.complex128)
         places = rows, np.arange(len(rows))
         coefficients[places] = self.coefficients[rows, columns]
-        found = PolynomialSystem(coefficients, exponents)
-        column = {tuple(powers): k for k, powers in enumerate(found.exponents.tolist())}
+        homogeneous = PolynomialSystem(coefficients, exponents)
+        column = {tuple(powers): k for k, powers in enumerate(homogeneous.exponents.tolist())}
         new = [column[tuple(powers)] for powers in exponents.tolist()]
-        found.remainders[rows, new] = self.remainders[rows, columns]
-        return found
+        homogeneous.remainders[rows, new] = self.remainders[rows, columns]
+        return homogeneous
 
     def scaled(self) -> tuple[PolynomialSystem, npt.NDArray[np.float64]]:
         r"""An equivalent system whose coefficients are as near to size 1 as scaling allows.

@@ -85,8 +85,8 @@ class Cut:
             if good.any():
                 sections.append(wider.section(better[good], random))
             if not good.all():
-                found, lost = wider.resolved(better[~good], random, left - 1)
-                sections += found
+                better_points, lost = wider.resolved(better[~good], random, left - 1)
+                sections += better_points
                 failed.append(lost)
         return sections, np.concatenate(failed)
 
@@ -194,8 +194,8 @@ def _traces(section: Section, random: np.random.Generator) -> Complexes:
     values = section.affine(ends.points) @ general
     values[~ends.known | ends.far] = np.nan
     here = section.affine(section.points) @ general
-    found: Complexes = values[:count] + values[count:] - 2.0 * here
-    return found
+    bends: Complexes = values[:count] + values[count:] - 2.0 * here
+    return bends
 
 
 def _loop(section: Section, random: np.random.Generator) -> Integers | None:
@@ -301,14 +301,14 @@ class Component:
         n = self._scales.size
         if given.ndim != 2 or given.shape[1] != n or not np.isfinite(given).all():
             raise InputError(f"points must be finite numbers of shape (p, {n}); got shape {given.shape}")
-        found = np.ones(len(given), dtype=np.bool_)
+        inside = np.ones(len(given), dtype=np.bool_)
         if self._section is None or self._given is None:
-            return found
+            return inside
         scaled = given / self._scales
-        found = vanish(self._given.homogenized(), homogeneous_points(scaled))
-        if found.any():
-            found[found] = self._section.contains(scaled[found], np.random.default_rng(seed))
-        return found
+        inside = vanish(self._given.homogenized(), homogeneous_points(scaled))
+        if inside.any():
+            inside[inside] = self._section.contains(scaled[inside], np.random.default_rng(seed))
+        return inside
 
     def __str__(self) -> str:
         if self.dimension == 0:
@@ -379,8 +379,8 @@ class _Cascade:
 
     def _forms(self, number: int) -> Complexes:
         shape = (number, self.system.variables + 1)
-        found: Complexes = self.random.normal(size=shape) + 1j * self.random.normal(size=shape)
-        scaled: Complexes = found / np.linalg.norm(found, axis=1, keepdims=True)
+        forms: Complexes = self.random.normal(size=shape) + 1j * self.random.normal(size=shape)
+        scaled: Complexes = forms / np.linalg.norm(forms, axis=1, keepdims=True)
         return scaled
 
     def _count(self, ends: Ends) -> None:

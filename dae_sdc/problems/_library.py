@@ -409,13 +409,13 @@ def _reference(problem: ProblemDAE) -> ReferenceEnd:
 
 
 def _digits(problem: ProblemDAE, u: npt.ArrayLike, scored: tuple[int, ...]) -> float:
-    reference, found = _reference(problem), problem.state(u)
+    reference, state = _reference(problem), problem.state(u)
     scored = tuple(i for i in scored if reference.digits[i] > 0.0)
     if not scored:
         raise InputError(f"no unknown of {type(problem).__name__} that is to be scored has known digits")
     least = math.inf
     for i in scored:
-        error = abs(float(found[i] - reference.u[i])) / abs(float(reference.u[i]))
+        error = abs(float(state[i] - reference.u[i])) / abs(float(reference.u[i]))
         if math.isnan(error):
             return math.nan
         known = float(reference.digits[i])

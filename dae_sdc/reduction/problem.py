@@ -162,7 +162,7 @@ def assemble_separated(
     system: Separated, goal: Goal, texts: Texts, extra: Sequence[tuple[str, int]], dense: bool | None
 ) -> Assembled:
     """The programs of a separated system."""
-    graph, orders, found = system.graph, system.orders, system.factored
+    graph, orders, factored = system.graph, system.orders, system.factored
     algebraic = [(j, orders[j] - 1) for j in system.algebraic]
     everything = [(j, k) for k in range(max(orders)) for j in range(len(orders)) if k < orders[j]]
     states = [jet for jet in everything if jet not in algebraic]
@@ -190,7 +190,7 @@ def assemble_separated(
     pivots: list[int] = []
     rivals: list[slice] = []
     divided = system.factors
-    if goal == "implicit" and not found.rest:
+    if goal == "implicit" and not factored.rest:
         divided = divided[:-1]  # the pivots of the last elimination are in no equation
     for factors in divided:
         for pivot, others in zip(factors.pivots, factors.rivals, strict=True):
@@ -272,7 +272,7 @@ LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the 
 
 
 def check_invariants(
-    model: Any, graph: Graph, found: Structure, invariants: Sequence[tuple[str, int]]
+    model: Any, graph: Graph, analysed: Structure, invariants: Sequence[tuple[str, int]]
 ) -> None:
     r"""Refuse expressions that change along solutions.
 
@@ -287,8 +287,8 @@ def check_invariants(
     start = replace(Start.of(model), general=False)
     nodes = [node for _, node in invariants]
     for rows in ([*model.roots, *nodes], list(model.roots)):
-        times = [*found.c.tolist(), *[0] * (len(rows) - len(model.roots))]
-        points = list(find_points(Prolongation(graph, rows, times, found.d.tolist(), start.unit), start))
+        times = [*analysed.c.tolist(), *[0] * (len(rows) - len(model.roots))]
+        points = list(find_points(Prolongation(graph, rows, times, analysed.d.tolist(), start.unit), start))
         if points:
             break
     for name, node in invariants:
@@ -543,8 +543,8 @@ class ReducedProblem(ModelProblem):
             return 0.0
         rivals = np.array([sizes[part].max() for part in self._assembled.rivals])
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = sizes[: len(rivals)] / rivals
-        return float(found[rivals > 0.0].min(initial=1.0))
+            ratios = sizes[: len(rivals)] / rivals
+        return float(ratios[rivals > 0.0].min(initial=1.0))
 
     @one_at_a_time
     def _pivot_again(self, u: MeshDAE, t: float) -> None:
@@ -559,30 +559,30 @@ class ReducedProblem(ModelProblem):
                 return numbers[leaf.index]
             return float(u[place[leaf.index, leaf.order]])
 
-        found = reduction.pivoted(value).assembled(self._dense)
+        assembled = reduction.pivoted(value).assembled(self._dense)
         if (
-            found is not self._assembled
-            and found.form.states == self.form.states
-            and found.form.n_diff == self.form.n_diff
+            assembled is not self._assembled
+            and assembled.form.states == self.form.states
+            and assembled.form.n_diff == self.form.n_diff
         ):
-            self._turn(found)
+            self._turn(assembled)
 
     @property
     def _dense(self) -> bool:
         return self.sparsity is None
 
-    def _turn(self, found: Assembled) -> None:
+    def _turn(self, assembled: Assembled) -> None:
         old = self.form.pattern
-        new = found.form.pattern
+        new = assembled.form.pattern
         if old is not None and not (
             np.array_equal(old.indices, new.indices) and np.array_equal(old.indptr, new.indptr)
         ):
             return
         self.kernels  # noqa: B018  the switches are made with the first form
-        self.form = found.form
-        self.__dict__["_assembled"] = found
-        self.invariant_names = found.invariant_names
+        self.form = assembled.form
+        self.__dict__["_assembled"] = assembled
+        self.invariant_names = assembled.invariant_names
         assert self._switches is not None
-        for switch, compiled in zip(self._switches, found.form.compiled, strict=True):
+        for switch, compiled in zip(self._switches, assembled.form.compiled, strict=True):
             switch.turn(compiled)
         self._count.value += 1

@@ -79,7 +79,7 @@ def _machine() -> dict[str, str]:
     """What there is to share the work of a run, and what 'auto' makes of it."""
     limits = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     several, ranks = cores(), launched()
-    found = importlib.util.find_spec("mpi4py") is not None
+    has_mpi = importlib.util.find_spec("mpi4py") is not None
     if ranks > 1:
         choice = f"1 or {ranks} ranks, with parallel='auto'"
     else:
@@ -87,7 +87,7 @@ def _machine() -> dict[str, str]:
     return {
         "cores": f"{os.cpu_count()}, of which this process may use {several}",
         "threads of BLAS": ", ".join(f"{name}={value}" for name, value in limits.items()) or "not limited",
-        "MPI": f"mpi4py is {'' if found else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
+        "MPI": f"mpi4py is {'' if has_mpi else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
         "auto": f"{choice}; serial below {TEAM.least_unknowns} unknowns",
     }
 
@@ -178,9 +178,9 @@ def _plain(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", _ROLES.sub(_role, joined)).replace("``", "")
 
 
-def _role(found: re.Match[str]) -> str:
-    kind, text = found[1], found[2]
-    return _without_tex(text) if kind == "math" else text.rpartition(".")[2] if "~" in found[0] else text
+def _role(match: re.Match[str]) -> str:
+    kind, text = match[1], match[2]
+    return _without_tex(text) if kind == "math" else text.rpartition(".")[2] if "~" in match[0] else text
 
 
 def _without_tex(formula: str) -> str:

@@ -311,15 +311,15 @@ def function_of(
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
     places: list[str] = []
 
-    def place(found: re.Match[str]) -> str:
-        if found[0] not in places:
-            places.append(found[0])
-        return _PLACE.format(places.index(found[0]))
+    def place(match: re.Match[str]) -> str:
+        if match[0] not in places:
+            places.append(match[0])
+        return _PLACE.format(places.index(match[0]))
 
     code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
 
     def shown(node: ast.AST) -> str:
-        return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
+        return re.sub(r"u__(\d+)", lambda match: places[int(match[1])], ast.unparse(node))
 
     try:
         tree = ast.parse(code, mode="eval")
