@@ -132,5 +132,4 @@ def _bent(
         + slopes[0] * (at - 2 * at**2 + at**3)
         + slopes[1] * (at**3 - at**2)
     )
-    line: npt.NDArray[np.float64] = first + at * along + factor * bent
-    return line
+    return first + at * along + factor * bent

@@ -149,8 +149,7 @@ class Amplifier(ReferencedProblem):
             if i >= 0 and j >= 0:
                 matrix[i] = slope[i] + slope[j]
                 known[i] = -rate[i] - rate[j]
-        derivative: Vector = np.linalg.solve(matrix, known)
-        return derivative
+        return np.linalg.solve(matrix, known)
 
 
 @PROBLEMS.register("one-transistor")

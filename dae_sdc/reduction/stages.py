@@ -260,5 +260,4 @@ def _are_weak(parts: Sequence[_Part], matrices: npt.NDArray[Any]) -> npt.NDArray
     own = np.take_along_axis(matrices, chosen[:, None, :], axis=2)
     smallest = np.linalg.svd(own, compute_uv=False)[:, -1]
     best = np.linalg.svd(matrices, compute_uv=False)[:, -1]
-    weak: npt.NDArray[np.bool_] = smallest < WEAK_CHOICE * best
-    return weak
+    return smallest < WEAK_CHOICE * best
