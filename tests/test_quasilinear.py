@@ -16,7 +16,7 @@ import dae_sdc as ds
 from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import nearest_point
 from dae_sdc.dae import compiling
-from dae_sdc.dae.differences import most_accurate
+from dae_sdc.dae.jacobian import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe

@@ -17,8 +17,8 @@ import numpy as np
 from dae_sdc.dae import compiling
 from dae_sdc.dae.compiling import RecordView, address_of, c_function, call_residual, doubles, within_compiled
 from dae_sdc.dae.complex_step import SIGN, address_in
-from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
-from dae_sdc.dae.memory import fields, no_copy, tell_addresses
+from dae_sdc.dae.jacobian import FIRST_DIFFERENCE, SECOND_DIFFERENCE
+from dae_sdc.dae.memory import STEP, fields, no_copy, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 

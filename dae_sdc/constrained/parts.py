@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.differences import (
+from dae_sdc.dae.jacobian import (
     FIRST_DIFFERENCE,
     SECOND_DIFFERENCE,
-    STEP,
     complex_slope,
     curvature,
     most_accurate,
@@ -24,7 +23,7 @@ from dae_sdc.dae.differences import (
     takes_complex,
 )
 from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
-from dae_sdc.dae.memory import Callback, CallbackFailure, no_copy
+from dae_sdc.dae.memory import STEP, Callback, CallbackFailure, no_copy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import guard_methods, real_numbers, undefined

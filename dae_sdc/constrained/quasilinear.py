@@ -17,7 +17,6 @@ from scipy.linalg import lapack
 from dae_sdc.arguments import is_integer
 from dae_sdc.constrained.parts import PARTS, CompiledParts, constraint_machine, how_given
 from dae_sdc.dae.consistency import LARGEST_VIOLATION
-from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
     Kernels,
@@ -26,6 +25,7 @@ from dae_sdc.dae.kernels import (
     matrix_of_kernel,
     residual_of_kernel,
 )
+from dae_sdc.dae.memory import STEP
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import real_numbers, unguarded
 from dae_sdc.errors import EvaluationError, InconsistentStateError, InputError, SingularMatrixError

@@ -36,8 +36,7 @@ from dae_sdc.dae.compiling import (
     doubles,
     integers,
 )
-from dae_sdc.dae.differences import STEP
-from dae_sdc.dae.memory import address, fields, no_copy
+from dae_sdc.dae.memory import STEP, address, fields, no_copy
 from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FunctionType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from pySDC.core.problem import WorkCounter
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
 from dae_sdc.errors import InputError
+
+# Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly.
+STEP: Final = 2.0**-400
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
