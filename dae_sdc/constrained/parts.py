@@ -664,8 +664,8 @@ class CompiledParts(PartDerivatives):
             known.scales[:] = np.append(scales, time)
             return known
         own, functions = constraint_machine(), self._functions()
-        made = self._make_workspace(functions)
-        memory = made.memory
+        workspace = self._make_workspace(functions)
+        memory = workspace.memory
         memory.second_order, memory.multiplied = "A" in self._with_velocity, "B" in functions
         memory.form = getattr(own, self._last_rows().upper())
         memory.A, memory.h = functions["A"].address, functions["h"].address
@@ -674,16 +674,16 @@ class CompiledParts(PartDerivatives):
         if not self._rates_vanish:
             memory.rates = functions["dg_dt"].address
         memory.rest = functions["d2g" if "d2g" in functions else "dg_dt"].address
-        self._workspace_of_parts = made
-        return made
+        self._workspace_of_parts = workspace
+        return workspace
 
     def _enter_complex_parts(self) -> None:
         """Compile the parts that the Jacobian differentiates for complex steps, where that is possible."""
         if self._workspace_of_parts is not None and self._workspace_of_parts.stepped:
             return
-        made, last = self.kernel_workspace(), self._last_rows()
+        workspace, last = self.kernel_workspace(), self._last_rows()
         fields = {"A": "complex_A", "h": "complex_h", "B": "complex_B"}
-        if last != "constraint" or ("B" in made.functions and not self._source_of("B")):
+        if last != "constraint" or ("B" in workspace.functions and not self._source_of("B")):
             fields["dg"] = "complex_dg"
         if last == "constraint" and "g" in self._with_velocity:
             fields["g"] = "complex_g"
@@ -693,7 +693,7 @@ class CompiledParts(PartDerivatives):
             fields["d2g" if "d2g" in self._parts_of_kind() else "dg_dt"] = "complex_rest"
         for name, field in fields.items():
             key = f"complex {name}"
-            if self._source_of(name) == "kernel" and key not in made.functions:
-                made.functions[key] = function = self._complex_kernel(name)
-                setattr(made.memory, field, 0 if function is None else function.address)
-        made.stepped = True
+            if self._source_of(name) == "kernel" and key not in workspace.functions:
+                workspace.functions[key] = function = self._complex_kernel(name)
+                setattr(workspace.memory, field, 0 if function is None else function.address)
+        workspace.stepped = True

@@ -117,8 +117,8 @@ class AdaptedProblem(ProblemDAE):
 
 
 def _remade(cls: Any) -> AdaptedProblem:
-    made = adapted_class(cls)
-    return made.__new__(made)
+    ours = adapted_class(cls)
+    return ours.__new__(ours)
 
 
 def is_foreign(problem: Any) -> bool:
@@ -153,9 +153,9 @@ def adapted(problem: Any) -> Any:
         return problem
     if isinstance(problem, type):
         return adapted_class(problem)
-    made = _remade(type(problem))
-    made._adapt(problem)
-    return made
+    ours = _remade(type(problem))
+    ours._adapt(problem)
+    return ours
 
 
 def _unknowns_and_equations(original: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

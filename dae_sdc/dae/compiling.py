@@ -253,13 +253,13 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
 def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
     """Compile a C function, and keep the result on disk if there is a place for it."""
     named, cache = _place(function, options)
-    made: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
-    made._cache = cache
+    compiled: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
+    compiled._cache = cache
     with filtering("ignore", NumbaWarning), global_compiler_lock:
-        context = made._targetdescr.target_context
-        with cache.alone(made._sig, context) if isinstance(cache, _Disk) else nullcontext():
-            made.compile()
-    return made
+        context = compiled._targetdescr.target_context
+        with cache.alone(compiled._sig, context) if isinstance(cache, _Disk) else nullcontext():
+            compiled.compile()
+    return compiled
 
 
 @contextmanager

@@ -229,10 +229,10 @@ _OF_NUMPY = {name.replace("a", "arc", 1) if name[0] == "a" else name: f for name
 
 
 def _module(original: ModuleType, changed: dict[str, Any]) -> ModuleType:
-    made = ModuleType(original.__name__)
-    vars(made).update(vars(original))
-    vars(made).update({name: function for name, function in changed.items() if hasattr(original, name)})
-    return made
+    module = ModuleType(original.__name__)
+    vars(module).update(vars(original))
+    vars(module).update({name: function for name, function in changed.items() if hasattr(original, name)})
+    return module
 
 
 MODULES = {math: _module(math, _OF_MATH), np: _module(np, _OF_NUMPY)}

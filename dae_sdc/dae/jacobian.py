@@ -207,8 +207,8 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     if pattern.shape != (n, n):
         raise InputError(f"{type(problem).__name__}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
     pattern.sum_duplicates()
-    made = _COLOURINGS[problem] = _Colouring(problem.sparsity, pattern, column_groups(pattern))
-    return made
+    colouring = _COLOURINGS[problem] = _Colouring(problem.sparsity, pattern, column_groups(pattern))
+    return colouring
 
 
 def groups_of_columns(problem: ProblemDAE) -> list[Any]:

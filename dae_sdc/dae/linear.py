@@ -106,9 +106,9 @@ class DenseLU:
     @classmethod
     def of_parts(cls, lu: Vector, pivots: npt.NDArray[np.int32], scale: Vector | None) -> DenseLU:
         """Factors from what :meth:`parts` returned."""
-        made = cls.__new__(cls)
-        made._lu, made._pivots, made._scale = np.asfortranarray(lu), pivots, scale
-        return made
+        factors = cls.__new__(cls)
+        factors._lu, factors._pivots, factors._scale = np.asfortranarray(lu), pivots, scale
+        return factors
 
     def solve(self, rhs: Vector) -> Vector:
         """See :class:`Factorization`."""

@@ -58,10 +58,10 @@ class Op(IntEnum):
     sympy: str
 
     def __new__(cls, number: int, arity: int = 0, numpy: Any = None, sympy: str = "") -> Op:  # noqa: D102
-        made = int.__new__(cls, number)
-        made._value_ = number
-        made.arity, made.numpy, made.sympy = arity, numpy, sympy
-        return made
+        op = int.__new__(cls, number)
+        op._value_ = number
+        op.arity, op.numpy, op.sympy = arity, numpy, sympy
+        return op
 
     CONSTANT = 0
     INPUT = 1

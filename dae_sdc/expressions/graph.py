@@ -260,12 +260,12 @@ class Graph(Derivatives):
 
     def copy(self) -> Graph:
         """A copy of the graph, to which nodes can be added without changing the original."""
-        made = copy.copy(self)
+        graph = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, list | dict):
-                setattr(made, name, value.copy())
-        made._digits = None
-        return made
+                setattr(graph, name, value.copy())
+        graph._digits = None
+        return graph
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:
         """Expressions with other nodes in the places of some; what does not depend on these stays."""

@@ -474,9 +474,9 @@ class Frame:
     # Parts
 
     def _factors(self, free: Sequence[str], method: str) -> SymbolicFactors:
-        made = factor_method(method)
+        factorization = factor_method(method)
         rows = self.stiffness(free, free)
-        return made(self.model.graph, rows, len(free), typical_values(self.model), free)
+        return factorization(self.model.graph, rows, len(free), typical_values(self.model), free)
 
     def _right(self, free: Sequence[str]) -> list[int]:
         """The forces f_f - K_fs d_s on free degrees of freedom."""

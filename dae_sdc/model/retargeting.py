@@ -557,13 +557,13 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
         source = next(iter(given.values()))
         shape = np.shape(source) if function.__name__.endswith("_like") else source
         if function.__name__.startswith("full"):
-            made = np.empty(shape, dtype=object).view(SymbolArray)
-            made[...] = given["fill_value"]
-            return made
-        made = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
-        if isinstance(source, SymbolArray) and source.shape == made.shape:
-            made.n_diff = source.n_diff
-        return made
+            array = np.empty(shape, dtype=object).view(SymbolArray)
+            array[...] = given["fill_value"]
+            return array
+        array = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
+        if isinstance(source, SymbolArray) and source.shape == array.shape:
+            array.n_diff = source.n_diff
+        return array
 
     return call
 

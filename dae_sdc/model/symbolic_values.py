@@ -665,9 +665,9 @@ class ExecutionPaths:
             return one
         if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.shape == other.shape:
             pairs = zip(one.ravel().tolist(), other.ravel().tolist(), strict=True)
-            made = np.empty(one.size, dtype=object)
-            made[:] = [self._merged(condition, *pair) for pair in pairs]
-            return made.reshape(one.shape).view(SymbolArray)
+            merged = np.empty(one.size, dtype=object)
+            merged[:] = [self._merged(condition, *pair) for pair in pairs]
+            return merged.reshape(one.shape).view(SymbolArray)
         if type(one) is type(other) and isinstance(one, list | tuple) and len(one) == len(other):
             parts = [self._merged(condition, *pair) for pair in zip(one, other, strict=True)]
             return type(one)(*parts) if hasattr(one, "_fields") else type(one)(parts)

@@ -33,9 +33,9 @@ class Unknown(sympy.Symbol):  # type: ignore[misc]
     order: int
 
     def __new__(cls, base: str, order: int = 0) -> Unknown:  # noqa: D102
-        made: Unknown = sympy.Symbol.__xnew__(cls, name_of(base, order), real=True)
-        made.base, made.order = base, order
-        return made
+        symbol: Unknown = sympy.Symbol.__xnew__(cls, name_of(base, order), real=True)
+        symbol.base, symbol.order = base, order
+        return symbol
 
     def __getnewargs_ex__(self) -> tuple[tuple[str, int], dict[str, Any]]:
         return (self.base, self.order), {}

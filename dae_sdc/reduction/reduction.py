@@ -136,11 +136,11 @@ class Reduction:
         if dense not in self._assembled:
             if isinstance(self.system, Separated):
                 goal: Any = self.goal
-                made = assemble_separated(self.system, goal, self._texts, self._extra, dense)
+                assembled = assemble_separated(self.system, goal, self._texts, self._extra, dense)
             else:
                 count = len(self.source.parameters_by_name)
-                made = assemble_stages(self.system, self._texts, count, self._extra, dense)
-            self._assembled[dense] = made
+                assembled = assemble_stages(self.system, self._texts, count, self._extra, dense)
+            self._assembled[dense] = assembled
         return self._assembled[dense]
 
     def form(self, dense: bool | None = None) -> Any:
@@ -187,8 +187,8 @@ class Reduction:
             seconds = time.perf_counter() - begin
             reason = "pivots chosen at a point"
             parts = self.source, self._base, self.method, goal, system, self._extra, self._limit
-            self._pivoted[key] = made = Reduction(*parts, reason, seconds, self.rounded)
-            made._pivoted = self._pivoted
+            self._pivoted[key] = pivoted = Reduction(*parts, reason, seconds, self.rounded)
+            pivoted._pivoted = self._pivoted
         return self._pivoted[key]
 
     # Description
@@ -281,17 +281,17 @@ class Reduction:
                 f"the stages of {self.name} have no model, as their states change; take method='separation'"
             )
         table, written = self._written
-        made = without_equations(self.source, f"{self.name} reduced", self.source.title)
+        reduced = without_equations(self.source, f"{self.name} reduced", self.source.title)
         for symbol, expression in table:
-            made.variable(symbol.name)
-            made.equation(symbol - expression, name=f"veil {symbol.name}")
+            reduced.variable(symbol.name)
+            reduced.equation(symbol - expression, name=f"veil {symbol.name}")
         goal: Any = self.goal
         for name, left, right in system.equations(goal, self.names):
             terms = [written[node] * Unknown(self.names[j], k) for (j, k), node in left.items()]
-            made.equation(sum(terms) - written[right], name=name)
+            reduced.equation(sum(terms) - written[right], name=name)
         for name, node in () if system.solved else system.constraints:
-            made.equation(written[node], name=name)
-        return made
+            reduced.equation(written[node], name=name)
+        return reduced
 
     def __deepcopy__(self, memo: Any) -> Reduction:
         return self  # nothing in it changes

@@ -129,7 +129,7 @@ def _parameters(rows: Sequence[tuple[str, Any, str]]) -> list[str]:
 
 def _qdelta(name: str) -> str:
     generator = QDELTA_GENERATORS[name]
-    aliases = [other for other, made in QDELTA_GENERATORS.items() if made is generator and other != name]
+    aliases = [other for other, kind in QDELTA_GENERATORS.items() if kind is generator and other != name]
     lines = [f"{name}: preconditioner {generator.__name__} of qmat"]
     if aliases:
         lines.append(f"other names: {', '.join(aliases)}")
