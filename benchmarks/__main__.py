@@ -24,7 +24,7 @@ def _dispatch(arguments: list[str]) -> int:
     """Run the study that the first argument without a hyphen names, or draw a result."""
     from benchmarks.study import PROGRAM, STUDIES
     from dae_sdc.cli import Parser, add_debug
-    from dae_sdc.launch import launched
+    from dae_sdc.imports import launched
     from dae_sdc.plotting.plot import add_arguments, main as draw
 
     def parser(prog: str, **texts: str) -> Parser:

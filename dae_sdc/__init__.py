@@ -14,13 +14,15 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.deferred import defer_mpi
-from dae_sdc.launch import take_over
+from dae_sdc.imports import defer_mpi, take_over
 
 if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
-    from dae_sdc.constrained.first_order import (
+    from dae_sdc.constrained.equations import (
         ImplicitDAE as ImplicitDAE,
+        NonholonomicProblem as NonholonomicProblem,
         QuasiFirstOrderProblem as QuasiFirstOrderProblem,
+        QuasiLagrangeProblem as QuasiLagrangeProblem,
+        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
     from dae_sdc.constrained.manifold import (
         MANIFOLD_METHODS as MANIFOLD_METHODS,
@@ -29,13 +31,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         manifold_method as manifold_method,
     )
     from dae_sdc.constrained.quasilinear import QuasilinearProblem as QuasilinearProblem
-    from dae_sdc.constrained.second_order import (
-        NonholonomicProblem as NonholonomicProblem,
-        QuasiLagrangeProblem as QuasiLagrangeProblem,
-        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
-    )
-    from dae_sdc.control.controls import StopAtRoundOff as StopAtRoundOff
-    from dae_sdc.control.driver import ShareBlock as ShareBlock
+    from dae_sdc.control.driver import ShareBlock as ShareBlock, StopAtRoundOff as StopAtRoundOff
     from dae_sdc.control.events import Event as Event, EventRecord as EventRecord
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,
@@ -123,12 +119,12 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
     from dae_sdc.run.linearize import eigenvalues as eigenvalues, linearize as linearize
-    from dae_sdc.run.models import trace as trace
     from dae_sdc.run.results import Result as Result, load as load
     from dae_sdc.run.solution import Solution as Solution
     from dae_sdc.run.steady import steady_branch as steady_branch, steady_state as steady_state
     from dae_sdc.run.structure import repair as repair
     from dae_sdc.run.sweep_table import Sweep as Sweep
+    from dae_sdc.run.target import trace as trace
     from dae_sdc.structure.analysis import Structure as Structure
     from dae_sdc.structure.repair import Repair as Repair
     from dae_sdc.structure.signature import StructureError as StructureError

@@ -55,14 +55,15 @@ def _is_number(value: Any) -> bool:
     return number and bool(value == value)  # NaN is none
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 # Kinds of the types that messages have words for.
 PLAIN: Mapping[Any, Kind] = {
     float: Kind("a number", "numbers", _is_number),
-    int: Kind("an integer", "integers", _is_integer),
+    int: Kind("an integer", "integers", is_integer),
     str: Kind("a text", "texts", lambda value: isinstance(value, str)),
     bool: Kind(
         "True or False", "truth values", lambda value: isinstance(value, bool) or _is_of_numpy(value, "bool_")
@@ -203,7 +204,7 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
 
 def _check_count(name: str, value: Any) -> None:
     for count in value if isinstance(value, Iterable) and not isinstance(value, str | bytes) else (value,):
-        if not _is_integer(count):
+        if not is_integer(count):
             continue
         if name in MOST and count > MOST[name]:
             require_count(name, int(count), MOST[name])

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
-from dae_sdc.launch import launched
+from dae_sdc.imports import launched
 from dae_sdc.registry import docstrings
 
 PROGRAM = "dae-sdc"

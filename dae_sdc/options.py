@@ -92,8 +92,8 @@ def redeclared(group: Any, name: str, default: Any, more: str | None = None) -> 
 @functools.cache
 def _fields(record: Any) -> Mapping[str, Field[Any]]:
     """The options of a record or group by name, positional ones first."""
-    found = [one for one in fields(record) if "option" in one.metadata]
-    return {one.name: one for one in sorted(found, key=lambda one: bool(one.kw_only))}
+    options = [one for one in fields(record) if "option" in one.metadata]
+    return {one.name: one for one in sorted(options, key=lambda one: bool(one.kw_only))}
 
 
 def names_of_options(record: Any) -> list[str]:
@@ -192,12 +192,12 @@ def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
 
     def read(text: str) -> list[Any]:
         try:
-            found = [kind(part) for part in map(str.strip, text.split(",")) if part]
+            values = [kind(part) for part in map(str.strip, text.split(",")) if part]
         except ValueError:
-            found = []
-        if not found:
+            values = []
+        if not values:
             raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
-        return found
+        return values
 
     return read
 
@@ -242,7 +242,7 @@ class Preparation(Simplification):
         None,
         "read the eval_f of a problem as equations first (where that can be done)",
         "They are compiled, and give exact Jacobians and the index. ``parameters['equations']`` says whether "
-        "they were read, or why not. See :func:`dae_sdc.run.models.trace`.",
+        "they were read, or why not. See :func:`dae_sdc.run.target.trace`.",
     )
 
 
@@ -642,11 +642,6 @@ class Ranks(Group):
     comm: Any = option(None, "the ranks (COMM_WORLD)", like="mpi4py.MPI.Intracomm", shell=False, told=False)
 
 
-def _number_of_threads(name: str, value: Any) -> None:
-    if value != "auto":
-        require_count(name, value)
-
-
 def _threads_from_text(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
@@ -666,7 +661,7 @@ class Parallel(Ranks, Sharing):
         "threads that share the stages of a step of Radau IIA to a tolerance; auto measures if they pay (1)",
         "The values are those of one thread. With 'auto' the first steps are measured, and "
         "``parameters['sharing']`` of the solution says what was chosen and why.",
-        check=_number_of_threads,
+        check=lambda name, value: None if value == "auto" else require_count(name, value),
         read=_threads_from_text,
         metavar="N",
     )
@@ -797,12 +792,12 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
 def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:
     """The options of a record that were given on the command line, by name."""
     asked = {name: getattr(args, name, None) for name in _fields(record) if name not in without}
-    found: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    for name in found:
+    chosen: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    for name in chosen:
         annotation = str(_fields(record)[name].type)
         if annotation.startswith("Mapping"):
-            found[name] = pairs(name, found[name], numbers="float" in annotation)
-    return found
+            chosen[name] = pairs(name, chosen[name], numbers="float" in annotation)
+    return chosen
 
 
 def names_in(text: str) -> list[str]:
@@ -812,15 +807,15 @@ def names_in(text: str) -> list[str]:
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:
     """Values by name from "name=value" texts; numbers, true and false become what they say."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for text in texts:
         key, equals, right = text.partition("=")
         value = _value(right)
         if not (equals and key.strip()) or (numbers and isinstance(value, str | bool)):
             example = "x=0.5" if numbers else "alpha=10"
             raise InputError(f"--{name} takes NAME=VALUE, for instance {example}; got '{text}'")
-        found[key.strip()] = value
-    return found
+        values[key.strip()] = value
+    return values
 
 
 def _value(text: str) -> Any:

@@ -61,8 +61,8 @@ class Registry(Generic[T]):
         # finds out where two wait for one another. The modules may look names up themselves.
         self._here.discovers = True
         try:
-            for found, entry in self._find() if self._find is not None else ():
-                self.add(found, entry)
+            for name_of_entry, entry in self._find() if self._find is not None else ():
+                self.add(name_of_entry, entry)
             for name in self._packages:
                 for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
                     if module.name[0] != "_":
@@ -114,5 +114,5 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
 def docstrings(directory: Path) -> Iterator[tuple[str, str]]:
     """Names and docstrings of the modules in a directory, read as text: parsing and importing take long."""
     for path in directory.glob("[!_]*.py"):
-        found = re.match(r'"""(.*?)"""', path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        yield path.stem, inspect.cleandoc(found[1]) if found else ""
+        docstring = re.match(r'"""(.*?)"""', path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        yield path.stem, inspect.cleandoc(docstring[1]) if docstring else ""

@@ -9,8 +9,8 @@ from contextlib import suppress
 from html import escape
 from typing import Any
 
-from dae_sdc.deferred import function_at
 from dae_sdc.errors import DAEError
+from dae_sdc.imports import function_at
 
 
 def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: str = " ") -> str:

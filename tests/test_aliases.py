@@ -16,10 +16,9 @@ from hypothesis import given, settings, strategies as st
 import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_of
-from dae_sdc.model import aliases
-from dae_sdc.model.aliases import simplify
+from dae_sdc.model import simplified
 from dae_sdc.model.model import Model
-from dae_sdc.model.simplified import Simplified
+from dae_sdc.model.simplified import Simplified, simplify
 
 
 def model_of(names: str, *equations: str, **starts: float) -> Model:
@@ -37,7 +36,7 @@ def told(found: Simplified) -> set[str]:
 
 
 def test_the_example_holds() -> None:
-    assert doctest.testmod(aliases).failed == 0
+    assert doctest.testmod(simplified, extraglobs={"ds": ds}).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from benchmarks.studies.polynomials import chandrasekhar, cyclic, katsura, noon,
 from dae_sdc.polynomials.homotopy import Roots, solve_polynomials
 from dae_sdc.polynomials.polynomials import PolynomialSystem
 
-certificates = importlib.import_module("dae_sdc.polynomials.certificates")
+certificates = importlib.import_module("dae_sdc.polynomials.homotopy")
 with_flint = pytest.mark.skipif(importlib.util.find_spec("flint") is None, reason="needs python-flint")
 
 x, y, z = sp.symbols("x y z")

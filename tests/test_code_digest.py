@@ -20,9 +20,8 @@ from numba.extending import intrinsic
 
 import dae_sdc as ds
 from dae_sdc import sharing
-from dae_sdc.dae.code_digest import machine_code_digest
+from dae_sdc.dae.compiling import compiled_as, machine_code_digest
 from dae_sdc.dae.kernels import inlined
-from dae_sdc.dae.machine import compiled_as
 from dae_sdc.sharing import alone
 
 PACKAGE = Path(ds.__file__).parent
@@ -127,7 +126,7 @@ def test_a_digest_does_not_change_with_anything_else(more: dict[str, str]) -> No
 
 def test_a_method_of_a_structure_is_part_of_what_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from dae_sdc.compiled import machine_newton
-    from dae_sdc.dae.code_digest import IMPLEMENTATIONS
+    from dae_sdc.dae.compiling import IMPLEMENTATIONS
 
     before = machine_code_digest(machine_newton._solve_at)
     assert before is not None
@@ -174,7 +173,7 @@ def python(program: str, path: Path = PACKAGE.parent) -> str:
     return done.stdout.strip()
 
 
-COMPILERS = {"machine.py", "complex_step.py"}
+COMPILERS = {"compiling.py", "complex_step.py"}
 """Files that change how kernels are compiled."""
 
 

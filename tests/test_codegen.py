@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from dae_sdc import sharing
-from dae_sdc.dae.machine import jacobian_at, residual_at, residuals_at
+from dae_sdc.dae.compiling import jacobian_at, residual_at, residuals_at
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.expressions import codegen
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.operations import Cost, Op, cost
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.dag import Cost, Op, cost
+from dae_sdc.expressions.graph import Input, Program
 from dae_sdc.model.sympy_input import OPERATIONS
 
 INF, NAN = math.inf, math.nan
@@ -438,8 +438,8 @@ def test_old_object_files_make_way(directory: Path, monkeypatch: pytest.MonkeyPa
 PROCESS = """
 import ctypes
 from dae_sdc.expressions.codegen import compile_program
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.dag import Op
+from dae_sdc.expressions.graph import Input, Program
 for number in range(1, 21):
     code = [[Op.MUL, 1, 0, 0], *([Op.ADD, 1 + k, 0, 0] for k in range(1, 600))]
     compiled = compile_program(Program((Input("t"),), [number], code, [1, 601]), "residual")

@@ -19,8 +19,8 @@ import pytest
 import scipy.sparse as sparse
 from numba import njit
 
-from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined, machine
+from dae_sdc.dae.memory import STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run.solve import solve

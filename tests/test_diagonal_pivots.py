@@ -11,7 +11,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae import pattern as patterns
 from dae_sdc.dae.linear import SparseLU, superlu
 from dae_sdc.dae.pattern import EPS, with_diagonal_pivots
-from dae_sdc.problems.flow import NavierStokes
+from dae_sdc.problems.grids import NavierStokes
 
 
 @pytest.fixture(autouse=True)

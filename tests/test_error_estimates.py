@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.dae.noise import measured_noise
+from dae_sdc.dae.scales import measured_noise
 from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
 from dae_sdc.sweepers.amplification import AmplificationOptions, Piece, amplification, pencil_index

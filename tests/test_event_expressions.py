@@ -11,7 +11,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError
-from dae_sdc.run.event_expressions import function_of
+from dae_sdc.run.unknowns import function_of
 
 
 class Dotted(ds.ProblemDAE):

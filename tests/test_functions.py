@@ -13,7 +13,7 @@ import scipy.sparse as sparse
 
 import dae_sdc as ds
 from dae_sdc import cli
-from dae_sdc.plotting.runs import WITH, WITHOUT, Run
+from dae_sdc.plotting.solution import WITH, WITHOUT, Run
 
 
 def pendulum(t: float, u: Any, du: Any) -> Any:

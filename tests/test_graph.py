@@ -12,10 +12,8 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import PRIME, Leaf
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import Input
+from dae_sdc.expressions.dag import PRIME, Leaf, Op
+from dae_sdc.expressions.graph import Graph, Input
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import from_sympy, to_sympy
 

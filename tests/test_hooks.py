@@ -27,7 +27,7 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import ConvergenceError, InconsistentStateError, InputError, ReferenceRangeError
 from dae_sdc.run.description import describe

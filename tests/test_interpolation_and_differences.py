@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.polynomial import Polynomial
 
-from dae_sdc.dae.differences import complex_slope, curvature, most_accurate, slope
-from dae_sdc.dae.polynomial import (
+from dae_sdc.dae.jacobian import complex_slope, curvature, most_accurate, slope
+from dae_sdc.dae.state import (
     EndDerivative,
     StepPolynomial,
     continuation_matrix,

@@ -18,13 +18,13 @@ import pytest
 from numba import njit
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.dae import machine
+from dae_sdc.dae import compiling
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Amplifier, Components
+from dae_sdc.problems.grids import TransmissionLine
 from dae_sdc.problems.linear import SimpleDAE
-from dae_sdc.problems.lines import TransmissionLine
 from dae_sdc.problems.power import BRANCHES, LOAD, SYNCHRONOUS_SPEED, WSCC9BusSystem, _Machines, admittance
 from dae_sdc.run.solve import solve
 
@@ -155,14 +155,14 @@ def test_kernels_called_by_address_are_the_methods_and_write_their_result_alone(
         if case in OF_PARTS:  # which take no copy of the parameters
             p = P.packed_parameters
         out = Guarded(np.full(P.n, np.nan))
-        machine.residual_at(kernels.residual, t, state, rate, p, out.cells)
+        compiling.residual_at(kernels.residual, t, state, rate, p, out.cells)
         assert np.isfinite(out.cells).all() and out.guarded()
         np.testing.assert_array_equal(out.cells, residual(P, u, du, t))
         if P.jacobian_kernel is COMPLEX_STEP:  # which takes no copy of the parameters
             p = P.packed_parameters
         for c in (0.0, 0.3):
             entries = Guarded(np.full(length(P), np.nan))
-            machine.jacobian_at(kernels.jacobian, t, state, rate, c, p, entries.cells)
+            compiling.jacobian_at(kernels.jacobian, t, state, rate, c, p, entries.cells)
             assert np.isfinite(entries.cells).all() and entries.guarded()
             np.testing.assert_array_equal(dense(P, entries.cells), jacobian(P, u, du, t, c))
         assert all(array.untouched() for array in given)
@@ -173,7 +173,7 @@ def test_many_nodes_in_one_call_are_the_single_nodes(case: str) -> None:
     P = make(case)
     u, du, t = (np.array(part) for part in zip(*points(P, 5), strict=True))
     out = np.empty_like(u)
-    machine.residuals_at(P.kernels.residual, t, u, du, P.packed_parameters, out)
+    compiling.residuals_at(P.kernels.residual, t, u, du, P.packed_parameters, out)
     expected = [residual(P, *point) for point in zip(u, du, t, strict=True)]
     np.testing.assert_array_equal(out, expected)
 

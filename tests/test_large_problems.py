@@ -16,8 +16,7 @@ from dae_sdc.dae.linear import LARGEST_DIAGNOSED, SparseLU
 from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError, SingularMatrixError
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.run.convergence import convergence
 from dae_sdc.run.solve import solve
 

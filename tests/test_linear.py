@@ -30,8 +30,7 @@ from dae_sdc.dae.linear import (
 )
 from dae_sdc.dae.pattern import EPS, column_groups
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 
 Array = npt.NDArray[np.float64]
 

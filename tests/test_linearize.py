@@ -13,8 +13,7 @@ import scipy.linalg
 import sympy
 
 import dae_sdc as ds
-from dae_sdc.linear.minimal import by_ranks
-from dae_sdc.linear.system import LinearSystem
+from dae_sdc.linear.system import LinearSystem, by_ranks
 from dae_sdc.run.linearize import main as linearize_verb
 
 M, C, K, KC, CC = 250.0, 1500.0, 2.0e4, 1.8e5, 300.0

@@ -10,8 +10,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.problems.pipes import PipeNetwork
 
 

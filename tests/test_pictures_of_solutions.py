@@ -18,7 +18,7 @@ from dae_sdc import cli
 from dae_sdc.errors import InputError
 from dae_sdc.plotting import mechanism
 from dae_sdc.plotting.mechanism import evaluate
-from dae_sdc.plotting.runs import patterns_of, thinned
+from dae_sdc.plotting.solution import patterns_of, thinned
 from dae_sdc.run.results import Result
 
 STATE = [("t", "f8"), ("residual", "f8"), ("sweeps", "i8")]

@@ -12,9 +12,8 @@ from scipy import linalg
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems.circuits import RingModulator
+from dae_sdc.problems.circuits import ChargePump, Pulse, RingModulator, transistor_charges
 from dae_sdc.problems.digital import NandGate, TwoBitAdder, channel_current, junction_capacitance
-from dae_sdc.problems.pump import ChargePump, Pulse, transistor_charges
 from dae_sdc.run.solve import solve
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -15,7 +15,7 @@ from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction import problem as reduced, stages as stages_module
 from dae_sdc.reduction.reduction import Method

@@ -326,7 +326,7 @@ def test_what_linear_equations_would_spoil_is_left_to_trivial_ones() -> None:
     )
     model.equations(t + 5 * der(x[2]) + x[5] + 5 * sympy.sin(x[1]))
     # Without x3 = x1' / 3 - 5 x4'' / 3 the system Jacobian is singular: x4'' is in two equations alike.
-    assert not ds.structure(ds.model.aliases.simplify(model).model).regular
+    assert not ds.structure(ds.model.simplified.simplify(model).model).regular
     found = ds.simplify(model)
     assert ds.structure(found.model).dof == ds.structure(model).dof == 4
     assert "x3" in found.model.names

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
+from dae_sdc.dae.consistency import Start, reaches
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.scales import Terms, balanced_sizes
-from dae_sdc.dae.starting_scales import Start, reaches
 
 
 class Case(NamedTuple):
@@ -185,7 +185,7 @@ def test_a_jump_of_a_derivative_at_0_says_nothing_of_sizes() -> None:
 
 
 def test_a_start_without_small_values_costs_no_more_jacobians() -> None:
-    from dae_sdc.dae.starting_scales import begin_scales
+    from dae_sdc.dae.consistency import begin_scales
 
     def evaluated(values: Any) -> int:
         problem = Coefficients(np.ones(4), np.ones(4))

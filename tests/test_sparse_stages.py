@@ -28,15 +28,13 @@ from dae_sdc.compiled.triangular import (
 )
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.pattern import EPS
-from dae_sdc.dae.polynomial import StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import Balance
-from dae_sdc.dae.state import attach
+from dae_sdc.dae.state import StepPolynomial, attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.problems.digital import TwoBitAdder
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 from dae_sdc.sweepers import together
 from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia

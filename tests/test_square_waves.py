@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
-from dae_sdc.dae.sign_changes import changes, samples
+from dae_sdc.dae.branches import changes, samples
 
 PERIOD, PART, RATE, END = 0.83, 0.37, 1.3, 4.6
 """Period of the waves, part of it in which a pulse is on, rate of x' = -rate x + wave, end of the runs."""

@@ -12,7 +12,7 @@ from pySDC.core.hooks import Hooks
 import dae_sdc as ds
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.problems import PROBLEMS
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution

@@ -18,9 +18,8 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
 from dae_sdc.plotting.structure import blocked_signature
 from dae_sdc.problems._models import MODELS

@@ -22,7 +22,7 @@ from numba import types
 
 import dae_sdc as ds
 from dae_sdc.dae import compiling
-from dae_sdc.expressions import llvm
+from dae_sdc.expressions import codegen
 from dae_sdc.registry import Registry
 from dae_sdc.sharing import cache_directory, filtering, once
 
@@ -319,13 +319,13 @@ def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
 def by_llvm(directory: Path) -> tuple[float, int, list[Path]]:
     """The same for an object file of the package's own."""
     made: list[int] = []
-    tools = llvm.toolchain()
+    tools = codegen.toolchain()
     machine, tools.machine = tools.machine, lambda level: made.append(level) or machine(level)  # type: ignore
     try:
-        content = llvm.assembled(ASSEMBLY, 1, keep=True)
+        content = codegen.assembled(ASSEMBLY, 1, keep=True)
     finally:
         tools.machine = machine  # type: ignore[method-assign]
-    address, owners = llvm.linked(content, "three")
+    address, owners = codegen.linked(content, "three")
     import ctypes
 
     value = ctypes.CFUNCTYPE(ctypes.c_double)(address)()

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._testset import (
+from dae_sdc.problems._library import (
     TestSetProblem,
     load_record,
     scd,

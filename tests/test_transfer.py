@@ -23,8 +23,8 @@ from dae_sdc.control.transfer import (
     matched_restriction,
     two_level_error,
 )
-from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import interpolation_matrix
 from dae_sdc.errors import InputError
 from dae_sdc.run.description import describe
 from dae_sdc.sweepers.collocation import QUADRATURES, qdelta_matrix

@@ -28,8 +28,7 @@ from dae_sdc.compiled.triangular import (
 from dae_sdc.dae.linear import LEAST_REUSED_ORDER, SparseLU
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.errors import InputError
-from dae_sdc.problems.flow import NavierStokes
-from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 
 Array = npt.NDArray[np.float64]
 

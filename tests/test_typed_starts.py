@@ -5,7 +5,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.dae.jacobian import improve_differences, linearize
-from dae_sdc.dae.noise import measured_noise
+from dae_sdc.dae.scales import measured_noise
 
 MASSES, GRAVITY = (1.3, 0.7), 9.81
 CRANK, ROD = 0.4, 1.2

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._testset import scd
+from dae_sdc.problems._library import scd
 from dae_sdc.run.solve import solve
 
 NAMES = ["wheelset", "water-tube", "fekete"]

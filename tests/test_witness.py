@@ -11,8 +11,7 @@ import sympy as sp
 import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.polynomials.polynomials import PolynomialSystem
-from dae_sdc.polynomials.sections import irreducible
-from dae_sdc.polynomials.witness import Component, Decomposition, decompose
+from dae_sdc.polynomials.witness import Component, Decomposition, decompose, irreducible
 
 x, y, z = sp.symbols("x y z")
 n1, n2, n3, n4 = sp.symbols("n1:5")

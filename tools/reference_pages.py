@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dae_sdc
 from dae_sdc.registry import Registry
-from dae_sdc.run.tables import Tabulated
+from dae_sdc.run.results import Tabulated
 
 FIRST = ("run", "model", "dae", "structure", "reduction", "initial", "modelica", "plotting")
 """Rooms whose chapters come first, as most users meet them; the others follow by the alphabet."""

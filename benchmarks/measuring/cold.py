@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.measuring.clock import stopwatch
 from benchmarks.measuring.processes import PATIENCE, as_answer, ask, environment, without_error
 from benchmarks.measuring.sizes import largest_error
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import DAEError
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem

@@ -31,7 +31,7 @@ class Published(NamedTuple):
     """Published figures of a problem."""
 
     source: str  # Where the ladder was printed
-    note: str  # What to know when its scores are compared with those of dae_sdc.problems._testset.scd
+    note: str  # What to know when its scores are compared with those of dae_sdc.problems._library.scd
     ladder: tuple[PublishedRun, ...]  # Runs of one code at a row of tolerances
     reference_runs: tuple[PublishedRun, ...]  # Runs that made the official reference value
 

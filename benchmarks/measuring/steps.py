@@ -12,7 +12,7 @@ from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.families import FAMILIES, WARM
 from benchmarks.measuring.timing import Run, Work
 from dae_sdc.control.hooks import RequireConvergence, StepRecord
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SolveError

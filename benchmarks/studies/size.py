@@ -22,7 +22,7 @@ from benchmarks.measuring.steps import HOOKS, STEPS, Steps
 from benchmarks.measuring.timing import Work
 from benchmarks.study import Layout, Table, chosen, require_positive, study
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.description import Setup, describe

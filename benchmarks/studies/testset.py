@@ -14,7 +14,7 @@ from benchmarks.measuring.published import Published, published
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.problems._testset import scd, scd_differential
+from dae_sdc.problems._library import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem

@@ -20,7 +20,7 @@ from benchmarks.measuring.steps import (
 )
 from benchmarks.measuring.timing import Work
 from benchmarks.study import Layout, Table, chosen, study
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture

@@ -18,8 +18,8 @@ from benchmarks.studies.models import devices, mechanisms
 from benchmarks.studies.models.cases import ALLOWED, Flight
 from dae_sdc import problems
 from dae_sdc.expressions.dag import Leaf, name_of
-from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model
+from dae_sdc.model.simplified import simplify
 from dae_sdc.modelica.reader import read_modelica
 from dae_sdc.run.target import make_model
 from dae_sdc.structure.analysis import structure

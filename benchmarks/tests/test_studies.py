@@ -24,11 +24,11 @@ from benchmarks.measuring.steps import STEPS
 from benchmarks.studies.profile import CALLS, LEFT, PARTS, STEP
 from benchmarks.study import OPTIONS, STUDIES
 from dae_sdc.cli import Parser
-from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.imports import function_at
 from dae_sdc.plotting import plot
 from dae_sdc.plotting.plot import PICTURES
-from dae_sdc.problems._testset import scd
+from dae_sdc.problems._library import scd
 from dae_sdc.run.results import Result, combinations_of, load
 from dae_sdc.run.target import make_problem
 

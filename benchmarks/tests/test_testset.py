@@ -18,7 +18,7 @@ from benchmarks.studies.testset import (
     testset as study,
 )
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.problems._testset import ReferenceEnd, scd, scd_differential
+from dae_sdc.problems._library import ReferenceEnd, scd, scd_differential
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
 

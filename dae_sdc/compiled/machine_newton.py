@@ -15,20 +15,20 @@ from numba.extending import get_cython_function_address
 
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
 from dae_sdc.dae import iteration
-from dae_sdc.dae.compiling import c_function, lightly_optimized
-from dae_sdc.dae.counters import Counts
-from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
-from dae_sdc.dae.machine import (
+from dae_sdc.dae.compiling import (
     RecordView,
+    c_function,
     call_at,
     call_jacobian,
     call_residual,
     doubles,
     integers,
+    lightly_optimized,
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import fields
+from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
+from dae_sdc.dae.memory import Counts, fields
 from dae_sdc.dae.pattern import EPS
 from dae_sdc.sharing import once
 

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from dae_sdc.compiled.machine_newton import dense_solve, lapack, lapack_factor, lapack_solve, largest_of
 from dae_sdc.dae import pointwise
-from dae_sdc.dae.compiling import kept, lightly_optimized
-from dae_sdc.dae.machine import (
+from dae_sdc.dae.compiling import (
     RecordView,
     call_jacobian,
     call_residual,
     doubles,
     integers,
+    kept,
+    lightly_optimized,
     within_compiled,
 )
 from dae_sdc.dae.memory import ArrayMemory, address, fields, tell_addresses

@@ -19,7 +19,6 @@ def equations_at_points(problem: ProblemDAE, sizes: Vector) -> PointwiseEquation
     kernels = problem.kernels if plain and problem.sparsity is None else None
     if kernels is None or not kernels.jacobian:
         return PointwiseEquations(problem, sizes)
-    made: PointwiseEquations = importlib.import_module("dae_sdc.compiled.points").MachinePoints(
-        problem, sizes
-    )
-    return made
+    machine = importlib.import_module("dae_sdc.compiled.points")
+    compiled: PointwiseEquations = machine.MachinePoints(problem, sizes)
+    return compiled

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae import machine
-from dae_sdc.dae.compiling import c_function
+from dae_sdc.dae import compiling
+from dae_sdc.dae.compiling import RecordView, address_of, c_function, call_residual, doubles, within_compiled
 from dae_sdc.dae.complex_step import SIGN, address_in
-from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
-from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, within_compiled
-from dae_sdc.dae.memory import fields, no_copy, tell_addresses
+from dae_sdc.dae.jacobian import FIRST_DIFFERENCE, SECOND_DIFFERENCE
+from dae_sdc.dae.memory import STEP, fields, no_copy, tell_addresses
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 
@@ -450,4 +449,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 @once
 def function(name: str) -> Any:
     """One of the functions of this module as a C function with its ``address``."""
-    return c_function(FUNCTIONS[name], machine.SIGNATURES["jacobian" if name == "jacobian" else "residual"])
+    return c_function(FUNCTIONS[name], compiling.SIGNATURES["jacobian" if name == "jacobian" else "residual"])

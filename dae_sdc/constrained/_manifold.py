@@ -21,10 +21,17 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from dae_sdc.dae.compiling import kept, lightly_optimized
-from dae_sdc.dae.counters import Counts
-from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers, within_compiled
-from dae_sdc.dae.memory import fields
+from dae_sdc.dae.compiling import (
+    RecordView,
+    address_of,
+    call_residual,
+    doubles,
+    integers,
+    kept,
+    lightly_optimized,
+    within_compiled,
+)
+from dae_sdc.dae.memory import Counts, fields
 
 # Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
 # u'' + B lambda = h with g(u, u') = 0.

@@ -12,13 +12,11 @@ import numpy as np
 from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
-from dae_sdc.constrained.compiled_parts import Pointers
-from dae_sdc.constrained.parts import PARTS
+from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.memory import ArrayMemory
-from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper
@@ -626,7 +624,7 @@ _BAUMGARTE = "stabilisation, J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1
 
 
 def _records() -> list[ManifoldMethod]:
-    found = []
+    records = []
     for pair, label, order in (("dopri5", "Dopri5", 5), ("dop853", "Dop853", 8)):
         source = _REFERENCES[pair]
         for lead, class_name, text, settings in (
@@ -638,7 +636,7 @@ def _records() -> list[ManifoldMethod]:
             ("baumgarte", "Baumgarte", _BAUMGARTE, {"alpha": 10.0, "beta": 10.0}),
         ):
             record: dict[str, Any] = {"treatment": "ambient", **settings}
-            found.append(
+            records.append(
                 ManifoldMethod(
                     name=f"{lead}-{pair}",
                     class_name=f"{class_name}{label}DAE",
@@ -648,7 +646,7 @@ def _records() -> list[ManifoldMethod]:
                     **record,
                 )
             )
-    found.append(
+    records.append(
         ManifoldMethod(
             name="rattle",
             class_name="RattleDAE",
@@ -658,7 +656,7 @@ def _records() -> list[ManifoldMethod]:
             reference="H. C. Andersen, J. Comput. Phys. 52 (1983) 24; B. Leimkuhler, R. Skeel (1994)",
         )
     )
-    return found
+    return records
 
 
 for _record in _records():

@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dae_sdc.control.controls import RepeatingControl
-from dae_sdc.control.driver import driver_of
+from dae_sdc.control.driver import RepeatingControl, driver_of
+from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.newton import undetermined
-from dae_sdc.dae.noise import Noise, measured_noise
-from dae_sdc.dae.polynomial import StepPolynomial, unresolved
-from dae_sdc.dae.scales import Scales
-from dae_sdc.dae.starting_scales import begin_scales
+from dae_sdc.dae.scales import Noise, Scales, measured_noise
+from dae_sdc.dae.state import StepPolynomial, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.control.hooks import StepRecord
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import Scheme, StepData
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import MeshDAE, attach, packed_polynomial, restored_polynomial
 from dae_sdc.errors import InputError
 
 CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
@@ -115,9 +114,9 @@ class Checkpoints:
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
         attributes = {
-            name: found
-            for name, found in plain_attributes(problem).items()
-            if name not in self._fresh or not same(found, self._fresh[name])
+            name: current
+            for name, current in plain_attributes(problem).items()
+            if name not in self._fresh or not same(current, self._fresh[name])
         }
         record = packed_record(self._record)
         counters = np.array([problem.work_counters[name].niter for name in COUNTERS], dtype=np.int64)
@@ -156,57 +155,27 @@ def check_state(state: Mapping[str, Any]) -> None:
         raise ValueError("steps are missing")
 
 
-# --- the state a step hands on ------------------------------------------------------------------------------
-
-
-def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
-    """The polynomial of a state as numbers and arrays; :func:`restored_polynomial` is the inverse."""
-    if polynomial is None:
-        return None
-    if isinstance(polynomial, EndDerivative):
-        return {"end": polynomial.value}
-    found = dict(polynomial._asdict())
-    # Products of matrices may round differently where rows lie elsewhere.
-    return found | {"stride": polynomial.value.strides[0] // 8}
-
-
-def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
-    """The polynomial that :func:`packed_polynomial` has written."""
-    if packed is None:
-        return None
-    if "end" in packed:
-        return EndDerivative(packed["end"])
-    given = dict(packed)
-    stride, (m, n) = given.pop("stride"), given["value"].shape
-    if stride >= 2 * n:
-        rows = np.empty((m, stride))
-        value, derivative = rows[:, :n], rows[:, n : 2 * n]
-        value[:], derivative[:] = given["value"], given["derivative"]
-        given |= {"value": value, "derivative": derivative}
-    return StepPolynomial(**{**given, "nodes": tuple(given["nodes"])})
-
-
 # --- the steps taken ----------------------------------------------------------------------------------------
 
 
 def packed_record(record: StepRecord) -> dict[str, Any]:
     """The accepted steps as arrays; :func:`restore_record` is the inverse."""
     columns = record.rows.columns()
-    found: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
-    found["work"] = np.column_stack([columns[name] for name in COUNTERS])
-    found["rejected"] = record.rejected
+    arrays: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
+    arrays["work"] = np.column_stack([columns[name] for name in COUNTERS])
+    arrays["rejected"] = record.rejected
     if record.dense:
         steps = record.rows.dense
         schemes = list(dict.fromkeys(step.scheme for step in steps))
         numbers = {scheme: number for number, scheme in enumerate(schemes)}
-        found["dense"] = {
+        arrays["dense"] = {
             "schemes": [tuple(scheme) for scheme in schemes],
             "scheme": np.array([numbers[step.scheme] for step in steps]),
             "place": np.array([(step.time, step.dt) for step in steps]),
             "counts": np.array([len(step.rows) for step in steps]),
             "rows": np.concatenate([step.rows for step in steps]),
         }
-    return found
+    return arrays
 
 
 def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
@@ -236,8 +205,8 @@ def _steps(packed: Mapping[str, Any]) -> list[StepData]:
 
 def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
     """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
-    found = {name: value for name, value in vars(problem).items() if name[0] != "_"}
-    return {name: _copied(value) for name, value in found.items() if is_plain(value)}
+    public = {name: value for name, value in vars(problem).items() if name[0] != "_"}
+    return {name: _copied(value) for name, value in public.items() if is_plain(value)}
 
 
 def is_plain(value: Any) -> bool:

@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.controls import RepeatingControl
-from dae_sdc.control.driver import driver_of
+from dae_sdc.control.driver import RepeatingControl, driver_of
 from dae_sdc.control.hooks import unconverged
-from dae_sdc.dae.branches import SIDE_SLACK
+from dae_sdc.dae.branches import SIDE_SLACK, SamplingOptions, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.sign_changes import SamplingOptions, are_resolved, samples
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
@@ -227,8 +225,8 @@ class Curve:
 
     def _weighted(self, every: Vector, some: Vector) -> Vector:
         k = self._scheme.first if self._scheme.without else self._rows.shape[1]
-        found: Vector = every @ self._rows[:, :k]
-        return found if k == self._rows.shape[1] else np.hstack([found, some @ self._rows[:, k:]])
+        integrated: Vector = every @ self._rows[:, :k]
+        return integrated if k == self._rows.shape[1] else np.hstack([integrated, some @ self._rows[:, k:]])
 
 
 @lru_cache(maxsize=64)
@@ -301,13 +299,13 @@ class _Watch:
         gaps, changes = np.diff(thetas), np.abs(np.diff(values))
         steepest = float((changes[gaps > 1e-6] / gaps[gaps > 1e-6]).max(initial=0.0))
         noise = min(max(ZERO_VALUE * largest, 8.0 * floor * steepest), 1e-3 * largest)
-        side, tolerance, found = self.side, self.tolerance, []
+        side, tolerance, crossings = self.side, self.tolerance, []
         resting = self._resting(value, thetas, values) if self.may_rest else ()
         for j, v in enumerate(values):
             if resting and (resting[j] or side == 0):
                 new = 0 if resting[j] else int(np.sign(v))
                 if new != side and not (new and abs(v) <= tolerance):
-                    found.append(_Crossing(self._place(value, thetas, values, j), new))
+                    crossings.append(_Crossing(self._place(value, thetas, values, j), new))
                     side, tolerance = new, 0.0 if new else noise
             elif side == 0:
                 side = int(np.sign(v)) if abs(v) > noise else 0
@@ -317,9 +315,9 @@ class _Watch:
                 tolerance = 0.0
             else:
                 side = -side
-                found.append(_Crossing(self._place(value, thetas, values, j), side))
+                crossings.append(_Crossing(self._place(value, thetas, values, j), side))
                 tolerance = noise if abs(v) <= noise else 0.0
-        return found, (side, tolerance, noise)
+        return crossings, (side, tolerance, noise)
 
     @staticmethod
     def _resting(
@@ -330,12 +328,12 @@ class _Watch:
         if not any(zero):
             return [False] * len(zero)
         beside = [False, *zero, False]
-        found = [
+        rests = [
             here and (before or after) for here, before, after in zip(zero, beside, beside[2:], strict=False)
         ]
-        if zero[-1] and not found[-1]:
-            found[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
-        return found
+        if zero[-1] and not rests[-1]:
+            rests[-1] = value(thetas[-1] + BEYOND_REST) == 0.0
+        return rests
 
     def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state

@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sparse
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.control.controls import Control, require_single_steps
+from dae_sdc.control.driver import Control, require_single_steps
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, VALUE_ROUND_OFF
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 from dae_sdc.initial.completion import complete
 from dae_sdc.initial.projection import EquationFunctions, Projection, project
@@ -169,10 +168,10 @@ class Invariants(Control):
         problem, end, t = L.prob, L.uend, float(L.time + L.dt)
         if not self.params.project:
             return  # looked at when the step counts
-        found = nearest(problem, np.array(end), t)
-        before, after = (float(np.abs(values).max(initial=0.0)) for values in (found.before, found.after))
-        if not found.converged:
-            worst = found.contradictory[0] if found.contradictory else int(np.abs(found.before).argmax())
+        nearer = nearest(problem, np.array(end), t)
+        before, after = (float(np.abs(values).max(initial=0.0)) for values in (nearer.before, nearer.after))
+        if not nearer.converged:
+            worst = nearer.contradictory[0] if nearer.contradictory else int(np.abs(nearer.before).argmax())
             raise SolveError(
                 f"found no state near the end of the step to t={t:.10g} at which the invariants of "
                 f"{type(problem).__name__} vanish: '{problem.invariant_names[worst]}' is {before:.2g} there; "
@@ -180,10 +179,10 @@ class Invariants(Control):
             )
         S.status.drift = before, after
         self.note(before, after)
-        self.iterations += found.iterations
-        if not np.array_equal(found.x, end.view(np.ndarray)):
+        self.iterations += nearer.iterations
+        if not np.array_equal(nearer.x, end.view(np.ndarray)):
             self.projections += 1
-            L.uend = moved(problem, end, found.x, t)
+            L.uend = moved(problem, end, nearer.x, t)
             # Later calls for the end of the step give the moved one.
             vars(L.sweep)["compute_end_point"] = partial(setattr, L, "uend", L.uend)
 

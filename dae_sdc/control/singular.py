@@ -1,29 +1,22 @@
-"""Hooks that find singular points along a run: it ends before one, or passes and remembers it."""
+"""Singular points along a run, from its last accepted steps: it ends before one, or passes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pySDC.core.hooks import Hooks
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.constrained.manifold import STEPS_WATCHED
-from dae_sdc.control import recent_steps
 from dae_sdc.control.adaptivity import AdaptivityDAE
-from dae_sdc.control.events import accurate_slopes
-from dae_sdc.control.recent_steps import (
-    AcceptedStep,
-    Passage,
-    RecentSteps,
-    WatchedStep,
-    end_of,
-    longest_of,
-    touching_point,
-)
+from dae_sdc.control.events import Curve, accurate_slopes
 from dae_sdc.control.singular_determinants import (
     FIRST_ORDER,
     Place,
@@ -34,8 +27,243 @@ from dae_sdc.control.singular_determinants import (
     watched,
 )
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.structure.determinants import DETERMINANTS
+from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
+
+# Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units
+# of recent ones.
+
+ZERO_AT_CROSSING = 1e-6  # Determinant that counts as zero where it changes its sign.
+# TOUCHING_VALUE, TOUCHING_DISTANCE: determinant that counts as zero without a change of sign, relative to
+# those at this distance, in steps, on both sides: beside a zero it grows with a power of the distance, unlike
+# one that is small as an exponential function.
+TOUCHING_VALUE = 1e-2
+TOUCHING_DISTANCE = 0.05
+# Relative size of singular values that count as zero there: two may vanish at once.
+TOUCHING_SINGULAR_VALUE = 1e-3
+# Places within a step at which a determinant is evaluated to find two changes of its sign.
+SAMPLES_WITHIN = 33
+PLACES_AHEAD = 13  # Places ahead of a failed step at which determinants are evaluated.
+MOST_AHEAD = 50  # Number of determinants up to which they are evaluated ahead.
+STEPS_REMEMBERED = 30  # Number of steps whose sizes determine how far ahead.
+# Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
+CREDIBLE_ERROR = 0.3
+# Size of a step, relative also to the distance of a singular point, below which steps creep.
+CREEPING_STEP = 1e-3
+# Size of a step below which a leap, a step over the singular point ahead, is tried.
+HESITANT_STEP = 0.1
+MOST_LEAPS = 4  # Largest number of tries of a leap.
+# Distance, relative to that of the last leap that failed, below which another is tried.
+NEARER_BY = 0.1
+LEAST_LEAP = 0.5  # Least size of a leap.
+SAME_POINT = 1e-2  # Distance of two singular points, in steps, up to which they are one.
+# Determinant relative to what it was before the last steps, or singular value, that explains a failure.
+FADED_VALUE = 1e-2
+LEAST_STEPS = 4  # Least number of steps that can fade or creep.
+# Relative distance of a determinant from the negative of its forecast up to which they are equal.
+MIRRORED_ERROR = 0.1
+# ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
+# relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
+ZERO_AT_START = 1e-9
+PROBE_DISTANCE = 1e-3
+MOST_POINTS_NAMED = 5  # Singular points that a message names.
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A singular point: when, and how the rank falls there; None where only the step is known."""
+
+    t: float
+    deficiency: Deficiency | None
+
+    def __str__(self) -> str:
+        return f"near t={self.t:.6g}{f': {self.deficiency}' if self.deficiency else ''}"
+
+
+class AcceptedStep(NamedTuple):
+    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
+
+    level: Any
+    time: float
+    dt: float
+    start: Any
+    end: Any
+    slope: Any
+    n_slopes: int
+
+
+class WatchedStep:
+    """An accepted step, and the states along it."""
+
+    def __init__(self, step: AcceptedStep, watched: Watched, straight: bool) -> None:
+        self.start = end_of(step.start, step.time, watched)
+        self.end = end_of(step.end, step.time + step.dt, watched)
+        self._made, self._straight = step, straight
+        self._curve: Curve | None = None
+
+    def at(self, theta: float) -> Place:
+        """A place along the step, theta from 0 to 1."""
+        t0, u0, du0 = self.start
+        t1, u1, du1 = self.end
+        t, du = t0 + theta * (t1 - t0), du0 + theta * (du1 - du0)
+        if self._straight or theta in (0.0, 1.0):
+            return Place(t, u0 + theta * (u1 - u0), du)
+        if self._curve is None:
+            step = self._made
+            parts = {"time": step.time, "dt": step.dt, "prob": step.level.prob, "sweep": step.level.sweep}
+            level = SimpleNamespace(**parts, u=[step.start], uend=step.end, f=[step.slope])
+            self._curve = Curve(level, step.n_slopes)
+        return Place(t, self._curve.state(theta).view(np.ndarray), du)
+
+
+def end_of(u: Any, t: float, watched: Watched) -> Place:
+    """A state at the end of a step, with u' where it is needed."""
+    values = u.view(np.ndarray)
+    if not watched.needs_derivatives:
+        return Place(t, values, values)
+    known = u.polynomial is not None
+    return Place(t, values, u.polynomial.derivative_at_end() if known else np.full(values.shape, np.nan))
+
+
+class RecentSteps:
+    """The last accepted steps of a run with what is watched along it."""
+
+    def __init__(self) -> None:
+        self.straight = False
+        self.watched: Watched | None = None
+        self.last: deque[AcceptedStep] = deque(maxlen=STEPS_REMEMBERED)
+        self.history: list[AcceptedStep] = []
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        self.last.clear()
+        self.history.clear()
+
+    def remember(self, step: AcceptedStep) -> None:
+        """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
+        # Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
+        history = self.history
+        history.append(step)
+        if len(history) > STEPS_REMEMBERED:
+            ages = step.time + step.dt - np.array([accepted.time for accepted in history])
+            spacing = ages[:-2] / ages[2:]
+            del history[1 + int(np.argmin(spacing[: len(history) - LEAST_STEPS]))]
+
+    def tip(self) -> Place | None:
+        """The end of the last accepted step, with u'; None where nothing is watched."""
+        if self.watched is None or not self.last or self.straight:
+            return None
+        step = self.last[-1]
+        if step.end.polynomial is None:  # the equations have changed there
+            return None
+        slopes = np.nan_to_num(step.end.polynomial.derivative_at_end())
+        return Place(step.time + step.dt, np.array(step.end), slopes)
+
+    def longest(self) -> float:
+        """Size of the longest of the last steps."""
+        return longest_of(self.last)
+
+    def passage(self, last: Place, place: Place, at: int, least: float) -> Passage | None:
+        """The singular point at a place after ``last``; None where no rank falls."""
+        assert self.watched is not None
+        deficiency = self.watched.deficiency(at, place, [last], least)
+        return None if deficiency is None else Passage(place.t, deficiency)
+
+    def parabola(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Callable[[float], Place]:
+        """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
+        steps = self.last if steps is None else steps
+        began = last.t - 0.25 * longest_of(steps)
+        known = [step for step in steps if step.end.polynomial is not None]
+        early = next((step for step in reversed(known) if step.time < began), known[0])
+        slopes, since = np.nan_to_num(early.end.polynomial.derivative_at_end()), early.time + early.dt
+        if since >= last.t:
+            slopes, since = last.du, last.t - 1.0
+        change = (last.du - slopes) / (last.t - since)
+
+        def place(s: float) -> Place:
+            return Place(last.t + s, last.u + s * (last.du + 0.5 * s * change), last.du + s * change)
+
+        return place
+
+    def is_credible(
+        self,
+        last: Place,
+        path: Callable[[float], Place],
+        s: float,
+        at: int,
+        steps: Sequence[AcceptedStep] | None = None,
+    ) -> bool:
+        """Whether a path gives the determinant that there was as far behind as it leads ahead."""
+        watched = self.watched
+        assert watched is not None
+        for step in reversed(self.last if steps is None else steps):
+            if step.time <= last.t - s:
+                theta = min(1.0, (last.t - s - step.time) / step.dt)
+                known = float(watched.values(WatchedStep(step, watched, self.straight).at(theta))[at])
+                return abs(float(watched.values(path(-s))[at]) - known) <= CREDIBLE_ERROR * abs(known)
+        return False
+
+    def ahead(
+        self, last: Place, steps: Sequence[AcceptedStep] | None = None
+    ) -> tuple[Place, int, float] | None:
+        """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps."""
+        steps = self.last if steps is None else steps
+        watched, longest = self.watched, longest_of(steps)
+        assert watched is not None
+        if len(watched) > MOST_AHEAD:
+            return None
+        reach, place = 2.0 * longest, self.parabola(last, steps)
+
+        def value(s: float, at: int) -> float:
+            return float(watched.values(place(s))[at])
+
+        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - PLACES_AHEAD, 2.0)])
+        values = np.array([watched.values(place(s)) for s in distances.tolist()])
+        for k in range(1, len(distances) - 1):
+            before, here, behind = values[k - 1 : k + 2]
+            a, b, c = distances[k - 1 : k + 2].tolist()
+            for at in np.flatnonzero(before * here < 0.0).tolist():
+                root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
+                if self.is_credible(last, place, root, at, steps):
+                    return place(root), at, DETERMINANTS.vanishing
+            size = np.abs(here)
+            low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
+            for at in np.flatnonzero(low).tolist():
+                bottom = touching_point(partial(value, at=at), a, c)
+                if bottom is not None and self.is_credible(last, place, bottom, at, steps):
+                    return place(bottom), at, TOUCHING_SINGULAR_VALUE
+        return None
+
+    def faded(self) -> Passage | None:
+        """The end of a run at which a determinant has become much smaller than it was, step by step."""
+        watched = self.watched
+        if watched is None or len(self.last) < LEAST_STEPS:
+            return None
+        places = [end_of(step.end, step.time + step.dt, watched) for step in self.last]
+        sizes = np.abs([watched.values(place) for place in places])
+        for at in np.flatnonzero(
+            (sizes[-1] <= FADED_VALUE * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
+        ):
+            deficiency = watched.deficiency(int(at), places[-1], [places[0]], FADED_VALUE)
+            if deficiency is not None:
+                return Passage(places[-1].t, deficiency)
+        return None
+
+
+def longest_of(steps: Sequence[AcceptedStep]) -> float:
+    """Size of the longest of some steps, 0 of none."""
+    return max((step.dt for step in steps), default=0.0)
+
+
+def touching_point(value: Callable[[float], float], a: float, b: float) -> float | None:
+    """Where between a and b a function touches zero, or goes a little beyond; None where it does not."""
+    sign = np.sign(value(a)) or np.sign(value(b))
+    minimum = minimize_scalar(
+        lambda x: sign * value(x), bounds=(a, b), method="bounded", options={"xatol": 1e-9 * (b - a)}
+    )
+    aside = TOUCHING_DISTANCE * (b - a)
+    around = min(sign * value(minimum.x - aside), sign * value(minimum.x + aside))
+    return float(minimum.x) if abs(minimum.fun) <= TOUCHING_VALUE * around else None
 
 
 class SingularPointError(SingularMatrixError):
@@ -105,17 +333,17 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         self._look_at(L)
-        found = self._take(L.prob)
-        if found is None or isinstance(found, _SaddleDeterminant) or found.needs_derivatives:
+        watched = self._take(L.prob)
+        if watched is None or isinstance(watched, _SaddleDeterminant) or watched.needs_derivatives:
             return  # quasilinear problems check their starts themselves
-        start = end_of(L.u[0], L.time, found)
+        start = end_of(L.u[0], L.time, watched)
         # A small change in no special direction.
-        aside = recent_steps.PROBE_DISTANCE * (1.0 + np.abs(start.u))
+        aside = PROBE_DISTANCE * (1.0 + np.abs(start.u))
         aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
         probe = Place(start.t, start.u + aside, start.du)
-        small = np.abs(found.values(start)) <= recent_steps.ZERO_AT_START * np.abs(found.values(probe))
+        small = np.abs(watched.values(start)) <= ZERO_AT_START * np.abs(watched.values(probe))
         for at in np.flatnonzero(small).tolist():
-            deficiency = found.deficiency(at, start, [probe], recent_steps.ZERO_AT_START)
+            deficiency = watched.deficiency(at, start, [probe], ZERO_AT_START)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -138,7 +366,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     @property
     def _hesitant(self) -> float:
         passes = self.way == "pass"
-        return recent_steps.HESITANT_STEP if passes else 2.0 * recent_steps.CREEPING_STEP
+        return HESITANT_STEP if passes else 2.0 * CREEPING_STEP
 
     @property
     def looks(self) -> bool:
@@ -147,10 +375,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def see(self, L: Any, taken: Taken, k: int, start: Any, end: Any) -> None:
         """Look for singular points on a step that was taken ahead."""
-        found, slope = self._steps.watched, start.polynomial.derivative_at_end()
-        assert found is not None
+        watched, slope = self._steps.watched, start.polynomial.derivative_at_end()
+        assert watched is not None
         places = float(taken.starts[k]), float(taken.sizes[k])
-        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), found)
+        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), watched)
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
@@ -159,41 +387,41 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
         problem = L.prob
-        found = self._steps.watched if problem is self._problem else self._take(problem)
-        if found is not None:
-            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), found)
+        watched = self._steps.watched if problem is self._problem else self._take(problem)
+        if watched is not None:
+            self._see(AcceptedStep(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes), watched)
 
-    def _see(self, made: AcceptedStep, found: Watched) -> None:
+    def _see(self, step: AcceptedStep, watched: Watched) -> None:
         """Look for singular points on an accepted step."""
         if self.trusts:
-            self._trust(made, found)
+            self._trust(step, watched)
             return
-        recent, problem = self._steps.last, made.level.prob
-        if not recent or not (made.start is recent[-1].end or np.array_equal(made.start, recent[-1].end)):
+        recent, problem = self._steps.last, step.level.prob
+        if not recent or not (step.start is recent[-1].end or np.array_equal(step.start, recent[-1].end)):
             self._steps.clear()
-            found.begin(end_of(made.start, made.time, found))
-        end = end_of(made.end, made.time + made.dt, found)
-        if self.refuses and isinstance(found, _SaddleDeterminant):
+            watched.begin(end_of(step.start, step.time, watched))
+        end = end_of(step.end, step.time + step.dt, watched)
+        if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
-        marks = found.follow(end)
+        marks = watched.follow(end)
         if marks:
-            self._look(found, made, marks)
-        recent.append(made)
-        self._steps.remember(made)
-        few, creeping, dt = recent_steps.LEAST_STEPS, recent_steps.CREEPING_STEP, made.dt
+            self._look(watched, step, marks)
+        recent.append(step)
+        self._steps.remember(step)
+        few, creeping, dt = LEAST_STEPS, CREEPING_STEP, step.dt
         history = self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * self._steps.longest() else history)
 
     # Zeros of determinants
 
-    def _crossings(self, found: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
+    def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage]:
         """Singular points on a step where a determinant changes its sign."""
 
         def value(theta: float) -> float:
-            return float(found.values(part.at(theta))[at])
+            return float(watched.values(part.at(theta))[at])
 
-        thetas = np.linspace(0.0, 1.0, recent_steps.SAMPLES_WITHIN).tolist()
+        thetas = np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
         ends = value(0.0), value(1.0)
         if ends[0] * ends[1] < 0.0:
             thetas, values = [0.0, 1.0], list(ends)
@@ -203,75 +431,73 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if one * other < 0.0:
                 theta = float(brentq(value, thetas[i], thetas[i + 1], xtol=1e-15, rtol=1e-14, maxiter=200))
                 size = max(map(abs, values))
-                if abs(value(theta)) > recent_steps.ZERO_AT_CROSSING * size:
+                if abs(value(theta)) > ZERO_AT_CROSSING * size:
                     continue
                 place = part.at(theta)
-                deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
+                deficiency = watched.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
-    def _look(self, found: Watched, made: AcceptedStep, marks: int) -> None:
+    def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
-        part = WatchedStep(made, found, self.straight)
+        part = WatchedStep(step, watched, self.straight)
         if marks & 1:
-            values = [found.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
-            values.append(found.values(WatchedStep(made, found, True).at(0.5)))
+            values = [watched.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
+            values.append(watched.values(WatchedStep(step, watched, True).at(0.5)))
             for at in np.flatnonzero(np.ptp(np.sign(values), axis=0) > 1.0).tolist():
-                for point in self._crossings(found, part, at):
+                for point in self._crossings(watched, part, at):
                     self._report(point)
         if marks & 6:
             steps = [part]
             if marks & 4:
-                steps.insert(0, WatchedStep(self._steps.last[-1], found, self.straight))
-            for at in range(len(found)):
-                for point in self._touches(found, steps, at):
+                steps.insert(0, WatchedStep(self._steps.last[-1], watched, self.straight))
+            for at in range(len(watched)):
+                for point in self._touches(watched, steps, at):
                     self._report(point)
         if marks & 8:
-            for at in range(len(found)):
-                self._bounce(found, part, at)
+            for at in range(len(watched)):
+                self._bounce(watched, part, at)
 
-    def _touches(self, found: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
+    def _touches(self, watched: Watched, steps: list[WatchedStep], at: int) -> Iterator[Passage]:
         """The first singular point on steps in a row where a determinant does not change its sign."""
-        for one in steps:
+        for step in steps:
 
-            def value(theta: float, one: WatchedStep = one) -> float:
-                return float(found.values(one.at(theta))[at])
+            def value(theta: float, step: WatchedStep = step) -> float:
+                return float(watched.values(step.at(theta))[at])
 
             if value(0.0) * value(1.0) < 0.0:
                 continue
             bottom = touching_point(value, 0.0, 1.0)
             if bottom is not None:
-                place = one.at(bottom)
-                deficiency = found.deficiency(
-                    at, place, [steps[0].start, steps[-1].end], recent_steps.TOUCHING_SINGULAR_VALUE
+                place = step.at(bottom)
+                deficiency = watched.deficiency(
+                    at, place, [steps[0].start, steps[-1].end], TOUCHING_SINGULAR_VALUE
                 )
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
                     return
 
-    def _bounce(self, found: Watched, part: WatchedStep, at: int) -> None:
+    def _bounce(self, watched: Watched, part: WatchedStep, at: int) -> None:
         """Look for a determinant with the opposite of its forecast value, as on another branch."""
         last = self._steps.tip()
-        if last is None or len(self._steps.last) < recent_steps.LEAST_STEPS:
+        if last is None or len(self._steps.last) < LEAST_STEPS:
             return
         ahead, h = self._steps.parabola(last), part.end.t - part.start.t
 
         def value(s: float) -> float:
-            return float(found.values(ahead(s))[at])
+            return float(watched.values(ahead(s))[at])
 
-        expected, there = value(h), float(found.values(part.end)[at])
-        if not value(0.0) * expected < 0.0 or abs(there + expected) > recent_steps.MIRRORED_ERROR * abs(
-            expected
-        ):
+        expected, there = value(h), float(watched.values(part.end)[at])
+        if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
+        deficiency = watched.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if deficiency is not None and self._steps.is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 
     def _creep(self, steps: Sequence[AcceptedStep]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
-        sizes = [made.dt for made in self._steps.last][-recent_steps.LEAST_STEPS :]
+        sizes = [step.dt for step in self._steps.last][-LEAST_STEPS:]
         last = self._steps.tip()
         if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
@@ -282,20 +508,23 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     # Reports, and step sizes
 
-    def _trust(self, made: AcceptedStep, found: Watched) -> None:
+    def _trust(self, step: AcceptedStep, watched: Watched) -> None:
         """Report the singular points that the method has noticed itself."""
-        self._steps.last.append(made)
-        sweep = made.level.sweep
+        self._steps.last.append(step)
+        sweep = step.level.sweep
         if sweep.dipped:
-            steps = [WatchedStep(one, found, self.straight) for one in [*self._steps.last][-STEPS_WATCHED:]]
-            for point in self._touches(found, steps, 0):
+            steps = [
+                WatchedStep(earlier, watched, self.straight)
+                for earlier in [*self._steps.last][-STEPS_WATCHED:]
+            ]
+            for point in self._touches(watched, steps, 0):
                 self._report(point)
         passed = sweep.passed
         new, self._seen = passed[self._seen :], len(passed)
         if not new:
             return
-        part = WatchedStep(made, found, self.straight)
-        points = [*self._crossings(found, part, 0), *self._touches(found, [part], 0)]
+        part = WatchedStep(step, watched, self.straight)
+        points = [*self._crossings(watched, part, 0), *self._touches(watched, [part], 0)]
         for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
 
@@ -305,7 +534,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
                 f"method takes with singular='pass', or end before"
             )
-        apart = recent_steps.SAME_POINT * self._steps.longest()
+        apart = SAME_POINT * self._steps.longest()
         if not (self.passed and abs(point.t - self.passed[-1].t) <= apart):
             self.passed.append(point)
 
@@ -313,8 +542,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Message on the points that were passed; empty where there are none."""
         if not self.passed:
             return ""
-        places = "; ".join(str(point) for point in self.passed[: recent_steps.MOST_POINTS_NAMED])
-        left = len(self.passed) - recent_steps.MOST_POINTS_NAMED
+        places = "; ".join(str(point) for point in self.passed[:MOST_POINTS_NAMED])
+        left = len(self.passed) - MOST_POINTS_NAMED
         more = f"; and {left} more" if left > 0 else ""
         return f"passed singular points of the equations {places}{more}"
 
@@ -348,32 +577,30 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if near is None or last is None:
             return False
         distance = near[0].t - last.t
-        if self.way == "stop" and L.dt < recent_steps.CREEPING_STEP * max(distance, largest):
+        if self.way == "stop" and L.dt < CREEPING_STEP * max(distance, largest):
             point = self._steps.passage(last, *near)
             if point is not None:
                 self._report(point)
-        if self.way == "pass" and distance < recent_steps.NEARER_BY * self._tried:
+        if self.way == "pass" and distance < NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
-            control.set_next_step(max(2.0 * distance, recent_steps.LEAST_LEAP * largest))
+            control.set_next_step(max(2.0 * distance, LEAST_LEAP * largest))
         return False
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
         """Whether a step over a singular point has come to the smooth continuation behind it."""
-        last, found = self._steps.tip(), self._steps.watched
-        assert last is not None and found is not None
+        last, watched = self._steps.tip(), self._steps.watched
+        assert last is not None and watched is not None
         if solved and L.time + L.dt > leap.over:
-            there = end_of(L.uend, L.time + L.dt, found)
-            expected = float(found.values(self._steps.parabola(last)(L.dt))[leap.at])
-            if abs(float(found.values(there)[leap.at]) - expected) <= recent_steps.CREDIBLE_ERROR * abs(
-                expected
-            ):
+            there = end_of(L.uend, L.time + L.dt, watched)
+            expected = float(watched.values(self._steps.parabola(last)(L.dt))[leap.at])
+            if abs(float(watched.values(there)[leap.at]) - expected) <= CREDIBLE_ERROR * abs(expected):
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0
                 control.set_next_step(L.dt)
                 return True
         leap.tries += 1
-        if leap.tries < recent_steps.MOST_LEAPS:
+        if leap.tries < MOST_LEAPS:
             control.set_next_step(1.5 * L.dt)
         else:
             control.set_next_step(leap.back)

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
@@ -237,7 +237,8 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
         return none
     first = problem.n_diff
     parts = linearize(problem, attach(u.copy(), first), attach(du.copy(), first), float(t), accurate=True)
-    mass, stiffness = (_dense(half) for half in (parts.mass, parts.stiffness))
+    halves: tuple[Any, Any] = parts.mass, parts.stiffness
+    mass, stiffness = (np.asarray(half.toarray() if sparse.issparse(half) else half) for half in halves)
     if not (np.isfinite(mass).all() and np.isfinite(stiffness).all()):
         return none
     stiffness, mass = stiffness * sizes, mass * sizes
@@ -250,10 +251,6 @@ def _weakest(problem: ProblemDAE, t: float, u: Vector, du: Vector, sizes: Vector
     algebraic = left[:, rank:].T @ (stiffness / rows[:, None]) @ right[rank:].T
     _, found, directions = np.linalg.svd(algebraic)
     return float(found[-1]), np.asarray(directions[-1] @ right[rank:])
-
-
-def _dense(matrix: Any) -> Vector:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
 
 def _named(names: Sequence[str], direction: Vector) -> str:

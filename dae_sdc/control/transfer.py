@@ -14,9 +14,8 @@ from pySDC.core.space_transfer import SpaceTransfer
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 
-from dae_sdc.dae.polynomial import EndDerivative, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import qdelta_matrix

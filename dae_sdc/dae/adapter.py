@@ -103,10 +103,10 @@ class AdaptedProblem(ProblemDAE):
     def _given(self, method: str, t: float) -> MeshDAE:
         name = f"{type(self).__name__}.{method}"
         try:
-            found = getattr(self.original, method)(t)
+            values = getattr(self.original, method)(t)
         except (AssertionError, NotImplementedError, AttributeError) as error:
             raise InputError(f"{name}({t:g}) has no value ({error}); pass an initial value u0") from None
-        return self.state(found)
+        return self.state(values)
 
     def state(self, values: npt.ArrayLike) -> MeshDAE:
         """A new state with the given n values, or with those of a mesh of the original."""
@@ -117,8 +117,8 @@ class AdaptedProblem(ProblemDAE):
 
 
 def _remade(cls: Any) -> AdaptedProblem:
-    made = adapted_class(cls)
-    return made.__new__(made)
+    ours = adapted_class(cls)
+    return ours.__new__(ours)
 
 
 def is_foreign(problem: Any) -> bool:
@@ -153,9 +153,9 @@ def adapted(problem: Any) -> Any:
         return problem
     if isinstance(problem, type):
         return adapted_class(problem)
-    made = _remade(type(problem))
-    made._adapt(problem)
-    return made
+    ours = _remade(type(problem))
+    ours._adapt(problem)
+    return ours
 
 
 def _unknowns_and_equations(original: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -208,9 +208,9 @@ class _Level(Level):  # type: ignore[misc]
     @property
     def prob(self) -> Any:
         """The problem of the level."""
-        self._Level__prob = found = adapted(super().prob)
+        self._Level__prob = ours = adapted(super().prob)
         self.__class__ = Level
-        return found
+        return ours
 
 
 _Level.attrs = Level.attrs  # names that parts of pySDC add to levels

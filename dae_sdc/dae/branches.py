@@ -1,10 +1,15 @@
-"""Equations with branches: times and switches at which they change, and the signs that are in force."""
+"""Equations with branches: where they change in time and state, and the signs that are in force."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-from dae_sdc.dae.state import MeshDAE
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
 
 # Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located.
@@ -89,3 +94,102 @@ class Branches:
     def count_switches(self) -> None:
         """Count an event, as pySDC's ``SwitchEstimator`` asks for."""
         self.nswitches = getattr(self, "nswitches", 0) + 1
+
+
+EPS = float(np.finfo(float).eps)
+
+OfTimes = Callable[[Vector], Vector]  # A function of times, shape (K,), whose values have shape (K,).
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """Settings of the sampling of a function of time."""
+
+    cells: int = 64  # of an interval at first, fewer where it is cut into many parts
+    resolved: float = 0.01  # error of a polynomial of degree 4, relative to the function's size in the cell
+    narrowest: float = 1e-13  # part of the interval below which no cell is divided
+    most: int = 2_000_000  # values after which the function counts as too fast
+
+
+SAMPLING = SamplingOptions()
+
+# Places at equal distances would see a fast wave as a slow one.
+_PLACES = np.array([0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0])
+_FINE = np.linspace(0.0, 1.0, 65)
+
+
+def _weights(nodes: Vector, places: Vector) -> Vector:
+    """Matrix that takes values at nodes to those of the interpolating polynomial at places."""
+    degrees = np.arange(len(nodes))
+    weights = np.linalg.solve((nodes[:, None] ** degrees).T, (places[:, None] ** degrees).T).T
+    return np.asarray(weights, dtype=np.float64)
+
+
+_TO_ODD = _weights(_PLACES[::2], _PLACES[1::2])
+_TO_FINE = _weights(_PLACES, _FINE)
+
+
+def samples(
+    function: OfTimes, edges: Vector, what: str, options: SamplingOptions = SAMPLING
+) -> tuple[Vector, Vector]:
+    """Times between which a function changes its sign at most once, and its values there."""
+    # Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
+    # through all nine changes its sign no more often than they do.
+    # Shapes: edges (K,).
+    per_part = max(1, options.cells // max(1, len(edges) - 1))
+    left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()
+    right = np.append(left[1:], edges[-1])
+    narrowest = max(options.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
+    # The ends of a cell belong to other parts, where the function may jump.
+    inner, count = np.clip(_PLACES, 1e-6, 1.0 - 1e-6), 0
+    known_times, known_values = [], []
+    while left.size:
+        times = left[:, None] + (right - left)[:, None] * inner
+        count += times.size
+        if count > options.most:
+            raise InputError(f"{what} changes too often for its zeros to be located; let it vary less")
+        values = function(times.ravel()).reshape(times.shape)
+        values = np.where(np.isfinite(values), values, 1.0)
+        size = np.abs(values).max(axis=1)
+        error = np.abs(values[:, ::2] @ _TO_ODD.T - values[:, 1::2]).max(axis=1)
+        seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
+        between = (np.diff(np.sign(values @ _TO_FINE.T), axis=1) != 0.0).sum(axis=1)
+        rests = (values == 0.0).any(axis=1)
+        coarse = (error > options.resolved * size) | (~rests & (between > seen))
+        coarse &= right - left > narrowest
+        known_times.append(times[~coarse].ravel())
+        known_values.append(values[~coarse].ravel())
+        middle = 0.5 * (left + right)[coarse]
+        left, right = np.concatenate([left[coarse], middle]), np.concatenate([middle, right[coarse]])
+    every, places = np.unique(np.concatenate(known_times), return_index=True)
+    return every, np.concatenate(known_values)[places]
+
+
+def changes(function: OfTimes, times: Vector) -> tuple[Vector, Vector]:
+    """The neighbouring floats between which a piecewise constant function changes, shapes (K,) and (K,)."""
+    # Shapes: times (J,).
+    values = function(times)
+    at = np.flatnonzero(values[1:] != values[:-1])
+    left, right, before = times[at], times[at + 1], values[at]
+    while left.size:
+        middle = 0.5 * (left + right)
+        if ((middle <= left) | (middle >= right)).all():
+            break
+        same = function(middle) == before
+        left, right = np.where(same, middle, left), np.where(same, right, middle)
+    return left, right
+
+
+@lru_cache(maxsize=64)
+def _to_even(places: tuple[float, ...]) -> Vector:
+    """Matrix that takes values at every other place to those at the places between."""
+    nodes = np.array(places)
+    return _weights(nodes[::2], nodes[1::2])
+
+
+def are_resolved(places: tuple[float, ...], values: Vector) -> NDArray[np.bool_]:
+    """Whether polynomials through every other value of functions predict the values between."""
+    # Shapes: values (F, K) -> (F,).
+    with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
+        errors = np.abs(values[:, ::2] @ _to_even(places).T - values[:, 1::2]).max(axis=1, initial=0.0)
+    return np.asarray(errors <= SAMPLING.resolved * np.abs(values).max(axis=1), dtype=np.bool_)

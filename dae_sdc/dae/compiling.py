@@ -1,33 +1,161 @@
-"""Compilation by numba, with the result kept on disk where there is a place for it. This imports numba."""
+"""Compilation by numba, kept on disk, and what compiled code calls. Importing this imports numba.
+
+Code on disk is known by a digest of a function and of all that its machine code holds.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import inspect
 import pickle
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from enum import Enum
+from functools import cache
 from pathlib import Path
-from types import FunctionType
-from typing import Any
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, ClassVar, Final
 
 import llvmlite
 import numba
 import numpy as np
-from numba import njit
-from numba.core import config, event, typeinfer
+from llvmlite import ir
+from numba import from_dtype, njit, types
+from numba.core import cgutils, config, event, ir as numba_ir, typeinfer
 from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import Compiler, CompilerBase, CompileResult, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.errors import NumbaWarning
+from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError, NumbaWarning
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
+from numba.core.untyped_passes import IRProcessing
+from numba.extending import intrinsic, models, overload, overload_method, register_jitable, register_model
 
-from dae_sdc.dae.code_digest import files_digest, machine_code_digest
+from dae_sdc.dae.memory import codes_of, is_inlined
 from dae_sdc.deadline import check
 from dae_sdc.sharing import alone, cache_directory, filtering, read_kept, write_kept
+
+# Libraries whose functions a digest has by name; the version of each is part of what code is kept under.
+VERSIONED: Final = sys.stdlib_module_names | {"numba", "llvmlite", "numpy", "scipy"}
+CompilationError: Final = NumbaError  # What a function raises that cannot be compiled.
+# What compiled code calls in place of a Python function, or as a method of this name.
+IMPLEMENTATIONS: Final[dict[Any, list[Any]]] = defaultdict(list)
+
+
+class _UnknownError(Exception):
+    """Machine code may hold a value of which there is no digest."""
+
+
+def machine_code_digest(function: FunctionType) -> str | None:
+    """The digest; None if there is none, so that what is compiled from the function cannot be kept."""
+    content, reached, waiting = hashlib.sha256(), {function}, [function]
+    try:
+        while waiting:
+            for part in _parts(waiting.pop()):
+                if not isinstance(part, FunctionType):
+                    content.update(part.encode())
+                elif part not in reached:
+                    reached.add(part)
+                    waiting.append(part)
+    except _UnknownError:
+        return None
+    return content.hexdigest()
+
+
+@cache
+def files_digest(classes: tuple[type, ...]) -> str:
+    """A digest of the files in which these classes and those above them stand, but for those of numba."""
+    modules = {kind.__module__ for one in classes for kind in one.__mro__}
+    paths = sorted(str(sys.modules[name].__file__) for name in modules if not _versioned(name))
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
+
+
+def _versioned(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in VERSIONED
+
+
+def _parts(function: FunctionType) -> Iterator[str | FunctionType]:
+    """What a function does and names, as texts, and the functions that it may call."""
+    codes = list(codes_of(function.__code__))
+    names = sorted({name for code in codes for name in code.co_names})
+    yield f"\n{function.__qualname__} {function.__code__.co_varnames}"
+    for code in codes:
+        constants = [entry for entry in code.co_consts if not isinstance(entry, CodeType)]
+        if code is function.__code__ and constants and constants[0] == function.__doc__:
+            del constants[0]
+        yield f"{code.co_code.hex()} {code.co_argcount} {code.co_names} {code.co_freevars} {code.co_cellvars}"
+        yield from _value(constants, names)
+    yield from _value([function.__defaults__, function.__kwdefaults__], names)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name
+        yield from _value(cell.cell_contents, names)
+    for name in names:
+        yield from IMPLEMENTATIONS.get(name, ())
+        if name in function.__globals__:
+            yield f" {name}="
+            yield from _value(function.__globals__[name], names)
+
+
+def _value(value: Any, names: list[str]) -> Iterator[str | FunctionType]:
+    """A value, of modules what they have of these names, as texts, and the functions that it is or has."""
+    text = _text(value)
+    if text is not None:
+        yield text
+    elif isinstance(value, FunctionType) and value in IMPLEMENTATIONS:
+        yield from IMPLEMENTATIONS[value]
+    elif isinstance(value, ModuleType):
+        yield from _of_module(value, names)
+    elif isinstance(value, tuple | list):
+        yield f"{type(value).__name__} {getattr(value, '_fields', '')} {len(value)}:"
+        for entry in value:
+            yield from _value(entry, names)
+    elif isinstance(value, dict):
+        yield from _value(list(value.items()), names)
+    else:
+        yield from _of_compiled(value)
+
+
+def _text(value: Any) -> str | None:
+    """A value that holds no others as text; None for another."""
+    if isinstance(value, bool | int | float | complex | str | bytes | np.number | types.Type | None):
+        return f"{type(value).__name__} {value!r},"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()},"
+    return f"{sorted(map(repr, value))}," if isinstance(value, frozenset) else None
+
+
+def _of_module(module: ModuleType, names: list[str]) -> Iterator[str | FunctionType]:
+    for name in names:
+        entry = getattr(module, name, None)
+        if hasattr(module, name) and (not _versioned(module.__name__) or isinstance(entry, int | float)):
+            yield f" {name}="
+            yield from _value(entry, names)
+
+
+def _of_compiled(value: Any) -> Iterator[str | FunctionType]:
+    """What numba compiles or knows by its name."""
+    intrinsic = getattr(value, "_defn", None)
+    if isinstance(value, Dispatcher):
+        yield f"{sorted(value.targetoptions.items())}"
+        yield value.py_func
+    elif isinstance(value, FunctionType) and not _versioned(value.__module__):
+        yield value
+    elif isinstance(intrinsic, FunctionType):
+        yield intrinsic
+    elif hasattr(value, "_fields") or isinstance(value, Enum):  # a class of named tuples
+        yield f"{value!r} {getattr(value, '_fields', '')},"
+    else:
+        text = getattr(value, "__qualname__", None) or repr(value)
+        if not _versioned(getattr(value, "__module__", None) or type(value).__module__) or " at 0x" in text:
+            raise _UnknownError
+        yield f"{text},"
 
 
 class _BetweenPasses(event.Listener):  # type: ignore[misc]
@@ -125,13 +253,13 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
 def c_function(function: Callable[..., Any], signature: Any, **options: Any) -> Any:
     """Compile a C function, and keep the result on disk if there is a place for it."""
     named, cache = _place(function, options)
-    made: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
-    made._cache = cache
+    compiled: Any = CFunc(named, normalize_signature(signature), {}, {"error_model": "numpy"}, **options)
+    compiled._cache = cache
     with filtering("ignore", NumbaWarning), global_compiler_lock:
-        context = made._targetdescr.target_context
-        with cache.alone(made._sig, context) if isinstance(cache, _Disk) else nullcontext():
-            made.compile()
-    return made
+        context = compiled._targetdescr.target_context
+        with cache.alone(compiled._sig, context) if isinstance(cache, _Disk) else nullcontext():
+            compiled.compile()
+    return compiled
 
 
 @contextmanager
@@ -157,3 +285,224 @@ def compiled_lightly(function: Any, *arguments: Any) -> Any:
 
 inner = njit(error_model="numpy", no_cpython_wrapper=True)
 """Decorator of functions that only compiled functions call."""
+
+
+_DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
+
+SIGNATURES = {
+    "residual": types.void(types.float64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES),
+    "jacobian": types.void(types.float64, _DOUBLES, _DOUBLES, types.float64, _DOUBLES, _DOUBLES),
+    "complex": types.void(types.float64, _COMPLEX, _COMPLEX, _DOUBLES, _COMPLEX),
+}
+"""Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``.
+
+The complex one is a residual of complex u, du and out.
+"""
+
+
+def compile_function(
+    function: Callable[..., Any], signature: Any, compiler: type[KernelCompiler] | None = None
+) -> Any:
+    """Compile a C function from a Python function, or load it from disk where that was done before."""
+    return c_function(function, signature, pipeline_class=KernelCompiler if compiler is None else compiler)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Inlining(FunctionPass):  # type: ignore[misc]
+    """Puts compiled functions in the place of the plain ones that ``inlined`` marks."""
+
+    _name = "dae_sdc_inlining"
+    compiler: ClassVar[type[CompilerBase]]
+    compiled: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Replace what the function refers to, and change its operators."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                value = statement.value
+                if isinstance(value, numba_ir.Global | numba_ir.FreeVar):
+                    value.value = self.replaced(value.value)
+                elif isinstance(value, numba_ir.Expr):
+                    self.operate(value)
+        return True
+
+    def replaced(self, value: Any) -> Any:
+        """The value that takes the place of a global or captured one."""
+        return self.function(value) if is_inlined(value) else value
+
+    def operate(self, expression: Any) -> None:
+        """Change an expression in place; a subclass may, this class does not."""
+
+    def function(self, plain: Any) -> Any:
+        """The compiled form of a plain function."""
+        if plain not in self.compiled:
+            self.compiled[plain] = njit(error_model="numpy", pipeline_class=self.compiler)(plain)
+        return self.compiled[plain]
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """numba's compiler with :class:`Inlining`."""
+
+    step: ClassVar[type[Inlining]] = Inlining
+
+    def define_pipelines(self) -> Any:
+        """See numba."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(self.step, IRProcessing)
+        passes.finalize()
+        return [passes]
+
+
+Inlining.compiler = KernelCompiler
+
+
+def pointer_to(kind: Any) -> Any:
+    """An intrinsic that turns an address into a pointer to numbers of a kind."""
+
+    @intrinsic
+    def view(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return view
+
+
+doubles, integers, short_integers = map(pointer_to, (types.float64, types.int64, types.int32))
+
+
+@intrinsic
+def address_of(context: Any, pointer: Any) -> Any:
+    """The address that a pointer holds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(pointer), generate
+
+
+# Options of functions that only compiled code calls: without what Python would need, they compile faster.
+INNER = {
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "no_rewrites": True,
+    "_nrt": False,
+    "error_model": "numpy",
+}
+
+# Decorator of functions that compiled code calls and Python may call.
+within_compiled = register_jitable(**INNER)
+
+
+def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """What numba calls for the form of a function by types: one implementation for all."""
+
+    def typed(*_: Any) -> Any:
+        return implementation
+
+    vars(typed)["__signature__"] = inspect.signature(implementation)
+    return typed
+
+
+def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Decorator of a function that compiled code calls in place of a Python one with the same parameters."""
+
+    def register(implementation: Any) -> Any:
+        IMPLEMENTATIONS[function].append(implementation)
+        overload(function, jit_options=INNER)(_one_form(implementation))
+        return implementation
+
+    return register
+
+
+class RecordView:
+    """Structures of C that Python has made, as compiled code sees them: with fields and methods."""
+
+    def __init__(self, structure: type[ctypes.Structure]) -> None:
+        plain = from_dtype(np.dtype(structure))
+        self._kind: Any = type(structure.__name__, (types.Record,), {})
+        register_model(self._kind)(models.RecordModel)
+        fields = [(name, field._asdict()) for name, field in plain.fields.items()]
+        record = self._kind(fields, plain.size, plain.aligned)
+
+        @intrinsic
+        def at(context: Any, address: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+            return record(types.int64), generate
+
+        self.at = at
+
+    def method(self, **options: Any) -> Callable[[Any], Any]:
+        """Decorator that makes a function of a structure its method of that name in compiled code."""
+
+        def register(implementation: Any) -> Any:
+            name = implementation.__name__.removeprefix("_")
+            IMPLEMENTATIONS[name].append(implementation)
+            overload_method(self._kind, name, jit_options=INNER | options)(_one_form(implementation))
+            return implementation
+
+        return register
+
+
+@intrinsic
+def call_at(context: Any, address: Any, arguments: Any) -> Any:
+    """Call the C function at an address with integers or addresses; the integer it returns."""
+    integer, count = ir.IntType(64), arguments.count
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(integer, [integer] * count)
+        function = builder.inttoptr(values[0], kind.as_pointer())
+        return builder.call(function, cgutils.unpack_tuple(builder, values[1], count))
+
+    return types.int64(types.int64, types.UniTuple(types.int64, count)), generate
+
+
+def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Call the C function at the first argument; others that are integers are addresses of doubles."""
+    double = ir.DoubleType()
+    pointer = double.as_pointer()
+    address, *values = arguments
+    kinds = [double if value.type == double else pointer for value in values]
+    function = builder.inttoptr(address, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
+    pairs = zip(values, kinds, strict=True)
+    builder.call(function, [one if kind == double else builder.inttoptr(one, pointer) for one, kind in pairs])
+    return context.get_dummy_value()
+
+
+@intrinsic
+def call_residual(context: Any, address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+    """Call a residual at its address with addresses of arrays."""
+    place, number = types.int64, types.float64
+    return types.void(place, number, place, place, place, place), _call
+
+
+@intrinsic
+def call_jacobian(context: Any, address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
+    """Call a Jacobian at its address with addresses of arrays."""
+    place, number = types.int64, types.float64
+    return types.void(place, number, place, place, number, place, place), _call
+
+
+@kept
+def residual_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+    """F(t, u, u') into ``out``, arrays of shape (n,)."""
+    call_residual(address, t, u.ctypes.data, du.ctypes.data, p.ctypes.data, out.ctypes.data)
+
+
+@kept
+def residuals_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+    """F at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, n)."""
+    for m in range(len(t)):
+        call_residual(address, t[m], u[m].ctypes.data, du[m].ctypes.data, p.ctypes.data, out[m].ctypes.data)
+
+
+@kept
+def jacobian_at(address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
+    """dF/du' + c dF/du into ``out``, row by row or as entries of a pattern."""
+    call_jacobian(address, t, u.ctypes.data, du.ctypes.data, c, p.ctypes.data, out.ctypes.data)

@@ -26,12 +26,17 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
-from dae_sdc.dae import machine
-from dae_sdc.dae.code_digest import IMPLEMENTATIONS
-from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.differences import STEP
-from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers
-from dae_sdc.dae.memory import address, fields, no_copy
+from dae_sdc.dae import compiling
+from dae_sdc.dae.compiling import (
+    IMPLEMENTATIONS,
+    RecordView,
+    address_of,
+    c_function,
+    call_residual,
+    doubles,
+    integers,
+)
+from dae_sdc.dae.memory import STEP, address, fields, no_copy
 from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -224,10 +229,10 @@ _OF_NUMPY = {name.replace("a", "arc", 1) if name[0] == "a" else name: f for name
 
 
 def _module(original: ModuleType, changed: dict[str, Any]) -> ModuleType:
-    made = ModuleType(original.__name__)
-    vars(made).update(vars(original))
-    vars(made).update({name: function for name, function in changed.items() if hasattr(original, name)})
-    return made
+    module = ModuleType(original.__name__)
+    vars(module).update(vars(original))
+    vars(module).update({name: function for name, function in changed.items() if hasattr(original, name)})
+    return module
 
 
 MODULES = {math: _module(math, _OF_MATH), np: _module(np, _OF_NUMPY)}
@@ -240,14 +245,14 @@ FUNCTIONS: dict[Any, Any] = {
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class Perturbing(machine.Inlining):
+class Perturbing(compiling.Inlining):
     """Gives operators and functions their meaning for numbers with a perturbation."""
 
     _name = "dae_sdc_perturbing"
     compiled = {}
 
     def replaced(self, value: Any) -> Any:
-        """See :class:`~dae_sdc.dae.machine.Inlining`; functions that numba has compiled are compiled anew."""
+        """See :class:`~dae_sdc.dae.compiling.Inlining`; what numba has compiled is compiled anew."""
         if isinstance(value, Dispatcher):
             return self.function(value.py_func)
         if isinstance(value, ModuleType):
@@ -257,14 +262,14 @@ class Perturbing(machine.Inlining):
         return value
 
     def operate(self, expression: Any) -> None:
-        """See :class:`~dae_sdc.dae.machine.Inlining`."""
+        """See :class:`~dae_sdc.dae.compiling.Inlining`."""
         if expression.op == "binop":
             expression.fn = OPERATORS.get(expression.fn, expression.fn)
         elif expression.op == "inplace_binop" and expression.fn in OPERATORS:
             expression.fn = expression.immutable_fn = OPERATORS[expression.fn]
 
 
-class PerturbedCompiler(machine.KernelCompiler):
+class PerturbedCompiler(compiling.KernelCompiler):
     """numba's compiler with :class:`Perturbing`."""
 
     step = Perturbing
@@ -275,7 +280,7 @@ Perturbing.compiler = PerturbedCompiler
 
 def compile_residual(function: Callable[..., None]) -> Any:
     """The C function ``residual(t, u*, du*, p*, out*)`` of complex u, du and out."""
-    return machine.compile_function(function, machine.SIGNATURES["complex"], PerturbedCompiler)
+    return compiling.compile_function(function, compiling.SIGNATURES["complex"], PerturbedCompiler)
 
 
 # --- the Jacobian's kernel ------------------------------------------------------------------------
@@ -340,7 +345,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
 @once
 def jacobian_function() -> Any:
     """The C function that is the Jacobian's kernel of every problem that takes complex steps."""
-    return c_function(_jacobian, machine.SIGNATURES["jacobian"])
+    return c_function(_jacobian, compiling.SIGNATURES["jacobian"])
 
 
 class Workspace:
@@ -383,14 +388,14 @@ class Workspace:
         suspicious = self._memory.outside >= 0
         self._memory.outside = -1
         for j in range(len(u)) if suspicious else ():
-            value, slope, found = self._work[:3]
+            value, slope, residual = self._work[:3]
             value[:], slope[:] = u, du
             value[j] += 1j * c * STEP
             slope[j] += 1j * STEP
             places = (part.view(np.float64) for part in (value, slope))
-            machine.residual_at(self._memory.residual, t, *places, parameters, found.view(np.float64))
+            compiling.residual_at(self._memory.residual, t, *places, parameters, residual.view(np.float64))
             missing = np.setdiff1d(
-                np.flatnonzero(found.imag), self._rows[self._first[j] : self._first[j + 1]]
+                np.flatnonzero(residual.imag), self._rows[self._first[j] : self._first[j + 1]]
             )
             if len(missing):
                 return int(missing[0]), j

@@ -1,19 +1,296 @@
-"""Whether a value can be the start of a solution."""
+"""Starts of solutions: sizes of unknowns and time there, by the equations, and whether values can be one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
+from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_overs
-from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import EvaluationError, InconsistentStateError
+from dae_sdc.dae.scales import (
+    FLOOR,
+    LEAST_CHANGES,
+    NOISE_OF_START,
+    Balance,
+    Terms,
+    balanced,
+    balanced_sizes,
+    zeros,
+)
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import EvaluationError, InconsistentStateError, SolveError
+
+# Part of the terms of an equation by which they may differ between two states and count as the same.
+LARGEST_COEFFICIENT_CHANGE = 0.5
+# Part of a move that is the smallest one tried from 0: coefficients that differ even there jump at 0, as the
+# sign of x does, and say nothing of sizes.
+SMALLEST_PART_OF_MOVE = 2.0**-120
+REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
+
+
+class Start(NamedTuple):
+    """Equations at the start of a run, linearised."""
+
+    # u0, t0: shape (n,). State and time.
+    u0: MeshDAE
+    t0: float
+    parts: Linearization  # dF/du' and dF/du there with u' = 0.
+    terms: Terms  # Those of ``parts``, and constants.
+    balance: Balance  # Sizes by which the terms are weighed.
+
+
+def reaches(problem: ProblemDAE, start: Start, moves: Vector) -> Vector:
+    r"""Largest moves of single unknowns with which the coefficients of derivatives stay what they are.
+
+    Sizes balance terms of equations that are linearised at u' = 0, where dF/du does not tell how dF/du'
+    depends on u. With :math:`(a + u) u' = 1`, sizes that follow from a hold while u changes by less than a.
+    """
+    # Shapes: moves (n,) -> (n,).
+    limits = np.full(problem.n, np.inf)
+    change = _Change(problem, start)
+    moving = np.flatnonzero(moves > 0.0)
+    if not change.anywhere(moving, moves[moving]):
+        return limits
+    values = np.abs(start.u0.view(np.ndarray))
+    groups = [group[moves[group] > 0.0] for group in groups_of_columns(problem)]
+    for group in _bending(change, [group for group in groups if len(group)], moves):
+        high = moves[group]
+        low = np.where(values[group] > 0.0, values[group], SMALLEST_PART_OF_MOVE * high)
+        bent = change.of(group, high) > LARGEST_COEFFICIENT_CHANGE
+        bent &= (values[group] > 0.0) | (change.of(group, low) <= LARGEST_COEFFICIENT_CHANGE)
+        for _ in range(REACH_HALVINGS):
+            middle = np.sqrt(low) * np.sqrt(high)
+            much = change.of(group, middle) > LARGEST_COEFFICIENT_CHANGE
+            low, high = np.where(much, low, middle), np.where(much, middle, high)
+        limits[group[bent]] = low[bent]
+    return limits
+
+
+def _bending(change: _Change, groups: list[Any], moves: Vector) -> list[Any]:
+    """Groups of columns in which a move changes the equations, of groups that do so together."""
+    sure, bending = [groups], []
+    while sure:
+        some = sure.pop()
+        if len(some) == 1:
+            bending.append(some[0])
+            continue
+        half = len(some) // 2
+        for part in (some[:half], some[half:]):
+            together = np.concatenate(part)
+            if change.anywhere(together, moves[together]):
+                sure.append(part)
+    return bending
+
+
+class _Change:
+    """By how much moves of unknowns change the terms of the equations."""
+
+    def __init__(self, problem: ProblemDAE, start: Start) -> None:
+        self._problem, self._start = problem, start
+        sizes, time = start.balance.sizes, start.balance.time
+        terms = start.terms
+        weights = np.append(sizes, 1.0)[terms.columns] / np.where(terms.derivatives, time, 1.0)
+        self._rates = sizes / time
+        self._totals = np.bincount(terms.rows, terms.entries * weights, problem.n)
+        self._slope = problem.dtype_f(problem.init)
+
+    def anywhere(self, group: Any, moves: Vector) -> bool:
+        """Whether moves of all unknowns of a group together change an equation much."""
+        return bool((self._of_equations(group, moves) > LARGEST_COEFFICIENT_CHANGE).any())
+
+    def of(self, group: Any, moves: Vector) -> Vector:
+        """Largest relative change of an equation by each unknown of a group that shares no equation."""
+        changes = self._of_equations(group, moves)
+        if len(group) == 1:
+            return np.array([changes.max(initial=0.0)])
+        pattern = self._problem.sparsity.tocsc()
+        columns = (pattern.indices[pattern.indptr[j] : pattern.indptr[j + 1]] for j in group)
+        return np.array([changes[rows].max(initial=0.0) for rows in columns])
+
+    def _of_equations(self, group: Any, moves: Vector) -> Vector:
+        """Relative changes of the terms of every equation, infinite where they are not defined."""
+        start, problem = self._start, self._problem
+        values = start.u0.view(np.ndarray).copy()
+        values[group] += np.where(values[group] < 0.0, -moves, moves)
+        try:
+            there = linearize(problem, attach(values, problem.n_diff), self._slope, start.t0)
+        except SolveError:
+            return np.full(problem.n, np.inf)
+        changes = abs(there.mass - start.parts.mass) @ self._rates
+        relative: Vector = np.divide(changes, self._totals, out=np.zeros(problem.n), where=self._totals > 0.0)
+        return relative
+
+
+# Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
+LOOK_TIMES: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
+STARTING_ROUND_OFF = 2.0**-40  # Part of the terms of an equation below which their sum is 0.
+DOUBTFUL_CONSTANT = 2.0**-20  # Part of what F is later, below which the errors of its terms are asked for.
+LARGEST_TRIAL = 2.0**40  # First size that is tried for an unknown at 0, for differences of F.
+# TRIAL_RATIO, SIZE_TRIALS: ratio of a size that is tried to the one before, and how many are tried.
+TRIAL_RATIO = 2.0**-10
+SIZE_TRIALS = 12
+LARGEST_GROWTH = 100.0  # Ratio of the slopes of an equation by long differences and by short ones.
+LARGEST_BEND = 1e-5  # Relative departure of F from a linear function up to which it counts as one.
+
+Sizes: TypeAlias = tuple[Vector, Vector]  # Of the unknowns and of their derivatives, shape (n,) each.
+
+
+def begin_scales(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
+) -> None:
+    """Set the scales of a problem at the start of a run; by ``atol`` alone where the Jacobian is given."""
+    # Shapes: atol (n,).
+    u0 = without_left_overs(problem, u0)
+    problem.run_scales.least_rate = LEAST_CHANGES / span
+    if atol is not None and np.all(atol > 0.0) and getattr(problem, "jacobian", None) is not None:
+        values = u0.view(np.ndarray)
+        sizes = np.maximum(np.abs(values), atol / rtol)
+        plain = Balance.unknown(values, span)._replace(sizes=sizes, known=~zeros(values))
+        problem.run_scales.begin(values, plain, rtol)
+        return
+    try:
+        guess_scales(problem, u0, t0, span, rtol)
+        slope = problem.dtype_f(problem.init)
+        parts = linearize(problem, u0, slope, t0)
+        terms, balance = _balance(problem, u0, t0, parts, span)
+        if _are_tried(problem) and not balance.known.all():
+            problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
+            # Far from there F may be linear with another slope.
+            most = np.where(balance.sizes > 0.0, balance.sizes / ROOT_EPS, LARGEST_TRIAL)
+            _try_sizes(problem, u0, slope, t0, (most, most / balance.time))
+            # Central differences do not see squares at 0, which are no terms there.
+            with suppress(SolveError):  # their points are far away, where F need not be defined
+                other = linearize(problem, u0, slope, t0, accurate=True)
+                # An exponential function has other slopes there, which are none at the start.
+                before, after = (abs(of.stiffness) @ np.ones(problem.n) for of in (parts, other))
+                if not (after > LARGEST_GROWTH * before)[before > 0.0].any():
+                    parts = other
+                    terms, balance = _balance(problem, u0, t0, parts, span)
+        if problem.run_scales.running:
+            balance = _within_reach(problem, Start(u0, t0, parts, terms, balance), span, rtol)
+    except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
+        return
+    problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
+
+
+def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
+    """A state with 0 in place of start values that may be 0, which would pass for terms of F."""
+    values = u0.view(np.ndarray)
+    left_over = zeros(values) | (np.abs(values) <= problem.run_scales.moves)
+    if not values[left_over].any():
+        return u0
+    return attach(np.where(left_over, 0.0, values), problem.n_diff)
+
+
+def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
+    """Set the scales of a problem to sizes with which differences of F are accurate."""
+    values = u0.view(np.ndarray)
+    problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
+    problem.start_step(u0, t0)
+    if _are_tried(problem):
+        most = np.full(problem.n, LARGEST_TRIAL)
+        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
+
+
+def _are_tried(problem: ProblemDAE) -> bool:
+    """Whether sizes for differences of F must be tried: without a Jacobian, and where none are given."""
+    return getattr(problem, "jacobian", None) is None and problem.run_scales.running
+
+
+def _balance(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float
+) -> tuple[Terms, Balance]:
+    """Terms of the linearised equations at a state, and the sizes that balance them."""
+    scales, values = problem.run_scales, u0.view(np.ndarray)
+    constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
+    known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
+    terms = Terms.of(parts.mass, parts.stiffness, constants)
+    return terms, balanced_sizes(terms, known, span)
+
+
+def _within_reach(problem: ProblemDAE, start: Start, span: float, rtol: float) -> Balance:
+    """The balance at a start, with smaller sizes where the equations are others before they are reached."""
+    # A change that a size declares to be noise, or an error within the tolerance, may change the equations
+    # much.
+    values, balance = start.u0.view(np.ndarray), start.balance
+    part = max(NOISE_OF_START, FLOOR * rtol)
+    moves = part * np.where(balance.known, balance.own, np.maximum(balance.own, balance.sizes))
+    moves[np.abs(values) >= moves] = 0.0
+    if not moves.any():
+        return balance
+    reach = reaches(problem, start, moves)
+    if not np.isfinite(reach).any():
+        return balance
+    return balanced_sizes(start.terms, values, span, reach)
+
+
+def _constants(
+    problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
+) -> Vector:
+    """abs(F) at the start with u' = 0; where that is 0 or rounding, at a later time."""
+    least = STARTING_ROUND_OFF * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
+    constants = np.abs(problem.evaluate(u0, slope, t0))
+    constants[constants <= least] = 0.0
+    errors: Any = getattr(problem, "residual_errors", None)
+    for place in LOOK_TIMES:
+        # The start need not be a state that F is defined for at other times, nor one near a solution.
+        value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
+        # Terms of time alone may cancel at the start and leave their rounding.
+        rounding = constants <= STARTING_ROUND_OFF * value
+        if errors is not None and (~rounding & (constants <= DOUBTFUL_CONSTANT * value)).any():
+            rounding |= constants <= errors(u0, slope, t0)
+        np.copyto(constants, value, where=rounding & (value > least) & (value < np.inf))
+        if constants.all():
+            break
+    return constants
+
+
+def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
+    """Give unknowns at 0, and derivatives, the largest size over which most equations are linear."""
+    scales = problem.run_scales
+    base = problem.evaluate(u0, slope, t0).copy()
+
+    def change(values: Any, of: Any, steps: Vector) -> Vector:
+        before = values[of]
+        values[of] = steps
+        sizes = problem.evaluate(u0, slope, t0) - base
+        values[of] = before
+        return sizes
+
+    sides = (u0.view(np.ndarray), scales.unknowns, most[0]), (slope.view(np.ndarray), scales.rates, most[1])
+    for values, sizes, largest_sizes in sides:
+        at_zero = zeros(values)
+        for group in groups_of_columns(problem):
+            small = group[at_zero[group]]
+            if not len(small):
+                continue
+            best, first, trial = 0, 0.0, largest_sizes[small]
+            for _ in range(SIZE_TRIALS):
+                steps = ROOT_EPS * trial
+                once, twice = change(values, small, steps), change(values, small, 2.0 * steps)
+                changed = twice != 0.0
+                first = first or largest(twice)
+                with np.errstate(invalid="ignore", over="ignore"):
+                    straight = np.abs(twice - 2.0 * once) <= LARGEST_BEND * np.abs(twice)
+                # Equations from which the unknown cancels have nothing but rounding.
+                count = int((changed & straight).sum()) if largest(twice) < np.inf else 0
+                if count > best or (best == 0 and count == changed.sum()):
+                    best, sizes[small] = count, trial
+                if count == changed.sum():
+                    break
+                trial = TRIAL_RATIO * trial
+            if best == 0 and changed.any():
+                # Noise is as large for the smallest step, and not the same twice, as a jump at 0 is; else F
+                # is nowhere linear, as x^2 at 0.
+                jumps = (np.abs(twice - once) <= LARGEST_BEND * np.abs(twice)).all()
+                noisy = largest(twice) > ROOT_EPS * first and not jumps
+                sizes[small] = largest_sizes[small] if noisy else trial
+
 
 # Largest violation, relative to the size of the terms of the equation, of a consistent value.
 LARGEST_VIOLATION = 1e-8
@@ -38,21 +315,23 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     span = float(problem.interval[1] - problem.interval[0])
     span = span if span > 0.0 else 1.0
     scales = problem.run_scales
-    known, clean = scales.get_state(), without_left_overs(problem, u)
+    scales_before, clean = scales.get_state(), without_left_overs(problem, u)
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
         guess_scales(problem, clean, t, span, LARGEST_VIOLATION)
     halves = linearize(problem, clean, du, t)
-    scales.set_state(known)
+    scales.set_state(scales_before)
     remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
     if (np.abs(remains) <= LARGEST_VIOLATION * scale).all():
         return remains, scale
-    errors = VALUE_ROUND_OFF * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
-    own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
-    if own is not None:  # terms without unknowns, as those of time, have errors too
-        errors = np.maximum(errors, own(u, du, t))
+    errors = VALUE_ROUND_OFF * np.asarray(terms @ _balance(problem, clean, t, halves, span)[1].sizes).ravel()
+    residual_errors: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(
+        problem, "residual_errors", None
+    )
+    if residual_errors is not None:  # terms without unknowns, as those of time, have errors too
+        errors = np.maximum(errors, residual_errors(u, du, t))
     return remains, scale + spread(errors) / LARGEST_VIOLATION
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.linear import SOLVERS
-from dae_sdc.dae.noise import Noise
-from dae_sdc.dae.values import guarded, is_integer, is_number, is_sequence, shortened
+from dae_sdc.dae.scales import Noise
+from dae_sdc.dae.values import guarded, is_number, is_sequence, shortened
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import unknown
 
@@ -175,7 +176,7 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
         fine = fine and (value is None or np.dtype(getattr(value, "dtype", float)).kind in "biuf")
         wanted = f"None or a matrix of shape ({n}, {n}), the pattern of the Jacobian"
     elif name == "noise":
-        fine, wanted = value is None or isinstance(value, Noise), "None or a Noise of dae_sdc.dae.noise"
+        fine, wanted = value is None or isinstance(value, Noise), "None or a Noise of dae_sdc.dae.scales"
     else:
         fine = is_sequence(value) and len(value) == 2
         fine, wanted = fine and all(map(is_number, value)), "a pair of numbers, start and end time"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
 
-from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector, unresolved
+from dae_sdc.dae.state import EndWithInterior, StepPolynomial, Vector, unresolved
 from dae_sdc.errors import InputError
 
 STENCIL = 5  # Number of step ends in a difference quotient for u'.
@@ -170,23 +170,23 @@ class DenseOutput:
         """u at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
         flat = np.atleast_1d(times)
-        found = self._evaluate(flat, 0)
+        values = self._evaluate(flat, 0)
         # What was computed there, to the last bit.
         if len(self.ends):
             at = np.searchsorted(self.ends, flat)
             hit = flat == self.ends[at]
-            found[hit] = self.values[at[hit]]
-        found[flat == self.t0] = self.u0
-        return found[0] if times.ndim == 0 else found
+            values[hit] = self.values[at[hit]]
+        values[flat == self.t0] = self.u0
+        return values[0] if times.ndim == 0 else values
 
     def derivative(self, t: Any) -> Vector:
         """u' at ``t``: shape (n,) for a number, (K, n) for K times."""
         times = self.check(t)
         flat = np.atleast_1d(times)
-        found = self._evaluate(flat, 1)
+        slopes = self._evaluate(flat, 1)
         if not len(self.ends):
-            found[:] = self.du0
-        return found[0] if times.ndim == 0 else found
+            slopes[:] = self.du0
+        return slopes[0] if times.ndim == 0 else slopes
 
     def sizes_at(self, times: Vector) -> Vector:
         """Sizes of the steps that several times lie in, negative at the ends of these and at the start."""
@@ -230,9 +230,9 @@ class DenseOutput:
 
     def _evaluate(self, times: Vector, order: int) -> Vector:
         """u or u' from the polynomials; at the end of a step from the step that ends there."""
-        found = np.empty((len(times), len(self.u0)))
+        values = np.empty((len(times), len(self.u0)))
         if not len(self.ends):
-            return found
+            return values
         at = np.searchsorted(self.ends, times)
         theta = (times - self._starts[at]) / self._sizes[at]
         numbers, place = np.unique(at, return_inverse=True)
@@ -242,8 +242,8 @@ class DenseOutput:
             alike = np.array([other == scheme for other in schemes])
             steps = [polynomials[k][1] for k in np.flatnonzero(alike).tolist()]
             chosen = np.flatnonzero(alike[place])
-            found[chosen] = scheme.values(theta[chosen], order, steps, (np.cumsum(alike) - 1)[place[chosen]])
-        return found / self._sizes[at][:, None] if order else found
+            values[chosen] = scheme.values(theta[chosen], order, steps, (np.cumsum(alike) - 1)[place[chosen]])
+        return values / self._sizes[at][:, None] if order else values
 
     @cached_property
     def _starts(self) -> Vector:
@@ -311,7 +311,7 @@ class DenseOutput:
         """All of it as named arrays of numbers, for a file; :meth:`from_arrays` is the inverse."""
         polynomials = [self._polynomial(number) for number in range(len(self.ends))]
         schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
-        found: dict[str, Any] = {
+        packed: dict[str, Any] = {
             "t0": np.array(self.t0),
             "u0": self.u0,
             "du0": self.du0,
@@ -324,9 +324,9 @@ class DenseOutput:
         }
         for i, scheme in enumerate(schemes):
             for name, value in scheme._asdict().items():
-                found[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
-            found[f"rows{i}"] = np.array([rows for own, rows in polynomials if own == scheme])
-        return found
+                packed[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
+            packed[f"rows{i}"] = np.array([rows for own, rows in polynomials if own == scheme])
+        return packed
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:

@@ -17,21 +17,16 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final, TypeVar
 
-from dae_sdc.dae.memory import inlined
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.memory import inlined as inlined
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
-
-__all__ = [
-    "COMPLEX_STEP",
-    "Kernels",
-    "compile_kernel",
-    "compile_kernels",
-    "complex_step",
-    "inlined",
-    "machine",
-]
 
 
 class ComplexStep:
@@ -75,7 +70,7 @@ class Kernels:
 @functools.cache
 def machine() -> Any:
     """The module that calls kernels from Python; numba is imported with it, and only then."""
-    return importlib.import_module("dae_sdc.dae.machine")
+    return importlib.import_module("dae_sdc.dae.compiling")
 
 
 @functools.cache
@@ -112,3 +107,189 @@ def compile_kernels(residual: Callable[..., None], jacobian: Callable[..., None]
         return Kernels(first.address, second.address, (first, second, compile_kernel(residual, "complex")))
     second = None if jacobian is None else compile_kernel(jacobian, "jacobian")
     return Kernels(first.address, second.address if second else 0, (first, second))
+
+
+S = TypeVar("S", bound=Callable[..., Any])
+
+
+class CompiledEquations:
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: equations as C functions, and their parameters p."""
+
+    n: int
+    sparsity: Any = None
+    residual_kernel: ClassVar[Callable[..., None] | None] = None
+    jacobian_kernel: ClassVar[Callable[..., None] | None] = None
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The numbers p that the kernels of this problem take, shape (any,).
+
+        They are computed anew when a public attribute has been set; the branch that :meth:`start_step`
+        chooses is among them.
+        """
+        return ()
+
+    @property
+    def packed_parameters(self) -> Vector:
+        """The parameters p of the kernels in one array, shape (any,), see :meth:`kernel_parameters`."""
+        known: Any = self.__dict__.get("_parameters")
+        if known is None:
+            workspace = self.kernel_workspace()
+            if workspace is None:
+                known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
+            else:
+                known = complex_step().Parameters(workspace, self.kernel_parameters())
+            self.__dict__["_parameters"] = known
+        if type(known) is np.ndarray:
+            return known
+        if not known.workspace.serves(self.sparsity):  # changed in place
+            self.__dict__["_parameters"] = None
+            return self.packed_parameters
+        found: Vector = known.array
+        return found
+
+    def kernel_workspace(self) -> Any:
+        """The workspace of a Jacobian by complex steps, see :mod:`dae_sdc.dae.complex_step`, or None."""
+        cls = type(self)
+        # A class that gives a Jacobian of its own may still call that of the class above.
+        if cls.residual_kernel is None or not any(
+            vars(one).get("jacobian_kernel") is COMPLEX_STEP for one in cls.__mro__
+        ):
+            return None
+        known = self.__dict__.get("_stepped")
+        if known is None or not known.serves(self.sparsity):
+            address = compile_kernel(cls.residual_kernel, "complex").address
+            known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
+            self.__dict__["_stepped"] = known
+        return known
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """The compiled kernels; None where a class gives its equations in another form."""
+        cls = type(self)
+        if cls.residual_kernel is None:
+            return None
+        return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
+
+    def residual_address(self) -> int:
+        """Address of the compiled residual; 0 without one."""
+        kernel: Any = type(self).residual_kernel
+        return 0 if kernel is None else int(compile_kernel(kernel, "residual").address)
+
+
+def install_kernels(cls: type[Any]) -> None:
+    """Define ``eval_f`` and ``jacobian`` of a class by its kernels; raises InputError for unusable ones."""
+    own = cls.__dict__
+    if "residual_kernel" in own:
+        if "eval_f" in own:
+            raise InputError(
+                f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
+            )
+        given = cls.residual_kernel
+        if not callable(given):
+            raise InputError(f"{cls.__qualname__}.residual_kernel must be a function; got {given!r}")
+        cls.eval_f = _compiled_residual(given)
+    elif "eval_f" in own:
+        # Other equations than those of the class above, whose kernels are therefore not its own.
+        cls.residual_kernel = None
+    if "jacobian_kernel" in own:
+        given = cls.jacobian_kernel
+        if not callable(given):
+            raise InputError(
+                f"{cls.__qualname__}.jacobian_kernel must be a function or COMPLEX_STEP of "
+                f"dae_sdc.dae.kernels; got {given!r}"
+            )
+        if given is COMPLEX_STEP and cls.residual_kernel is None:
+            raise InputError(
+                f"{cls.__qualname__} has jacobian_kernel = COMPLEX_STEP, which needs a residual_kernel"
+            )
+        cls.jacobian = _stepped_jacobian if given is COMPLEX_STEP else _compiled_jacobian(given)
+    elif "jacobian" in own or cls.residual_kernel is None:
+        if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
+            cls.jacobian = None  # that of equations which are no longer those of the class
+        cls.jacobian_kernel = None
+
+
+def follows_from_residual(method: S) -> S:
+    """Mark a ``jacobian`` that is made from the residual by itself, and need not be compared with it."""
+    vars(method)["follows_from_residual"] = True
+    return unguarded(method)
+
+
+def _contiguous(problem: Any, values: npt.ArrayLike) -> Vector:
+    """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (problem.n,):
+        raise InputError(
+            f"{type(problem).__name__} has {problem.n} unknowns; got an array of shape {array.shape}"
+        )
+    return array
+
+
+def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
+    @unguarded
+    def eval_f(self: Any, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """The residual F(t, u, u'), shape (n,)."""
+        return residual_of_kernel(self, compile_kernel(kernel, "residual").address, u, du, t)
+
+    return eval_f
+
+
+def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
+    @unguarded
+    def jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+        """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
+        pattern = self.sparsity
+        if pattern is not None and getattr(pattern, "format", "") != "csc":
+            raise InputError(
+                f"{type(self).__name__}.jacobian_kernel writes the entries of a CSC matrix; sparsity must be "
+                f"one, got {type(pattern).__name__}"
+            )
+        return matrix_of_kernel(self, compile_kernel(kernel, "jacobian").address, u, du, t, c)
+
+    return jacobian
+
+
+@follows_from_residual
+def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+    """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
+    workspace = self.kernel_workspace()
+    if workspace is None:
+        raise InputError(
+            f"{type(self).__name__} has other equations than the class whose Jacobian it calls; "
+            f"give their own"
+        )
+    matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
+    place, slope = _contiguous(self, u), _contiguous(self, du)
+    outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
+    if outside is not None:
+        i, j = outside
+        raise InputError(
+            f"{type(self).__name__}.sparsity has no entry ({i}, {j}), but equation {i} "
+            f"({self.equation_names[i]}) depends on {self.names[j]}; add it"
+        )
+    return matrix
+
+
+def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float) -> Vector:
+    """The residual F(t, u, u') that a C function writes."""
+    # Shape of the result: (n,).
+    out = np.empty(problem.n)
+    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
+    return out
+
+
+def matrix_of_kernel(
+    problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float, c: float
+) -> Any:
+    """The matrix dF/du' + c dF/du that the C function of a Jacobian writes."""
+    # Shape of the result: (n, n).
+    pattern = problem.sparsity
+    out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
+    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    machine().jacobian_at(address, float(t), place, slope, float(c), problem.packed_parameters, out)
+    if pattern is None:
+        return out
+    matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
+    matrix.has_sorted_indices = True
+    return matrix

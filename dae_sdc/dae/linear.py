@@ -106,9 +106,9 @@ class DenseLU:
     @classmethod
     def of_parts(cls, lu: Vector, pivots: npt.NDArray[np.int32], scale: Vector | None) -> DenseLU:
         """Factors from what :meth:`parts` returned."""
-        made = cls.__new__(cls)
-        made._lu, made._pivots, made._scale = np.asfortranarray(lu), pivots, scale
-        return made
+        factors = cls.__new__(cls)
+        factors._lu, factors._pivots, factors._scale = np.asfortranarray(lu), pivots, scale
+        return factors
 
     def solve(self, rhs: Vector) -> Vector:
         """See :class:`Factorization`."""
@@ -311,9 +311,6 @@ class KLU:
             self._numeric = self._klu.numeric(analysis.matrix, analysis.symbolic)
         except ArithmeticError:
             raise _singular(matrix) from None
-        self._check(matrix)
-
-    def _check(self, matrix: Any) -> None:
         needed = refinements_needed(matrix, self._substitute)
         if needed is None:
             self._instead = SparseLU(matrix)

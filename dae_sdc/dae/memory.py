@@ -1,18 +1,23 @@
-"""What Python and compiled code share: structures of C, functions in Python as C functions, inlined ones."""
+"""What Python and compiled code share: structures of C, functions in Python as C functions, counters."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
-from types import FunctionType
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pySDC.core.problem import WorkCounter
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
 from dae_sdc.errors import InputError
+
+# Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly.
+STEP: Final = 2.0**-400
 
 
 def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
@@ -136,3 +141,46 @@ def inlined(function: _Function) -> _Function:
 def is_inlined(value: Any) -> bool:
     """Whether :func:`inlined` has marked it."""
     return isinstance(value, FunctionType) and getattr(value, _MARK, False)
+
+
+# Residual evaluations, Newton iterations, Jacobian evaluations, LU factorisations, LU solves.
+COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
+
+
+class Counts(ctypes.Structure):
+    """What compiled code has counted, a number for each name in :data:`COUNTERS`."""
+
+    _fields_ = fields(ctypes.c_int64, *COUNTERS)
+
+    def add_to(self, problem: Any) -> None:
+        """Add them to the counters of a problem, and begin at 0 again."""
+        for name in COUNTERS:
+            count = getattr(self, name)
+            if count:
+                problem.work_counters[name].niter += count
+                setattr(self, name, 0)
+
+
+def new_counters() -> dict[str, WorkCounter]:
+    """Counters at zero, one for each name in :data:`COUNTERS`."""
+    return {name: WorkCounter() for name in COUNTERS}
+
+
+@contextmanager
+def uncounted(problem: Any) -> Iterator[None]:
+    """Leave the counters of a problem as they are, whatever is evaluated within."""
+    counters = problem.work_counters
+    kept = {name: counters[name].niter for name in COUNTERS}
+    try:
+        yield
+    finally:
+        for name, count in kept.items():
+            counters[name].niter = count
+
+
+def codes_of(code: CodeType) -> Iterator[CodeType]:
+    """A code and those of functions and comprehensions in it."""
+    yield code
+    for entry in code.co_consts:
+        if isinstance(entry, CodeType):
+            yield from codes_of(entry)

@@ -21,10 +21,9 @@ from dae_sdc.dae.iteration import (
     iterate,
 )
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
-from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
+from dae_sdc.dae.newton_checks import above_noise, is_small, jacobian_note
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
@@ -340,11 +339,6 @@ class ModifiedNewton:
             self.last_linearization = kept.linearization
         self._matrix = kept
 
-    def _direct(self) -> str:
-        """The linear solver that factorises."""
-        chosen = self.problem.linear_solver
-        return "auto" if chosen == "gmres" else chosen
-
     # --- the operations of dae_sdc.dae.iteration ------------------------------------------------------------
 
     def correct(self) -> float:
@@ -367,10 +361,10 @@ class ModifiedNewton:
             step = system.difference_step(v)
             return (system.changed(v, -step) - residual) / step
 
-        found = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
-        self.problem.work_counters["solve"].niter += found.products + 1
+        correction = krylov(product, residual, factors, GMRES_TOLERANCE, GMRES_PRODUCTS)
+        self.problem.work_counters["solve"].niter += correction.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
-        return found.x
+        return correction.x
 
     def move(self) -> None:
         """Subtract the correction."""
@@ -416,8 +410,9 @@ class ModifiedNewton:
         kept, system = self._matrix, self._system
         matrix = system.matrix(self._linearization)
         self.problem.work_counters["factorization"].niter += 1
+        chosen = self.problem.linear_solver
         try:
-            kept.factors = factorize(matrix, self._direct(), like=kept.factors)
+            kept.factors = factorize(matrix, "auto" if chosen == "gmres" else chosen, like=kept.factors)
         except SingularMatrixError as error:
             raise SingularMatrixError(self._explain_singular(system, str(error))) from None
         kept.linearization = self.last_linearization = self._linearization
@@ -463,7 +458,7 @@ class ModifiedNewton:
             self._fail(system, self._history)
 
     def _is_small(self, system: ImplicitSystem) -> bool:
-        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
         tolerance = self._goal
         if self.forcing > 0.0 and self._history:
             tolerance = max(tolerance, self.forcing * self._history[0])
@@ -571,10 +566,10 @@ class NodeSystem(ImplicitSystem):
             whole = self.problem.run_scales.unknowns + np.abs(self._u)
             least = tolerance / np.maximum(whole, np.finfo(float).tiny)
             return tolerance / (self._own * np.maximum(self._grown * self.unit * self.weights, least))
-        found = np.full(self.problem.n, tolerance / self._weight)
+        allowed = np.full(self.problem.n, tolerance / self._weight)
         if self.split < self.problem.n:
-            found[self.split :] = tolerance / self._algebraic_weight
-        return found
+            allowed[self.split :] = tolerance / self._algebraic_weight
+        return allowed
 
     def move(self, correction: Vector, fraction: float) -> None:
         # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.

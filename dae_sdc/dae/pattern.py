@@ -292,10 +292,10 @@ def with_diagonal_pivots(matrix: Any, **settings: Any) -> DiagonalPivotLU | None
     if pattern.order is None or pattern.failures >= MOST_PIVOT_FAILURES:
         return None
     try:
-        found = DiagonalPivotLU(matrix, pattern, settings)
+        factors = DiagonalPivotLU(matrix, pattern, settings)
     except (RuntimeError, MemoryError):
         return None
-    if not found.accurate:
+    if not factors.accurate:
         pattern.failures += 1
         return None
-    return found
+    return factors

@@ -355,8 +355,8 @@ class _Nearest:
         n, D = len(residual), self._sizes
         right = np.zeros(3 * n)
         right[2 * n :] = -self._scale * residual
-        found = self._solve(right)
-        return D * found[n : 2 * n], D * found[:n] / self.h
+        step = self._solve(right)
+        return D * step[n : 2 * n], D * step[:n] / self.h
 
 
 def _reciprocal(values: Vector) -> Vector:

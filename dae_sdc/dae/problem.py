@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -10,10 +13,8 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
+from dae_sdc.arguments import is_integer
 from dae_sdc.dae.branches import Branches
-from dae_sdc.dae.compiled_equations import CompiledEquations, install_kernels
-from dae_sdc.dae.controller_calls import ForOthers, with_controller_call, with_start
-from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.declaration import (
     GUARDED,
     OPTIONAL,
@@ -26,13 +27,104 @@ from dae_sdc.dae.declaration import (
     checked_attribute,
     when_asked,
 )
-from dae_sdc.dae.kernels import machine
-from dae_sdc.dae.noise import EPS, Noise
-from dae_sdc.dae.scales import Scales
+from dae_sdc.dae.kernels import CompiledEquations, install_kernels, machine
+from dae_sdc.dae.memory import new_counters
+from dae_sdc.dae.scales import EPS, Noise, Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.dae.values import guard_methods, is_integer, is_sequence, real_numbers, shortened, undefined
+from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, shortened, undefined
 from dae_sdc.errors import DAEError, InputError, require_count
 from dae_sdc.registry import Registry
+
+
+def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``."""
+    # They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
+    # carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
+    # Sweepers that would take it for a right-hand side are refused. What users get from ``eval_f`` is a
+    # state, whose abs() is a number; solvers call the method itself, the attribute ``residual``.
+    try:
+        inspect.signature(method).bind("self", "u", "du", "t")
+    except TypeError:
+        raise InputError(
+            f"{method.__qualname__} must take (self, u, du, t) and return F(t, u, u'); it takes "
+            f"{inspect.signature(method)}"
+        ) from None
+
+    @functools.wraps(method)
+    def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
+        if t is not None:
+            return _as_state(self, method(self, u, du, t))
+        if "_has_sweeper" not in self.__dict__:
+            raise InputError(foreign_call(self, "eval_f(u, t)"))
+        derivative = self.dtype_f(self.init)
+        polynomial = getattr(u, "polynomial", None)
+        if polynomial is not None:
+            derivative[:] = polynomial.derivative_at_end()
+        return derivative
+
+    vars(eval_f)["residual"] = method
+    return eval_f
+
+
+def with_start(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``u_exact(t, u_init, t_init)`` give the solution through a start, for hooks of local errors."""
+    if "u_init" in inspect.signature(method).parameters:
+        return method
+
+    @functools.wraps(method)
+    def u_exact(self: Any, t: float, u_init: Any = None, t_init: float | None = None) -> Any:
+        if u_init is None or t_init is None:
+            return method(self, t)
+        return self.solution_through(self.state(u_init), t_init, t)
+
+    return u_exact
+
+
+class ForOthers:
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: what hooks and controls of pySDC ask problems for."""
+
+    solution_through: ClassVar[Callable[..., MeshDAE]]
+
+    def begin_steps(self, direct: bool = False) -> None:
+        """Tell that a sweeper of this package has the problem: it does not use ``eval_f(u, t)``."""
+        self.__dict__.update(_has_sweeper=True, _has_stages=direct)
+
+    def solve_system(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
+        raise InputError(foreign_call(self, "solve_system"))
+
+    def getOutputFile(self: Any, fileName: str) -> Any:
+        """The file of pySDC's hook ``LogToFile``: the n unknowns as scalars, at every time."""
+        from pySDC.helpers.fieldsIO import Scalar
+
+        file = Scalar(np.float64, fileName)
+        file.setHeader(self.n)
+        file.initialize()
+        return file
+
+    def processSolutionForOutput(self, u: MeshDAE) -> Any:
+        """A state as ``LogToFile`` writes it, shape (n,)."""
+        return np.array(u)
+
+
+def _as_state(problem: Any, value: Any) -> Any:
+    """What ``eval_f`` returned as a state, whose abs() is a number, where it can be one."""
+    if isinstance(value, list | tuple):
+        with contextlib.suppress(ValueError):
+            value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.shape == problem._shape and value.dtype.kind in "fiu":
+        return attach(value.astype(np.float64, copy=False), problem.n_diff)
+    return value
+
+
+def foreign_call(problem: Any, called: str) -> str:
+    """The message for a call by a sweeper or transfer that is made for u' = f(u, t)."""
+    return (
+        f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
+        f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "
+        f"ConstrainedDAE, RungeKuttaDAE; 'dae-sdc list sweepers' shows all), and TransferDAE between levels"
+    )
+
 
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
@@ -115,7 +207,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         Whether dF/du' is known to be the same matrix at all times and states.
     noise : Noise or None
         Noise of F besides round-off, None if none is known; runs to a tolerance measure it at their start,
-        see :func:`dae_sdc.dae.noise.measured_noise`.
+        see :func:`dae_sdc.dae.scales.measured_noise`.
     work_counters : dict of str to WorkCounter
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
@@ -242,11 +334,8 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
     @property
     def given_nominal(self) -> npt.ArrayLike | None:
         """``nominal`` where the class or its user gives it."""
-        return self.nominal if self._gives_nominal else None
-
-    @property
-    def _gives_nominal(self) -> bool:
-        return "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
+        gives = "nominal" in self.__dict__ or type(self).nominal is not ProblemDAE.nominal
+        return self.nominal if gives else None
 
     @property
     def run_scales(self) -> Scales:

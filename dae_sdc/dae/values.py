@@ -6,13 +6,13 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.polynomial import Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, InputError
 
 _MASKED = type(np.ma.masked)
@@ -74,11 +74,6 @@ def shortened(value: Any, length: int = 80) -> str:
 def is_sequence(value: Any) -> bool:
     """Whether a value is a list, a tuple or an array with entries."""
     return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
-
-
-def is_integer(value: Any) -> bool:
-    """Whether a value is an integer and no bool."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:

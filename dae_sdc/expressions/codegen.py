@@ -15,6 +15,11 @@ those that write outputs, so that slots are numbered as in the program. Object f
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
+import importlib
+import struct
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Final, Literal
@@ -24,11 +29,160 @@ import numpy.typing as npt
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError
-from dae_sdc.expressions import llvm
-from dae_sdc.expressions.llvm import SUBTRACT, declarations, integer_power, literal, operation
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import KINDS, Program
-from dae_sdc.sharing import Lock, once
+from dae_sdc.expressions.dag import FUNCTIONS, Op, integer_power
+from dae_sdc.expressions.graph import KINDS, Program
+from dae_sdc.sharing import Lock, alone, cache_directory, once, read_kept, write_kept
+
+SUBTRACT: Final = len(Op)  # The operation a - b, which compiled code has beside those of programs.
+
+# LLVM replaces these by instructions where the machine has them, and joins the sine and cosine of one angle.
+_INTRINSICS: Final = {
+    Op.SQRT: "llvm.sqrt.f64",
+    Op.SIN: "llvm.sin.f64",
+    Op.COS: "llvm.cos.f64",
+    Op.ABS: "llvm.fabs.f64",
+    Op.FLOOR: "llvm.floor.f64",
+}
+_LIBRARY: Final = {op: op.name.lower() for op in (Op.POW, *FUNCTIONS) if op not in _INTRINSICS}
+_CALLED: Final[dict[Op, str]] = _LIBRARY | _INTRINSICS
+
+_EXTREME: Final = """{{r}}x = fcmp {} double {{a}}, {{b}}
+{{r}}n = fcmp uno double {{a}}, 0.0
+{{r}}y = or i1 {{r}}x, {{r}}n
+{{r}} = select i1 {{r}}y, double {{a}}, double {{b}}"""
+
+# r is the result, a, b and c are the operands; {r}x and so on are values on the way.
+_TEXTS: Final[dict[int, str]] = {
+    Op.ADD: "{r} = fadd double {a}, {b}",
+    SUBTRACT: "{r} = fsub double {a}, {b}",
+    Op.MUL: "{r} = fmul double {a}, {b}",
+    Op.NEG: "{r} = fneg double {a}",
+    Op.DIV: "{r} = fdiv double {a}, {b}",
+    **{
+        op: f"{{r}} = call double @{name}(double {{a}}{', double {b}' if op.arity == 2 else ''})"
+        for op, name in _CALLED.items()
+    },
+    Op.SIGN: """{r}x = fcmp ogt double {a}, 0.0
+{r}y = fcmp olt double {a}, 0.0
+{r}p = uitofp i1 {r}x to double
+{r}m = uitofp i1 {r}y to double
+{r}s = fsub double {r}p, {r}m
+{r}n = fcmp uno double {a}, 0.0
+{r} = select i1 {r}n, double {a}, double {r}s""",
+    Op.MIN: _EXTREME.format("olt"),
+    Op.MAX: _EXTREME.format("ogt"),
+    Op.LT: """{r}x = fcmp olt double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.LE: """{r}x = fcmp ole double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.SELECT: """{r}x = fcmp une double {a}, 0.0
+{r} = select i1 {r}x, double {b}, double {c}""",
+}
+
+
+def declarations() -> list[str]:
+    """Lines with which a module must begin in order to use any operation."""
+    return [f"declare double @{name}({', '.join(['double'] * op.arity)})" for op, name in _CALLED.items()]
+
+
+def literal(value: float) -> str:
+    """A constant, to the last bit."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def operation(op: int, r: str, a: str, b: str = "", c: str = "") -> str:
+    """The lines that give ``r`` its value from operands that are values or constants."""
+    return _TEXTS[op].format(r=r, a=a, b=b, c=c)
+
+
+def power_text(r: str, base: str, exponent: int) -> tuple[list[str], str]:
+    """The power of a value with an integer exponent by squaring."""
+    lines: list[str] = []
+
+    def product(a: str, b: str) -> str:
+        lines.append(f"{r}p{len(lines)} = fmul double {a}, {b}")
+        return f"{r}p{len(lines) - 1}"
+
+    power = integer_power(base, abs(exponent), product) if exponent else literal(1.0)
+    if exponent < 0:
+        lines.append(f"{r} = fdiv double 1.0, {power}")
+        power = r
+    return lines, power
+
+
+class Toolchain:
+    """LLVM for the machine that this runs on."""
+
+    def __init__(self) -> None:
+        # Imported when the first program is compiled; numba may have initialised it before, which is no harm.
+        self.binding = llvm = importlib.import_module("llvmlite.binding")
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.target = llvm.Target.from_default_triple()
+        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        machine = (llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features)
+        self.name = repr(machine)
+        self.pointers = llvm.llvm_version_info[0] < 17  # whether pointers have types
+        library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
+        # C functions that compiled programs may call.
+        intrinsic = ("sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free")
+        for name in (*_LIBRARY.values(), *intrinsic):
+            function = getattr(library, name, None)
+            if function is not None and llvm.address_of_symbol(name) is None:
+                llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+
+    def machine(self, optimise: int) -> Any:
+        """A new target machine; an engine that gets it owns it."""
+        return self.target.create_target_machine(cpu=self.cpu, features=self.features, opt=optimise, jit=True)
+
+    def emit(self, text: str, optimise: int) -> bytes:
+        """The object file of a module."""
+        module = self.binding.parse_assembly(text, self.binding.create_context())
+        return bytes(self.machine(optimise).emit_object(module))
+
+
+@once
+def toolchain() -> Toolchain:
+    """The toolchain of this process."""
+    return Toolchain()
+
+
+def pointer(kind: str) -> str:
+    """LLVM's type of pointers to a kind of numbers."""
+    return f"{kind}*" if toolchain().pointers else "ptr"
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Let programs call the function at an address by a name."""
+    toolchain().binding.add_symbol(name, address)
+
+
+def assembled(text: str, optimise: int, keep: bool) -> bytes:
+    """The object file of a module."""
+    tools = toolchain()
+    if not keep:
+        return tools.emit(text, optimise)
+    about = hashlib.sha256(f"2 {tools.name} {optimise}\n{text}".encode()).hexdigest()
+    place = cache_directory("programs") / f"{about}.o"
+    content = read_kept(place)
+    if content is None:
+        with alone(place):
+            content = read_kept(place)
+            if content is None:
+                content = tools.emit(text, optimise)
+                write_kept(place, content)
+    return content
+
+
+def linked(content: bytes, name: str) -> tuple[int, tuple[Any, ...]]:
+    """The address of a function of an object file, and what must live as long as it is used."""
+    tools = toolchain()
+    llvm = tools.binding
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), tools.machine(0))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    return int(engine.get_function_address(name)), (engine, content)
+
 
 Form = Literal["residual", "jacobian"]
 How = Literal["auto", "llvm", "tape"]
@@ -85,20 +239,20 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         how = "llvm" if len(program.code) + len(program.outputs) <= LONGEST_COMPILED else "tape"
     key = (program.digest(), form, how)
     with _COMPILING:
-        found = _known.get(key)
-        if found is None:
+        compiled = _known.get(key)
+        if compiled is None:
             address, owners = (_compile if how == "llvm" else _interpret)(program, form)
-            found = _known[key] = Compiled(program, form, how, address, owners)
-        return found
+            compiled = _known[key] = Compiled(program, form, how, address, owners)
+        return compiled
 
 
 @under_way("equations were compiled")
 def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     size = len(program.code) + len(program.outputs)
-    content = llvm.assembled(
+    content = assembled(
         _text(program, form), 1 if size <= LONGEST_OPTIMISED else 0, keep=size >= SHORTEST_KEPT
     )
-    return llvm.linked(content, "kernel")
+    return linked(content, "kernel")
 
 
 def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
@@ -106,7 +260,7 @@ def _interpret(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     name, owners = interpreter()
     rows = tape(program, _with_subtractions(program))
     slots = program.first_result + len(program.code)
-    place = llvm.pointer("double")
+    place = pointer("double")
     c = "%c" if form == "jacobian" else literal(0.0)
     text = f"""{declaration()}
 define void @kernel({parameters_of(form)}) nounwind {{
@@ -114,13 +268,13 @@ call void @{name}(i64 {rows.ctypes.data}, i64 {program.constants.ctypes.data}, i
 {place} %u, {place} %du, double {c}, {place} %p, {place} %out)
 ret void
 }}"""
-    address, own = llvm.linked(llvm.assembled(text, 0, keep=False), "kernel")
+    address, own = linked(assembled(text, 0, keep=False), "kernel")
     return address, (*own, *owners, rows, program)
 
 
 def parameters_of(form: Form) -> str:
     """The parameters of a compiled program in assembly language."""
-    place = llvm.pointer("double")
+    place = pointer("double")
     coefficient = "double %c, " if form == "jacobian" else ""
     return f"double %t, {place} %u, {place} %du, {coefficient}{place} %p, {place} %out"
 
@@ -202,7 +356,7 @@ class _Plan:
 def _text(program: Program, form: Form) -> str:
     """The program in LLVM's assembly language."""
     plan = _Plan(program)
-    place, byte = llvm.pointer("double"), llvm.pointer("i8")
+    place, byte = pointer("double"), pointer("i8")
     parameters = parameters_of(form)
     lines = [*declarations(), f"declare {byte} @malloc(i64)", f"declare void @free({byte})"]
     constants = [literal(value) for value in program.constants.tolist()]
@@ -224,7 +378,7 @@ def _text(program: Program, form: Form) -> str:
 
 def _chunk(program: Program, plan: _Plan, constants: list[str], number: int) -> list[str]:
     """The lines of one function's body."""
-    place = llvm.pointer("double")
+    place = pointer("double")
     n_inputs, first = len(program.inputs), plan.first
     values: dict[int, str] = {}
     lines: list[str] = []
@@ -260,7 +414,7 @@ def _chunk(program: Program, plan: _Plan, constants: list[str], number: int) -> 
         operands = [value(at) for at in row[1 : 1 + arities[op]]]
         name = f"%v{slot}"
         if op == Op.INTPOW:
-            more, name = integer_power(name, operands[0], row[2])
+            more, name = power_text(name, operands[0], row[2])
             lines += more
         else:
             lines.append(operation(op, name, *operands))
@@ -302,21 +456,21 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
 @once
 def interpreter() -> tuple[str, tuple[Any, ...]]:
     """The name by which compiled code calls the interpreter (tape, constants, slots, t, u, du, c, p, out)."""
-    content = llvm.assembled(_text_of_interpreter(), 2, keep=True)
-    address, owners = llvm.linked(content, _NAME)
-    llvm.add_symbol(_NAME, address)
+    content = assembled(_text_of_interpreter(), 2, keep=True)
+    address, owners = linked(content, _NAME)
+    add_symbol(_NAME, address)
     return _NAME, owners
 
 
 def declaration() -> str:
     """How a module declares the interpreter."""
-    place = llvm.pointer("double")
+    place = pointer("double")
     return f"declare void @{_NAME}(i64, i64, i64, double, {place}, {place}, double, {place}, {place})"
 
 
 def _text_of_interpreter() -> str:
     """The interpreter; the code of each operation ends with a jump to that of the next one, by a table."""
-    place, word, byte = (llvm.pointer(kind) for kind in ("double", "i32", "i8"))
+    place, word, byte = (pointer(kind) for kind in ("double", "i32", "i8"))
     handlers = _handlers(place)
     ops = sorted(handlers)
     targets = ", ".join(f"label %op{op}" for op in ops)
@@ -329,8 +483,8 @@ def _text_of_interpreter() -> str:
         return [
             f"%head{tag} = load i32, {word} {row}",
             f"%at{tag} = zext i32 %head{tag} to i64",
-            f"%entry{tag} = getelementptr inbounds {size}, {llvm.pointer(size)} @table, i64 0, i64 %at{tag}",
-            f"%next{tag} = load {byte}, {llvm.pointer(byte)} %entry{tag}",
+            f"%entry{tag} = getelementptr inbounds {size}, {pointer(size)} @table, i64 0, i64 %at{tag}",
+            f"%next{tag} = load {byte}, {pointer(byte)} %entry{tag}",
             f"indirectbr {byte} %next{tag}, [{targets}]",
         ]
 

@@ -1,20 +1,25 @@
-"""Expressions that are differentiated, evaluated and turned into programs."""
+"""Expressions that are differentiated and evaluated, and the straight-line programs that they become.
+
+Programs are the neutral form between expressions and machine code.
+"""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.deadline import check
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Leaf
-from dae_sdc.expressions.derivatives import Derivatives
-from dae_sdc.expressions.operations import Cost, Op, cost
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.arithmetic import TIMES_SLOPE, Derivatives
+from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Cost, Leaf, Op, cost, integer_power
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
@@ -32,12 +37,12 @@ class Graph(Derivatives):
 
     def copy(self) -> Graph:
         """A copy of the graph, to which nodes can be added without changing the original."""
-        made = copy.copy(self)
+        graph = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, list | dict):
-                setattr(made, name, value.copy())
-        made._digits = None
-        return made
+                setattr(graph, name, value.copy())
+        graph._digits = None
+        return graph
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:
         """Expressions with other nodes in the places of some; what does not depend on these stays."""
@@ -63,7 +68,7 @@ class Graph(Derivatives):
             # An expression that is equal but written with the leaves must not be found.
             self._known = {self.value[node]: node for node in (*self.numbers, *self.leaves)}
             try:
-                found = self.substitute(nodes, dict.fromkeys(leaves, self.constant(number)))
+                others = self.substitute(nodes, dict.fromkeys(leaves, self.constant(number)))
             except InputError:
                 if number == last:
                     raise
@@ -71,7 +76,7 @@ class Graph(Derivatives):
             finally:
                 known.update(self._known)
                 self._known = known
-            return found
+            return others
         raise AssertionError("the last number has been tried")
 
     def counts(self, nodes: Iterable[int]) -> dict[str, int]:
@@ -144,3 +149,226 @@ class Graph(Derivatives):
             np.array(code, dtype=np.int32).reshape(-1, 4),
             np.array(outputs, dtype=np.int32),
         ).used()
+
+
+# Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian.
+KINDS: Final = ("t", "u", "du", "p", "c")
+
+_FIRST = int(Op.ADD)  # constants and inputs have slots, and no instructions
+_ARITIES = np.array([op.arity for op in Op])
+_FUNCTIONS = [op.numpy for op in Op]
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A number that a program is given: one of :data:`KINDS`, and which of them (0 for t and c)."""
+
+    kind: str
+    index: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instructions that each refer to slots before their own: of inputs, constants, and results."""
+
+    inputs: tuple[Input, ...]  # Inputs, in the order in which :meth:`evaluate` takes their values.
+    constants: npt.NDArray[np.float64]  # Shape (K,). Numbers.
+    # Shape (L, 4). Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.dag.Op` and the slots of
+    # its operands. What an operation does not need is 0; INTPOW has its exponent for b.
+    code: npt.NDArray[np.int32]
+    outputs: npt.NDArray[np.int32]  # Shape (n_out,). Slots of the results.
+
+    def __post_init__(self) -> None:
+        for entry in self.inputs:
+            if entry.kind not in KINDS or entry.index < 0:
+                raise InputError(
+                    f"{entry} is no input of a program; its kind is one of {', '.join(KINDS)}, its index >= 0"
+                )
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        object.__setattr__(self, "constants", np.array(self.constants, dtype=np.float64).reshape(-1))
+        object.__setattr__(self, "code", np.array(self.code, dtype=np.int32).reshape(-1, 4))
+        object.__setattr__(self, "outputs", np.array(self.outputs, dtype=np.int32).reshape(-1))
+        for array in (self.constants, self.code, self.outputs):
+            array.flags.writeable = False
+        self._check()
+
+    def _check(self) -> None:
+        ops = self.code[:, 0]
+        wrong = (ops < _FIRST) | (ops >= len(Op))
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise InputError(f"instruction {at} of the program has no operation: {self.code[at].tolist()}")
+        own = self.first_result + np.arange(len(ops))
+        needed = np.arange(3) < _ARITIES[ops][:, None]
+        operands = self.code[:, 1:]
+        missing = needed & ((operands < 0) | (operands >= own[:, None]))
+        if missing.any():
+            at = int(np.flatnonzero(missing.any(axis=1))[0])
+            raise InputError(
+                f"instruction {at} of the program, {self.code[at].tolist()}, has an operand without a value; "
+                f"its own slot is {own[at]}"
+            )
+        if ((self.outputs < 0) | (self.outputs >= self.first_result + len(ops))).any():
+            raise InputError("an output of the program is no slot of it")
+
+    @property
+    def first_result(self) -> int:
+        """Slot of the first instruction's result."""
+        return len(self.inputs) + len(self.constants)
+
+    @cached_property
+    def _instructions(self) -> list[tuple[Any, list[int], list[int]]]:
+        """For every instruction NumPy's function, the slots of its operands, and the exponent of INTPOW."""
+        found = []
+        for op, *operands in self.code.tolist():
+            count = 1 if op == Op.INTPOW else int(_ARITIES[op])
+            found.append((_FUNCTIONS[op], operands[:count], operands[1:2] if op == Op.INTPOW else []))
+        return found
+
+    @cached_property
+    def places(self) -> dict[str, tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]:
+        """For each kind of input the slots of those of this kind, and which of the kind they are."""
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        for slot, entry in enumerate(self.inputs):
+            slots, numbers = found.setdefault(entry.kind, ([], []))
+            slots.append(slot)
+            numbers.append(entry.index)
+        return {
+            kind: (np.array(a, dtype=np.intp), np.array(b, dtype=np.intp)) for kind, (a, b) in found.items()
+        }
+
+    def evaluate(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Carry the program out by NumPy, slowly: the reference for compiled forms."""
+        # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
+        given = np.asarray(values, dtype=np.float64)
+        if given.ndim == 0 or len(given) != len(self.inputs):
+            raise InputError(f"the program has {len(self.inputs)} inputs; got values of shape {given.shape}")
+        slots: list[Any] = [*given, *self.constants]
+        with np.errstate(all="ignore"):
+            for operation, operands, exponent in self._instructions:
+                slots.append(operation(*[slots[at] for at in operands], *exponent))
+        result = np.empty((len(self.outputs), *given.shape[1:]))
+        for at, slot in enumerate(self.outputs.tolist()):
+            result[at] = slots[slot]
+        return result
+
+    def arguments(
+        self,
+        t: npt.ArrayLike = 0.0,
+        u: npt.ArrayLike = (),
+        du: npt.ArrayLike = (),
+        p: npt.ArrayLike = (),
+        c: npt.ArrayLike = 0.0,
+    ) -> npt.NDArray[np.float64]:
+        """Values of the inputs from t, u, du, p and c, for :meth:`evaluate`."""
+        given = {kind: np.ravel(values) for kind, values in zip(KINDS, (t, u, du, p, c), strict=True)}
+        return np.array([given[entry.kind][entry.index] for entry in self.inputs], dtype=np.float64)
+
+    def used(self) -> Program:
+        """The program without the instructions and constants on which no output depends."""
+        first, n_inputs = self.first_result, len(self.inputs)
+        code, arities = self.code.tolist(), _ARITIES.tolist()
+        alive = bytearray(first + len(code))
+        for slot in self.outputs.tolist():
+            alive[slot] = 1
+        for at in range(len(code) - 1, -1, -1):
+            if alive[first + at]:
+                row = code[at]
+                for slot in row[1 : 1 + arities[row[0]]]:
+                    alive[slot] = 1
+        alive[:n_inputs] = b"\1" * n_inputs
+        kept = np.frombuffer(alive, dtype=np.uint8).astype(bool)
+        if kept.all():
+            return self
+        place = np.cumsum(kept, dtype=np.int32) - 1
+        rows = self.code[kept[first:]]
+        needed = np.arange(3) < _ARITIES[rows[:, 0]][:, None]
+        operands = np.where(needed, place[np.where(needed, rows[:, 1:], 0)] if len(place) else 0, rows[:, 1:])
+        return Program(
+            self.inputs,
+            self.constants[kept[n_inputs:first]],
+            np.column_stack([rows[:, :1], operands]),
+            place[self.outputs],
+        )
+
+    def digest(self) -> str:
+        """A hash of the inputs, constants, instructions and outputs of the program."""
+        inputs = [(entry.kind, entry.index) for entry in self.inputs]
+        text = repr((inputs, self.constants.shape, self.code.shape, self.outputs.shape))
+        content = hashlib.sha256(text.encode())
+        for array in (self.constants, self.code, self.outputs):
+            content.update(array.tobytes())
+        return content.hexdigest()
+
+
+class _Doubles:
+    """The arithmetic of a graph on doubles, for the rules of derivatives."""
+
+    one, constant, integer_power = 1.0, float, staticmethod(integer_power)
+    add, sub, mul, div, neg = np.add, np.subtract, np.multiply, np.divide, np.negative
+
+    @staticmethod
+    def call(op: Op, *operands: Any) -> Any:
+        return op.numpy(*operands)
+
+
+def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    r"""Sizes of the terms of the outputs of a program: their values if no terms cancelled.
+
+    For a polynomial this is its value with absolute values of the coefficients and inputs, also if it is
+    written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an output is of the order of the
+    unit round-off times its size.
+
+    .. math::
+        |a \pm b| \le A + B, \qquad |a b| \le A B, \qquad |f(a)| \le |f(a)| + |f'(a)| A
+
+    References
+    ----------
+    N. J. Higham: Accuracy and stability of numerical algorithms, 2nd edition, SIAM 2002, section 3.3.
+    """
+    # Shapes: values (inputs,) or (inputs, ...) -> (n_out,) or (n_out, ...).
+    check()
+    given = np.asarray(values, dtype=np.float64)
+    slots: list[Any] = [*given, *program.constants]
+    sizes: list[Any] = [np.abs(slot) for slot in slots]
+    with np.errstate(all="ignore"):
+        for op, a, b, c in program.code.tolist():
+            value, size = _one(Op(op), slots, sizes, a, b, c)
+            slots.append(value)
+            sizes.append(np.where(np.isfinite(size), np.maximum(size, np.abs(value)), np.abs(value))[()])
+    bounds = np.empty((len(program.outputs), *given.shape[1:]))
+    for at, slot in enumerate(program.outputs.tolist()):
+        bounds[at] = sizes[slot]
+    return bounds
+
+
+def _one(op: Op, slots: list[Any], sizes: list[Any], a: int, b: int, c: int) -> tuple[Any, Any]:
+    """Value and size of one operation."""
+    x, first = slots[a], sizes[a]
+    if op is Op.INTPOW:
+        value = integer_power(x, b)
+        return value, integer_power(first if b > 0 else x * x / first, b)
+    if op is Op.NEG:
+        return -x, first
+    if op in (Op.ABS, Op.SIGN, Op.FLOOR):
+        return op.numpy(x), first if op is Op.ABS else 0.0
+    if op in TIMES_SLOPE:
+        value = op.numpy(x)
+        return value, np.abs(value) + np.abs(TIMES_SLOPE[op](_Doubles, x, value, 1.0)) * first
+    y, second = slots[b], sizes[b]
+    if op is Op.SELECT:
+        return op.numpy(x, y, slots[c]), np.where(np.not_equal(x, 0.0), second, sizes[c])[()]
+    value = op.numpy(x, y)
+    if op is Op.ADD:
+        return value, first + second
+    if op is Op.MUL:
+        return value, first * second
+    if op is Op.DIV:
+        return value, first * second / (y * y)
+    if op is Op.POW:
+        return value, np.abs(value) * (
+            1.0 + np.abs(y) * first / np.abs(x) + np.abs(np.log(np.abs(x))) * second
+        )
+    if op is Op.ATAN2:
+        return value, np.abs(value) + (np.abs(x) * second + np.abs(y) * first) / (x * x + y * y)
+    return value, np.maximum(first, second) if op in (Op.MIN, Op.MAX) else 0.0

@@ -3,16 +3,171 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.frames.elements import DIRECTIONS, Member, Section, Vector, bar_stiffness, beam_stiffness
-from dae_sdc.frames.response import FrameResponse, Supports
+from dae_sdc.expressions.dag import Op
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.frames.response import FrameResponse, Member, Supports, Vector
 from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import Row
 from dae_sdc.reduction.symbolic_factors import SymbolicFactors, factor_method, typical_values
+
+# Displacements and rotations of a point, in the order of the degrees of freedom.
+DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
+
+
+@dataclass(frozen=True)
+class Section:
+    """Nodes of what a beam is made of."""
+
+    # E, G: young's modulus and shear modulus.
+    E: int
+    G: int
+    # A, Iy, Iz, J: area, second moments of area about the local axes y and z, and torsion constant.
+    A: int
+    Iy: int
+    Iz: int
+    J: int
+    # Ay, Az: areas of shear for forces along y and z, kappa A, of a Timoshenko beam; None without shear.
+    Ay: int | None = None
+    Az: int | None = None
+
+
+def length(graph: Graph, along: Vector) -> int:
+    """The length of a vector."""
+    return graph.call(Op.SQRT, graph.add(*(graph.integer_power(component, 2) for component in along)))
+
+
+def cross(graph: Graph, a: Vector, b: Vector) -> Vector:
+    """The vector product."""
+
+    def part(i: int, j: int) -> int:
+        return graph.sub(graph.mul(a[i], b[j]), graph.mul(a[j], b[i]))
+
+    return part(1, 2), part(2, 0), part(0, 1)
+
+
+def local_axes(graph: Graph, along: Vector, up: Vector) -> tuple[Vector, Vector, Vector]:
+    """Unit vectors: x along an element, y = up x x, and z = x x y, on the side of ``up``."""
+
+    def unit(vector: Vector) -> Vector:
+        size = length(graph, vector)
+        a, b, c = (graph.div(component, size) for component in vector)
+        return a, b, c
+
+    across = cross(graph, up, along)
+    if all(graph.is_zero(component) for component in across):
+        raise InputError("up is parallel to the beam; give up=(x, y, z) in another direction")
+    x, y = unit(along), unit(across)
+    return x, y, cross(graph, x, y)
+
+
+def bar_stiffness(graph: Graph, along: Vector, E: int, A: int) -> list[Row]:
+    r"""Stiffness of a bar, :math:`\pm (E A / L) n n^T` for the displacements of its ends."""
+    over = graph.div(graph.mul(E, A), graph.integer_power(length(graph, along), 3))
+    rows: list[Row] = []
+    for i in range(6):
+        row = {}
+        for j in range(6):
+            entry = graph.mul(over, along[i % 3], along[j % 3])
+            row[j] = entry if i // 3 == j // 3 else graph.neg(entry)
+        rows.append(row)
+    return rows
+
+
+def beam_stiffness(
+    graph: Graph, along: Vector, section: Section, up: Vector, released: Sequence[int] = ()
+) -> list[Row]:
+    r"""Stiffness of a beam of Euler and Bernoulli, or of Timoshenko where the section has areas of shear.
+
+    With :math:`\phi = 12 E I / (G A_s L^2)`, bending in one plane relates displacement and rotation of an end
+    to force and moment by :math:`12 E I / (L^3 (1 + \phi))`, :math:`6 E I / (L^2 (1 + \phi))`,
+    :math:`(4 + \phi) E I / (L (1 + \phi))` and :math:`(2 - \phi) E I / (L (1 + \phi))`.
+
+    References
+    ----------
+    R. D. Cook, D. S. Malkus, M. E. Plesha, R. J. Witt: Concepts and Applications of Finite Element Analysis,
+    4th edition, Wiley 2002, chapter 2.
+    """
+    axes = local_axes(graph, along, up)
+    local = _local_stiffness(graph, length(graph, along), section)
+    for r in released:
+        _release(graph, local, r)
+    rows: list[Row] = [{} for _ in range(12)]
+    for first in range(0, 12, 3):
+        for second in range(0, 12, 3):
+            block = [(k, m, local[first + k].get(second + m)) for k in range(3) for m in range(3)]
+            terms = [(axes[k], axes[m], node) for k, m, node in block if node is not None]
+            for i in range(3):
+                for j in range(3):
+                    entry = graph.add(*(graph.mul(node, a[i], b[j]) for a, b, node in terms))
+                    if entry != graph.zero:
+                        rows[first + i][second + j] = entry
+    return rows
+
+
+def _local_stiffness(graph: Graph, size: int, section: Section) -> list[Row]:
+    """Stiffness in local axes."""
+    mul, div, add, number = graph.mul, graph.div, graph.add, graph.constant
+    rows: list[Row] = [{} for _ in range(12)]
+
+    def put(i: int, j: int, node: int) -> None:
+        rows[i][j] = rows[j][i] = node
+
+    for i, stiffness in ((0, mul(section.E, section.A)), (3, mul(section.G, section.J))):
+        over = div(stiffness, size)
+        put(i, i, over)
+        put(i + 6, i + 6, over)
+        put(i, i + 6, graph.neg(over))
+    # Forces along y turn about z, forces along z about -y.
+    for v, r, inertia, shear, sign in ((1, 5, section.Iz, section.Ay, 1), (2, 4, section.Iy, section.Az, -1)):
+        EI = mul(section.E, inertia)
+        phi = graph.zero
+        if shear is not None:
+            phi = div(mul(number(12), EI), mul(section.G, shear, graph.integer_power(size, 2)))
+        base = div(EI, add(graph.one, phi))
+        force = div(mul(number(12), base), graph.integer_power(size, 3))
+        mixed = mul(number(sign), div(mul(number(6), base), graph.integer_power(size, 2)))
+        near = div(mul(add(number(4), phi), base), size)
+        far = div(mul(graph.sub(number(2), phi), base), size)
+        for i, j, node in (
+            (v, v, force),
+            (v + 6, v + 6, force),
+            (v, v + 6, graph.neg(force)),
+            (v, r, mixed),
+            (v, r + 6, mixed),
+            (v + 6, r, graph.neg(mixed)),
+            (v + 6, r + 6, graph.neg(mixed)),
+            (r, r, near),
+            (r + 6, r + 6, near),
+            (r, r + 6, far),
+        ):
+            put(i, j, node)
+    return rows
+
+
+def _release(graph: Graph, rows: list[Row], r: int) -> None:
+    """Eliminate a degree of freedom on which no force acts."""
+    pivot = rows[r].pop(r, graph.zero)
+    if pivot == graph.zero:
+        raise InputError(
+            f"with its releases a beam moves freely in itself at {DIRECTIONS[r % 6]}; release less"
+        )
+    column = rows[r]
+    rows[r] = {}
+    for i, weight in column.items():
+        del rows[i][r]
+        part = graph.div(weight, pivot)
+        for j, other in column.items():
+            entry = graph.sub(rows[i].get(j, graph.zero), graph.mul(part, other))
+            rows[i][j] = entry
+            if entry == graph.zero:
+                del rows[i][j]
+
 
 # Sine of the angle to the axis z below which a beam has its local z axis along x, where ``up`` is not
 # given.
@@ -143,18 +298,20 @@ class Frame:
         if len(axis) != 3:
             raise InputError(f"up has 3 components; got {len(axis)}")
         local = tuple(
-            6 * end + DIRECTIONS.index(one)
+            6 * end + DIRECTIONS.index(direction)
             for end, text in enumerate(released)
-            for one in self._directions(text)
+            for direction in self._directions(text)
         )
         rows = beam_stiffness(graph, along, section, (axis[0], axis[1], axis[2]), local)
-        self._assemble(rows, [f"{point}.{one}" for point in (first, second) for one in DIRECTIONS])
+        self._assemble(
+            rows, [f"{point}.{direction}" for point in (first, second) for direction in DIRECTIONS]
+        )
         self.members.append(Member(first, second, local))
 
     def spring(self, point: str, **stiffnesses: Any) -> None:
         """Add springs between a point and the ground, by direction: ``spring("A", x=k, rz=c)``."""
-        for one, stiffness in self._by_direction(point, stiffnesses).items():
-            self._add((one, one), stiffness)
+        for freedom, stiffness in self._by_direction(point, stiffnesses).items():
+            self._add((freedom, freedom), stiffness)
 
     def support(self, point: str, *directions: str, **displacements: Any) -> None:
         """Hold a point.
@@ -173,37 +330,42 @@ class Frame:
 
     def load(self, point: str, **forces: Any) -> None:
         """Add forces and moments at a point, by direction: ``load("B", z=-F, rx=M)``."""
-        for one, force in self._by_direction(point, forces).items():
-            self._loads[one] = self.model.graph.add(self._loads.get(one, self.model.graph.zero), force)
+        for freedom, force in self._by_direction(point, forces).items():
+            self._loads[freedom] = self.model.graph.add(
+                self._loads.get(freedom, self.model.graph.zero), force
+            )
 
     # Solving it
 
     @property
     def degrees_of_freedom(self) -> tuple[str, ...]:
         """All degrees of freedom, free and supported, point by point."""
-        stiff = {one for one, _ in self._stiffness}
+        stiff = {direction for direction, _ in self._stiffness}
         return tuple(
-            f"{point}.{one}" for point in self.points for one in DIRECTIONS if f"{point}.{one}" in stiff
+            f"{point}.{direction}"
+            for point in self.points
+            for direction in DIRECTIONS
+            if f"{point}.{direction}" in stiff
         )
 
     @property
     def free(self) -> tuple[str, ...]:
         """Degrees of freedom without supports."""
-        return tuple(one for one in self.degrees_of_freedom if one not in self._supported)
+        return tuple(freedom for freedom in self.degrees_of_freedom if freedom not in self._supported)
 
     @property
     def supported(self) -> tuple[str, ...]:
         """Degrees of freedom with supports."""
-        return tuple(one for one in self.degrees_of_freedom if one in self._supported)
+        return tuple(freedom for freedom in self.degrees_of_freedom if freedom in self._supported)
 
     def stiffness(self, rows: Iterable[str], columns: Iterable[str]) -> list[Row]:
         """A part of the stiffness matrix, as nodes of the graph of the model."""
-        places = {one: j for j, one in enumerate(columns)}
-        found: dict[str, Row] = {one: {} for one in rows}
+        places = {freedom: j for j, freedom in enumerate(columns)}
+        table: dict[str, Row] = {freedom: {} for freedom in rows}
         for (i, j), node in self._stiffness.items():
-            if i in found and j in places:
-                found[i][places[j]] = node
-        return list(found.values())
+            if i in table and j in places:
+                table[i][places[j]] = node
+        return list(table.values())
 
     def solve(self, method: str = "lu") -> FrameResponse:
         """Displacements and reactions as expressions of the symbols.
@@ -231,8 +393,8 @@ class Frame:
         supports = Supports(
             supported,
             self.stiffness(supported, [*free, *supported]),
-            [self._supported[one] for one in supported],
-            [self._loads.get(one, graph.zero) for one in supported],
+            [self._supported[freedom] for freedom in supported],
+            [self._loads.get(freedom, graph.zero) for freedom in supported],
         )
         return FrameResponse(
             self.model, dict(self.points), tuple(self.members), free, factors, right, moved, supports
@@ -277,57 +439,60 @@ class Frame:
         """
         graph, model, masses = self.model.graph, self.model, dict(masses or {})
         kept, free = list(forces), self.free
-        for one in (*kept, *masses):
-            if one not in free or one not in forces:
+        for freedom in (*kept, *masses):
+            if freedom not in free or freedom not in forces:
                 raise InputError(
-                    f"{one} is no free degree of freedom that is kept; free are {', '.join(free)}"
+                    f"{freedom} is no free degree of freedom that is kept; free are {', '.join(free)}"
                 )
-        others = [one for one in free if one not in forces]
+        others = [freedom for freedom in free if freedom not in forces]
         factors = self._factors(others, method)
         columns = self.stiffness(kept, others)  # symmetric: K_ok by columns
         answers = [factors.solve([row.get(j, graph.zero) for j in range(len(others))]) for row in columns]
         side = factors.solve(self._right(others))
         loads = self._right(kept)
-        symbols = {one: model.variable(prefix + one, 0.0, unit="rad" if ".r" in one else "m") for one in kept}
+        symbols = {
+            freedom: model.variable(prefix + freedom, 0.0, unit="rad" if ".r" in freedom else "m")
+            for freedom in kept
+        }
         beta = self._nodes((damping,))[0]
         strains = []
         for symbol in symbols.values():
             value, rate = model.nodes([symbol, model.der(symbol)])
             strains.append(graph.add(value, graph.mul(beta, rate)))
         direct = self.stiffness(kept, kept)
-        for i, one in enumerate(kept):
-            inertia = masses.get(one, 0) * model.der(symbols[one], 2) - forces[one]
+        for i, freedom in enumerate(kept):
+            inertia = masses.get(freedom, 0) * model.der(symbols[freedom], 2) - forces[freedom]
             terms = [model.nodes([inertia])[0], graph.neg(loads[i])]
             for j, node in columns[i].items():
                 terms.append(graph.mul(node, side[j]))
             for k, strain in enumerate(strains):
                 slack = graph.add(*(graph.mul(node, answers[k][j]) for j, node in columns[i].items()))
                 terms.append(graph.mul(graph.sub(direct[i].get(k, graph.zero), slack), strain))
-            model.add_root(graph.add(*terms), f"balance of {prefix}{one}")
+            model.add_root(graph.add(*terms), f"balance of {prefix}{freedom}")
         return symbols
 
     # Parts
 
     def _factors(self, free: Sequence[str], method: str) -> SymbolicFactors:
-        made = factor_method(method)
+        factorization = factor_method(method)
         rows = self.stiffness(free, free)
-        return made(self.model.graph, rows, len(free), typical_values(self.model), free)
+        return factorization(self.model.graph, rows, len(free), typical_values(self.model), free)
 
     def _right(self, free: Sequence[str]) -> list[int]:
         """The forces f_f - K_fs d_s on free degrees of freedom."""
         graph, supported = self.model.graph, self.supported
-        found = []
-        for one, row in zip(free, self.stiffness(free, supported), strict=True):
+        forces = []
+        for freedom, row in zip(free, self.stiffness(free, supported), strict=True):
             held = graph.add(*(graph.mul(node, self._supported[supported[j]]) for j, node in row.items()))
-            found.append(graph.sub(self._loads.get(one, graph.zero), held))
-        return found
+            forces.append(graph.sub(self._loads.get(freedom, graph.zero), held))
+        return forces
 
     def _nodes(self, expressions: Iterable[Any]) -> list[int]:
         return self.model.nodes(expressions)
 
     def _along(self, first: str, second: str) -> Vector:
-        for one in (first, second):
-            self._check_point(one)
+        for name in (first, second):
+            self._check_point(name)
         graph = self.model.graph
         a, b, c = (graph.sub(q, p) for p, q in zip(self.points[first], self.points[second], strict=True))
         if {a, b, c} == {graph.zero}:
@@ -349,17 +514,17 @@ class Frame:
             raise InputError(f"the frame has no point {name}; its points are {', '.join(self.points)}")
 
     def _directions(self, text: str) -> list[str]:
-        found = text.replace(",", " ").split()
-        for one in found:
-            if one not in DIRECTIONS:
-                raise InputError(f"{one!r} is no direction; directions are {', '.join(DIRECTIONS)}")
-        return found
+        directions = text.replace(",", " ").split()
+        for direction in directions:
+            if direction not in DIRECTIONS:
+                raise InputError(f"{direction!r} is no direction; directions are {', '.join(DIRECTIONS)}")
+        return directions
 
     def _by_direction(self, point: str, given: Mapping[str, Any]) -> dict[str, int]:
         self._check_point(point)
-        names = [self._directions(one)[0] for one in given]
+        names = [self._directions(direction)[0] for direction in given]
         nodes = self._nodes(given.values())
-        return {f"{point}.{one}": node for one, node in zip(names, nodes, strict=True)}
+        return {f"{point}.{direction}": node for direction, node in zip(names, nodes, strict=True)}
 
     def _assemble(self, rows: Sequence[Row], names: Sequence[str]) -> None:
         for i, row in enumerate(rows):
@@ -367,7 +532,7 @@ class Frame:
                 self._add((names[i], names[j]), node)
 
     def _add(self, place: tuple[str, str], node: int) -> None:
-        found = self.model.graph.add(self._stiffness.get(place, self.model.graph.zero), node)
-        self._stiffness[place] = found
-        if found == self.model.graph.zero:
+        total = self.model.graph.add(self._stiffness.get(place, self.model.graph.zero), node)
+        self._stiffness[place] = total
+        if total == self.model.graph.zero:
             del self._stiffness[place]

@@ -14,13 +14,25 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.codegen import compile_program
 from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.program import Input
-from dae_sdc.frames.elements import Member, Vector
+from dae_sdc.expressions.graph import Input
 from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import Row
 from dae_sdc.reduction.symbolic_factors import SymbolicFactors
 
+Vector = tuple[int, int, int]  # Components as nodes of a graph.
+
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_double, *[ctypes.c_void_p] * 4)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A bar or a beam between two points."""
+
+    # first, second: the points.
+    first: str
+    second: str
+    released: tuple[int, ...] = ()  # Local degrees of freedom of 12 that joints release.
+    slender: bool = False  # Whether it is a bar, which does not bend.
 
 
 class ParameterFunction:

@@ -12,8 +12,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
-from dae_sdc.expressions.dag import MOVING
-from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.dag import MOVING, Op
 from dae_sdc.initial.block_solutions import BLOCKS, BlockSolver
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, leaf_values

@@ -13,9 +13,8 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import Leaf, name_of
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import Input, Program, magnitudes
+from dae_sdc.expressions.dag import Leaf, Op, name_of
+from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.initial.projection import Accuracy
 from dae_sdc.structure.analysis import Structure, structure

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.consistency import begin_scales
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.projection import TERM_ROUND_OFF

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 from dae_sdc.initial.jets import ModelJets, leaf_values
 from dae_sdc.initial.quotients import (
     UNIT,

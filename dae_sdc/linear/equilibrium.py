@@ -13,9 +13,9 @@ import scipy.sparse as sparse
 from scipy.linalg import lstsq
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 
-from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
@@ -214,14 +214,14 @@ class Rest:
         problem: Any = self.problem
         first, place = problem.n_diff, self.problem.n_diff
         with np.errstate(all="ignore"):
-            found = np.array(problem.evaluate(attach(u, first), attach(du, place), t))
+            F = np.array(problem.evaluate(attach(u, first), attach(du, place), t))
             if getattr(problem, "invariants", None) is not None:
-                found = np.concatenate([found, np.asarray(problem.invariants(attach(u, first), t)).ravel()])
+                F = np.concatenate([F, np.asarray(problem.invariants(attach(u, first), t)).ravel()])
             if self.hidden is not None:
-                found = np.concatenate([found, self.hidden.residual(u, du)])
+                F = np.concatenate([F, self.hidden.residual(u, du)])
             if self.conserved is not None:
-                found = np.concatenate([found, self.conserved @ (u - self.u)])
-        return found
+                F = np.concatenate([F, self.conserved @ (u - self.u)])
+        return F
 
     def halves(self, u: Vector, du: Vector) -> tuple[Any, Any]:
         """Derivatives of equations and invariants by u' and by u, dense or CSC, all columns."""
@@ -231,8 +231,8 @@ class Rest:
         given = getattr(problem, "jacobian", None)
         pair = exact_halves(given, state, slope, self.t) if given is not None else None
         if pair is None:
-            found = linearize(problem, state, slope, self.t, accurate=True)
-            pair = found.mass, found.stiffness
+            parts = linearize(problem, state, slope, self.t, accurate=True)
+            pair = parts.mass, parts.stiffness
         more = []
         if getattr(problem, "invariants", None) is not None:
             own = sparse.csc_matrix(problem.invariants_jacobian(state, self.t))
@@ -283,8 +283,8 @@ def exact_halves(jacobian: Any, u: Any, du: Any, t: float) -> tuple[Any, Any] | 
 
 def row_scales(matrix: Any, sizes: Vector) -> Vector:
     """Change of each equation when all values change by their sizes; 1 where that is 0."""
-    found = np.asarray(abs(matrix) @ sizes).ravel()
-    return np.where(found > 0.0, found, 1.0)
+    scales = np.asarray(abs(matrix) @ sizes).ravel()
+    return np.where(scales > 0.0, scales, 1.0)
 
 
 def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
@@ -295,16 +295,16 @@ def least_step(matrix: Any, residual: Vector, sizes: Vector) -> Vector:
     else:
         scaled = matrix * sizes / rows[:, None]
     right = -residual / rows
-    found = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
-    if found is None and scaled.shape[1] <= MOST_DENSE_VALUES:
+    step = _direct(scaled, right) if scaled.shape[0] == scaled.shape[1] else None
+    if step is None and scaled.shape[1] <= MOST_DENSE_VALUES:
         dense = scaled.toarray() if sparse.issparse(scaled) else scaled
-        found = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
-    if found is None:
+        step = lstsq(dense, right, cond=DEPENDENT_ROWS, lapack_driver="gelsy")[0]
+    if step is None:
         m, n = scaled.shape
         small = -(REGULARIZATION**2) * sparse.eye(n)
         both = sparse.bmat([[sparse.eye(m), scaled], [scaled.T, small]], format="csc")
-        found = superlu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
-    return np.asarray(sizes * found)
+        step = superlu(both).solve(np.concatenate([right, np.zeros(n)]))[m:]
+    return np.asarray(sizes * step)
 
 
 def _direct(matrix: Any, right: Vector) -> Vector | None:

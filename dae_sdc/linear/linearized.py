@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import scipy.sparse as sparse
 
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.linear.equilibrium import Rest, least_step
-from dae_sdc.linear.minimal import (
+from dae_sdc.linear.system import (
     DEPENDENT_BY_DIFFERENCES,
     DEPENDENT_POLES,
+    LinearSystem,
     Minimal,
     by_offsets,
     by_ranks,
     in_coordinates,
 )
-from dae_sdc.linear.system import LinearSystem
 from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import structure
@@ -123,7 +123,7 @@ def unit_of(name: str, names: Sequence[str], units: Sequence[str]) -> str:
 
 def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str]) -> list[Output]:
     """Outputs by the names of unknowns and their derivatives."""
-    found = []
+    nodes = []
     for name in [outputs] if isinstance(outputs, str) else map(str, outputs):
         base, order = name_and_order(name)
         lower = order
@@ -132,8 +132,8 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
         if lower < 0:
             raise InputError(unknown("unknown for an output", name, list(names)))
         at = names.index(name_of(base, lower))
-        found.append(Output(name_of(base, order), at, order - lower, unit_of(name, names, units)))
-    return found
+        nodes.append(Output(name_of(base, order), at, order - lower, unit_of(name, names, units)))
+    return nodes
 
 
 def consistent(system: ModelJets, x: Vector) -> Vector:
@@ -194,7 +194,7 @@ class Linearizer(ABC):
     ) -> LinearSystem:
         """The linear system at a state."""
         E, A, B = self.matrices(state)
-        found, index, remark = self.minimal(state, preferred)
+        form, index, remark = self.minimal(state, preferred)
         chosen = outputs_of(outputs, self.names, self.units)
         names, units, u, du, rows = list(self.names), list(self.units), state.u, state.du, []
         for output in chosen:
@@ -206,7 +206,7 @@ class Linearizer(ABC):
                 E = sparse.vstack([sparse.hstack([E, sparse.csc_matrix((n, 1))]), mass])
                 A = sparse.block_diag([A, [[1.0]]])
                 B = sparse.vstack([B, sparse.csc_matrix((1, B.shape[1]))])
-                found = found.with_rate(at)
+                form = form.with_rate(at)
                 base, order = name_and_order(names[at])
                 names.append(name_of(base, order + 1))
                 units.append(unit_of(names[-1], names[:-1], units))
@@ -219,7 +219,7 @@ class Linearizer(ABC):
             *(C, sparse.csc_matrix((len(rows), len(self.inputs)))),
             *(tuple(names), tuple(units), tuple(self.inputs), self.input_units),
             *(tuple(output.name for output in chosen), tuple(output.unit for output in chosen)),
-            *(u, du, index, found, (remark,) if remark else ()),
+            *(u, du, index, form, (remark,) if remark else ()),
         )
         return LinearSystem(*own)
 
@@ -260,9 +260,9 @@ class LinearModel(Linearizer):
     @cached_property
     def index(self) -> int:
         """Differentiation index of the equations."""
-        found = structure(self.model)
-        known = found.differentiation_index
-        return found.index if known is None else known
+        analysed = structure(self.model)
+        known = analysed.differentiation_index
+        return analysed.index if known is None else known
 
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
         """E, A and B at a state, sparse."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-# Which equations are removed, see :func:`dae_sdc.model.aliases.simplify`.
+# Which equations are removed, see :func:`dae_sdc.model.simplified.simplify`.
 Level = Literal["trivial", "linear", "explicit"]
 
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)

@@ -11,9 +11,8 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import MOVING, Leaf, name_of
+from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import FunctionType, MethodType
 from typing import Any, Final
 
 import numpy as np
@@ -21,18 +19,6 @@ from dae_sdc.registry import unknown
 # Largest number of unknowns with which a function is called to find how many it has.
 MOST_UNKNOWNS: Final = 200
 TIMES: Final = ("t", "time", "tau")  # Names that tell an argument to be the time.
-
-
-def takes_equations(function: Any) -> bool:
-    """Whether a value is a function F(t, u, du), which needs three arguments."""
-    if not isinstance(function, FunctionType | MethodType | functools.partial):
-        return False
-    parameters = inspect.signature(function).parameters.values()
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return (
-        sum(parameter.default is parameter.empty and parameter.kind in positional for parameter in parameters)
-        == 3
-    )
 
 
 def problem_of_function(function: Callable[..., Any], start: Any = None) -> FunctionProblem:

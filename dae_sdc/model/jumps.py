@@ -9,14 +9,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from dae_sdc.dae.sign_changes import EPS, changes, samples
+from dae_sdc.dae.branches import EPS, changes, samples
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import MOVING, TIME, Leaf
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.dag import MOVING, TIME, Leaf, Op
+from dae_sdc.expressions.graph import Graph, Input, Program
 
 # Operations that jump.
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})

@@ -13,16 +13,14 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import sympy
 
-from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
-from dae_sdc.dae.kernels import Kernels, machine
+from dae_sdc.dae.kernels import Kernels, follows_from_residual, machine, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.program import Input, Program, magnitudes
+from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
 from dae_sdc.model.jumps import Jumps, Sided, Timetable, jumps_as_programs, jumps_of, with_held_jumps
 
 DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.

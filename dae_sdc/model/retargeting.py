@@ -9,7 +9,7 @@ import math
 import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
@@ -18,10 +18,17 @@ import scipy.sparse as sparse
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.adapter import AdaptedProblem
+from dae_sdc.dae.memory import codes_of
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.reads import MISSING, Reads
-from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
+from dae_sdc.model.symbolic_values import (
+    ExecutionPaths,
+    Scalar,
+    SymbolArray,
+    Untraceable,
+    array_of,
+    has_symbols,
+)
 
 # Top-level modules whose functions are called without being copied.
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
@@ -175,7 +182,7 @@ class Retargeting:
             return known[1]
         if _is_foreign(function):
             return function
-        self.codes.update(_nested(function.__code__))
+        self.codes.update(codes_of(function.__code__))
         space: dict[str, Any] = {"__builtins__": self._builtins, "__name__": function.__module__}
         cells = tuple(type(cell)() for cell in function.__closure__ or ())
         copied = FunctionType(function.__code__, space, function.__name__, None, cells or None)
@@ -183,7 +190,7 @@ class Retargeting:
         for name in ("__defaults__", "__kwdefaults__"):
             self.reads.note(function, "attribute", name, getattr(function, name))
             setattr(copied, name, self.of(getattr(function, name)))
-        for name in {name for code in _nested(function.__code__) for name in code.co_names}:
+        for name in {name for code in codes_of(function.__code__) for name in code.co_names}:
             value = function.__globals__.get(name, MISSING)
             self.reads.note(function, "global", name, value)
             if value is not MISSING:
@@ -223,36 +230,29 @@ class Retargeting:
 @functools.cache
 def _substitutes() -> dict[int, Any]:
     """What takes the places of functions of :mod:`math` and NumPy, by the ids of these."""
-    found: dict[int, Any] = {}
+    substitutes: dict[int, Any] = {}
     for name, other in _MATH.items():
         if hasattr(math, name):
-            found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
-    found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
-    found[id(math.log)] = _chosen(
+            substitutes[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
+    substitutes[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
+    substitutes[id(math.log)] = _chosen(
         math.log, lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)
     )
     for name in _CONSTRUCTORS:
-        found[id(getattr(np, name))] = _constructor(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _constructor(getattr(np, name))
     for name in _CONVERSIONS:
-        found[id(getattr(np, name))] = _conversion(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _conversion(getattr(np, name))
     for name in ("eye", "identity", "diag"):
-        found[id(getattr(np, name))] = _changeable(getattr(np, name))
+        substitutes[id(getattr(np, name))] = _changeable(getattr(np, name))
     for name in _READERS:
-        found[id(getattr(np, name))] = _Refused("reads a file")
-    return found
+        substitutes[id(getattr(np, name))] = _Refused("reads a file")
+    return substitutes
 
 
 def _is_foreign(value: Any, more: frozenset[str] = frozenset()) -> bool:
     """Whether a function or class is of a module in :data:`FOREIGN` or in ``more``."""
     module = getattr(value, "__module__", "") or ""
     return module.partition(".")[0] in FOREIGN | more and not module.startswith(PROJECTS)
-
-
-def _nested(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _nested(constant)
 
 
 _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
@@ -417,7 +417,7 @@ def given_by_library(problem: ProblemDAE) -> bool:
 
 def _unguarded(function: Any, reads: Reads | None = None) -> Any:
     """A method without the wrappers that classes of problems add, see :mod:`dae_sdc.dae.values`."""
-    around = ("dae_sdc.dae.controller_calls", "dae_sdc.dae.values")
+    around = ("dae_sdc.dae.problem", "dae_sdc.dae.values")
     while hasattr(function, "__wrapped__") and getattr(function, "__globals__", {}).get("__name__") in around:
         if reads is not None:
             reads.note(function, "attribute", "__wrapped__", function.__wrapped__)
@@ -557,13 +557,13 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
         source = next(iter(given.values()))
         shape = np.shape(source) if function.__name__.endswith("_like") else source
         if function.__name__.startswith("full"):
-            made = np.empty(shape, dtype=object).view(SymbolArray)
-            made[...] = given["fill_value"]
-            return made
-        made = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
-        if isinstance(source, SymbolArray) and source.shape == made.shape:
-            made.n_diff = source.n_diff
-        return made
+            array = np.empty(shape, dtype=object).view(SymbolArray)
+            array[...] = given["fill_value"]
+            return array
+        array = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
+        if isinstance(source, SymbolArray) and source.shape == array.shape:
+            array.n_diff = source.n_diff
+        return array
 
     return call
 

@@ -1,21 +1,32 @@
-"""The result of a simplification: the simplified model, and the map back to all unknowns."""
+"""Models without their trivial equations, and the map back from a simplified model to all unknowns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.symbols import Unknown, derivative
-from dae_sdc.model import Level
-from dae_sdc.model.elimination import Condition
+from dae_sdc.model import LEVELS, Level
+from dae_sdc.model.elimination import (
+    Condition,
+    Constants,
+    LinearElimination,
+    Relation,
+    Starts,
+    linear_form,
+    sum_of,
+)
 from dae_sdc.model.model import Model
-from dae_sdc.text import aligned
+from dae_sdc.model.sympy_input import Unknown, derivative
+from dae_sdc.registry import unknown as unknown_name
+from dae_sdc.text import aligned, brief
 
 # Kinds of expressions of removed unknowns, see :attr:`Removed.kind`.
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
@@ -318,3 +329,386 @@ class Simplified:
 
 def _reader(values: Mapping[tuple[str, int], Any]) -> Callable[[str, int], Any]:
     return lambda name, order: values[name, order]
+
+
+_NOWHERE: Final = -1
+
+
+@under_way("trivial equations were removed")
+def simplify(
+    model: Model, *, level: Level = "linear", derivatives: bool = True, fold: bool = False
+) -> Simplified:
+    r"""Remove trivial equations from a model, and the unknowns that they determine.
+
+    Trivial equations are :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
+    parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). Equations that become trivial when
+    others are used are removed too. Of unknowns that determine each other one is kept: by preference one that
+    is differentiated, then one with a fixed start value, a start value, a shorter name, the first. Start
+    values and bounds move to it; bounds of a derivative and of a constant are dropped.
+
+    Linear equations :math:`a\, u + \sum_l b_l\, v_l^{(k_l)} + c(t) = 0` follow, as long as the other
+    equations have no more entries than before, see :class:`~dae_sdc.model.elimination.LinearElimination`.
+
+    A coefficient that is 0 with the present values of the parameters counts as 0, and no equation is divided
+    by a coefficient of parameters without values. The parameters stay in the equations; later values for
+    which a coefficient becomes 0, or is no longer 0, are refused.
+
+    No unknown is replaced by a derivative in which an equation would become nonlinear: its start value
+    selects a solution of that equation, and the start value of a highest derivative would not.
+
+    Degrees of freedom do not change. The index never rises. It can fall: if w = der(z) with a constrained z
+    is removed, so is the differentiation that it needs.
+    """
+    if level not in LEVELS:
+        raise InputError(unknown_name("level of simplification", str(level), LEVELS))
+    used_level: Level = level if derivatives else "trivial"
+    barred: set[int] = set()
+    while True:
+        elimination = _TrivialElimination(model, used_level, derivatives, fold, barred)
+        lost = elimination.branches_lost() - barred
+        if not lost:
+            return elimination.result()
+        barred |= lost
+
+
+class _TrivialElimination:
+    """Union-find of unknowns that equations make multiples; ``barred`` ones not by derivatives."""
+
+    def __init__(
+        self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int] = frozenset()
+    ) -> None:
+        self.model, self.graph, self.level, self.fold = model, model.graph, level, fold
+        self.barred = barred
+        graph, n = self.graph, len(model.names)
+        self.constants = Constants(model)
+        self.roots = self._folded() if fold else list(model.roots)
+        self.live = [True] * len(self.roots)
+        # The parent of each unknown in its class, with the relation to it; the top is its own parent.
+        self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
+        self.known: dict[int, int] = {}  # tops that are constants
+        self.members: list[list[int]] = [[] for _ in range(n)]  # equations in which a class occurs
+        self.written: list[list[int]] = []
+        self.orders = [0] * n
+        for i, root in enumerate(self.roots):
+            leaves = [leaf for leaf in graph.leaves_of(root) if leaf.kind == "u"]
+            self.written.append(sorted({leaf.index for leaf in leaves}))
+            for leaf in leaves:
+                self.orders[leaf.index] = max(leaf.order, self.orders[leaf.index])
+            for j in self.written[i]:
+                self.members[j].append(i)
+        self.forms = [linear_form(graph, root) for root in self.roots]
+        self.queue = deque(range(len(self.roots)))
+        self.touched: set[int] = set()
+        self.used: dict[int, bool] = {}  # removed equations, in order, and whether they give a constant
+        self.later: dict[int, None] = {}
+        while self.queue or self.touched or (derivatives and self.later):
+            while self.queue:
+                self._use(self.queue.popleft())
+            if self.touched:
+                # Equations that were not linear may be, with the relations that are known by now.
+                touched, self.touched = self.touched, set()
+                for i in sorted(touched):
+                    self.roots[i] = self._put(i, self._told)
+                    self.forms[i] = linear_form(self.graph, self.roots[i])
+                    if self.forms[i] is not None:
+                        self.queue.append(i)
+            elif derivatives and self.later:
+                # Equations with derivatives are used last: of der(x) + f = 0 and f = x the second removes f.
+                first = next(iter(self.later))
+                del self.later[first]
+                self._use(first, derivatives=True)
+        self._finish()
+
+    # Equations
+
+    def _folded(self) -> list[int]:
+        """The equations with values substituted for all parameters."""
+        model = self.model
+        for parameter in model.parameters_by_name.values():
+            parameter.required(model.name)
+        try:
+            return self.graph.substitute(model.roots, self.constants.exact)
+        except InputError as error:
+            raise InputError(f"model {model.name}, with the numbers of its parameters: {error}") from None
+
+    def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
+        return sum_of(self.graph, terms, offset)
+
+    def _put(self, i: int, relation_of: Callable[[int], Relation]) -> int:
+        """An equation with unknowns replaced by the relations that determine them."""
+        graph, root = self.graph, self.roots[i]
+        replaced: dict[int, int] = {}
+        for leaf in sorted(graph.leaves_of(root)):
+            if leaf.kind == "u":
+                top, factor, order, offset = relation_of(leaf.index)
+                live = factor != graph.zero
+                terms = [(factor, graph.variable(top, order + leaf.order))] if live else []
+                replaced[graph.leaf(leaf)] = self._sum(terms, graph.zero if leaf.order else offset)
+        try:
+            return graph.substitute([root], replaced)[0]
+        except InputError as error:
+            where = f"{self.model.equation_names[i]} of model {self.model.name}"
+            raise InputError(f"{where}, with the constants put in: {error}; correct it") from None
+
+    def _use(self, i: int, derivatives: bool = False) -> None:
+        """Remove an equation if it is trivial now."""
+        form, graph = self.forms[i], self.graph
+        if not self.live[i] or form is None:
+            return
+        terms: dict[tuple[int, int], int] = {}
+        rest = form[1]
+        for (j, shift), factor in form[0].items():
+            top, scale, order, offset = self._told(j)
+            if scale != graph.zero:
+                key = top, order + shift
+                terms[key] = graph.add(terms.get(key, graph.zero), graph.mul(factor, scale))
+            if not shift:
+                rest = self._sum([(factor, offset)], rest)
+        constants = self.constants
+        absent = [factor for factor in terms.values() if constants.is_zero(factor)]
+        terms = {key: factor for key, factor in terms.items() if not constants.is_zero(factor)}
+        if not terms:
+            raise self._refused(i, graph.is_zero(rest))
+        if len(terms) > 2 or graph.mark[rest] & MOVING:
+            return
+        plain = [top for (top, order), factor in terms.items() if order == 0 and constants.divides(factor)]
+        if not plain or len({top for top, _ in terms}) < len(terms):
+            return
+        if any(order for _, order in terms) and not derivatives:
+            self.later[i] = None
+            return
+        if derivatives and any(self._told(j).of in plain for j in self.barred):
+            return
+        self.live[i] = False
+        self.used[i] = len(terms) == 1
+        constants.take_for_zero(factor for factor in absent if factor != graph.zero)
+        goes = min(plain, key=lambda top: (terms[top, 0] not in graph.numbers, len(self.members[top])))
+        factor = terms.pop((goes, 0))
+        offset = constants.ratio(rest, factor)
+        changed = self.members[goes]
+        if terms:
+            ((stays, order), other), *_ = terms.items()
+            self.up[goes] = Relation(stays, constants.ratio(other, factor), order, offset)
+            self.members[stays].extend(changed)
+            self.members[goes] = []
+        else:
+            self.known[goes] = offset
+        for equation in changed:
+            if not self.live[equation]:
+                continue
+            if self.forms[equation] is None:
+                self.touched.add(equation)
+            else:
+                self.queue.append(equation)
+
+    # Unknowns
+
+    def _top(self, j: int) -> Relation:
+        """Relation of an unknown to the top of its class, with path compression."""
+        path: list[int] = []
+        while self.up[j].of != j:
+            path.append(j)
+            j = self.up[j].of
+        for below in reversed(path[:-1]):
+            self.up[below] = self._chained(self.up[below], self.up[self.up[below].of])
+        return self.up[path[0]] if path else self.up[j]
+
+    def _chained(self, first: Relation, second: Relation) -> Relation:
+        offset = first.offset
+        if first.order == 0:
+            offset = self._sum([(first.factor, second.offset)], offset)
+        factor = self.graph.mul(first.factor, second.factor)
+        return Relation(second.of, factor, first.order + second.order, offset)
+
+    def _told(self, j: int) -> Relation:
+        """Relation of an unknown to the top of its class, or to a constant."""
+        relation = self._top(j)
+        if relation.of in self.known:
+            constant = Relation(relation.of, self.graph.zero, 0, self.known[relation.of])
+            return self._chained(relation, constant)._replace(order=0)
+        return relation
+
+    def _refused(self, i: int, redundant: bool) -> InputError:
+        names = self.model.equation_names
+        others = [names[k] for k in self._behind(i)]
+        shown = brief(others, 5)
+        unknowns = ", ".join(self.model.names[j] for j in self.written[i][:5])
+        where = f"{names[i]} of model {self.model.name} ({unknowns})"
+        if not others:
+            return InputError(f"{where} has no unknown that it could tell; remove it")
+        if redundant:
+            return InputError(f"{where} says again what follows from {shown}; remove one of them")
+        return InputError(f"{where} contradicts {shown}; correct one of them")
+
+    def _behind(self, i: int) -> list[int]:
+        """Numbers of the removed equations from which the relations between the unknowns of one follow."""
+        order = list(self.used)
+        place = {k: number for number, k in enumerate(order)}
+        equations: set[int] = set()
+        work = [i]
+        while work:
+            k = work.pop()
+            # An equation that was trivial as written depends on no other equation.
+            if k == i or len(self.written[k]) != (1 if self.used[k] else 2):
+                new = self._between(self.written[k], order[: place.get(k, len(order))]) - equations
+                equations |= new
+                work.extend(new)
+        return sorted(equations)
+
+    def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
+        """Those of ``equations`` that relate ``unknowns`` to each other or to constants."""
+        at: dict[int, list[int]] = {}
+        for k in equations:
+            for j in self._ends(k):
+                at.setdefault(j, []).append(k)
+        goals = list(unknowns)
+        if any(self._told(j).factor == self.graph.zero for j in unknowns):
+            goals.insert(0, _NOWHERE)
+        came: dict[int, tuple[int, int] | None] = {}
+        for goal in goals:
+            if goal in came:
+                continue
+            came[goal] = None
+            line = deque([goal])
+            while line:
+                j = line.popleft()
+                for k in at.get(j, ()):
+                    for other in self._ends(k):
+                        if other not in came:
+                            came[other] = k, j
+                            line.append(other)
+        between: set[int] = set()
+        for goal in goals:
+            step = came.get(goal)
+            while step is not None:
+                between.add(step[0])
+                step = came[step[1]]
+        return between
+
+    def _ends(self, k: int) -> list[int]:
+        return [*self.written[k], _NOWHERE] if self.used[k] else self.written[k]
+
+    # The result
+
+    def _final(self) -> list[Relation]:
+        """Relation of every unknown to the kept unknown of its class."""
+        relations = [self._told(j) for j in range(len(self.up))]
+        unknowns = list(self.model.variables_by_name.values())
+        best: dict[int, int] = {}
+
+        def rank(j: int) -> tuple[bool, bool, bool, int, int]:
+            v = unknowns[j]
+            return not self.orders[j], not v.fixed, not v.start, len(v.name), j
+
+        for j, (top, factor, order, _) in enumerate(relations):
+            # The relations of the others are divided by the factor of the kept unknown.
+            fits = self.constants.divides(factor) and not order
+            if fits and (top not in best or rank(j) < rank(best[top])):
+                best[top] = j
+        final = []
+        for relation in relations:
+            if relation.factor != self.graph.zero and best[relation.of] != relation.of:
+                kept = best[relation.of]
+                scale, shift = relations[kept].factor, relations[kept].offset
+                inverse = self.graph.neg(self.constants.ratio(self.graph.one, scale))
+                back = Relation(kept, inverse, 0, self.constants.ratio(shift, scale))
+                relation = self._chained(relation, back)
+            final.append(relation)
+        return final
+
+    def _finish(self) -> None:
+        """Substitute the relations into the other equations, and eliminate by linear ones."""
+        final = self._final()
+        self.moved = Starts(self.model, final, self.constants)
+        self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
+        expressions: dict[int, int] = {}
+        if self.level != "trivial":
+            explicit = self.level == "explicit"
+            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
+            self.rows, expressions = further.roots, further.told()
+        self.nodes = [self._node(relation, expressions) for relation in final]
+
+    def branches_lost(self) -> set[int]:
+        """Unknowns that were replaced by derivatives in which equations have become nonlinear."""
+        # The start value of such an unknown selects a solution of the equation. That of a highest derivative
+        # cannot, because it is no part of the state.
+        graph = self.graph
+        leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
+        highest = [0] * len(self.orders)
+        for leaf in leaves:
+            highest[leaf.index] = max(leaf.order, highest[leaf.index])
+        rates = {leaf for leaf in leaves if leaf.order and leaf.order == highest[leaf.index]}
+        lost: set[Leaf] = set()
+        for i, root in self.rows.items():
+            as_written = root == self.model.roots[i]
+            for node, slope in graph.gradient(root).items():
+                leaf = graph.leaves[node]
+                if leaf not in rates or not rates.intersection(graph.leaves_of(slope)):
+                    continue
+                if not as_written or leaf.order < self.orders[leaf.index]:
+                    lost.add(leaf)
+        causes: dict[Leaf, dict[int, list[int]]] = {leaf: {} for leaf in lost}
+        for j, node in enumerate(self.nodes if lost else ()):
+            for leaf in graph.leaves_of(node):
+                for rate in lost:
+                    if leaf.kind == "u" and leaf.index == rate.index and leaf.order >= rate.order:
+                        causes[rate].setdefault(leaf.order, []).append(j)
+        # Unknowns equal to higher derivatives may still be eliminated when these are kept.
+        return {j for found in causes.values() if found for j in found[min(found)]}
+
+    def result(self) -> Simplified:
+        """The simplified model with the map back."""
+        model, graph, moved, rows, nodes = self.model, self.graph, self.moved, self.rows, self.nodes
+        simplified = Model(
+            model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
+        )
+        simplified.events = model.events
+        for j, variable in enumerate(model.variables_by_name.values()):
+            if nodes[j] == graph.variable(j):
+                low, high = moved.bounds(j)
+                simplified.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
+                simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
+                for order, start in sorted(moved.found.get(j, {}).items()):
+                    simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
+        if not self.fold:
+            for parameter in model.parameters_by_name.values():
+                simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        for i, root in rows.items():
+            same = root == model.roots[i]
+            expression = model.expressions[i] if same else model.sympy([root])[0]
+            simplified.equation(expression, name=model.equation_names[i])
+        gone = [j for j, node in enumerate(nodes) if node != graph.variable(j)]
+        removed = {
+            model.names[j]: Removed(model.names[j], expression, self._kind(nodes[j]))
+            for j, expression in zip(gone, model.sympy([nodes[j] for j in gone]), strict=True)
+        }
+        conditions = () if self.fold else self.constants.conditions()
+        simplified.conditions = conditions
+        used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
+        named = dict(zip(model.names, nodes, strict=True))
+        return Simplified(model, simplified, removed, used_up, conditions, self.level, self.fold, named)
+
+    def _node(self, relation: Relation, expressions: Mapping[int, int]) -> int:
+        """Node of an unknown as an expression of kept unknowns."""
+        graph = self.graph
+        if relation.factor == graph.zero:
+            return relation.offset
+        kept = expressions.get(relation.of, graph.variable(relation.of))
+        return self._sum([(relation.factor, graph.total_derivative(kept, relation.order))], relation.offset)
+
+    def _kind(self, node: int) -> str:
+        """The kind of an expression, one of :data:`KINDS`."""
+        graph = self.graph
+        form = linear_form(graph, node)
+        if form is None or len(form[0]) > 1 or graph.mark[form[1]] & MOVING:
+            return "u = expression"
+        factors, rest = form
+        plain = rest == graph.zero
+        if not factors:
+            return "v = 0" if plain else "u = const"
+        (((_, order), factor),) = factors.items()
+        if order:
+            return "w = der(z)"
+        if plain and graph.numbers.get(factor) in (1, -1):
+            return "u = v" if factor == graph.one else "u = -v"
+        return "u = a v + b"

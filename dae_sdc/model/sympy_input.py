@@ -1,4 +1,4 @@
-"""Conversion of SymPy expressions to nodes of the graph, and back."""
+"""The symbols that a model hands out, and conversion of SymPy expressions to nodes of the graph, and back."""
 
 from __future__ import annotations
 
@@ -14,9 +14,65 @@ from sympy.core.numbers import NumberSymbol
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
+
+TIME: Any = sympy.Symbol("t", real=True)  # Time.
+
+
+class Unknown(sympy.Symbol):  # type: ignore[misc]
+    """An unknown of a model or one of its derivatives with respect to time.
+
+    Differentiated with respect to time it gives its next derivative; with respect to another unknown, or to a
+    derivative of its own, it is a constant, as in Lagrange's equations.
+    """
+
+    __slots__ = ("base", "order")
+
+    base: str
+    order: int
+
+    def __new__(cls, base: str, order: int = 0) -> Unknown:  # noqa: D102
+        symbol: Unknown = sympy.Symbol.__xnew__(cls, name_of(base, order), real=True)
+        symbol.base, symbol.order = base, order
+        return symbol
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, int], dict[str, Any]]:
+        return (self.base, self.order), {}
+
+    @property
+    def free_symbols(self) -> set[Any]:
+        """The unknown, and time, of which it is a function."""
+        return {self, TIME}
+
+    def _eval_derivative(self, variable: Any) -> Any:
+        return self._eval_derivative_n_times(variable, sympy.S.One)
+
+    def _eval_derivative_n_times(self, variable: Any, times: Any) -> Any:
+        if variable == TIME and times.is_Integer:
+            return Unknown(self.base, self.order + int(times))
+        return super()._eval_derivative_n_times(variable, times)
+
+    def _latex(self, printer: Any, exp: str | None = None) -> str:
+        text = str(printer._deal_with_super_sub(self.base)) if "{" not in self.base else self.base
+        if 1 <= self.order <= 3:
+            text = f"\\{'d' * self.order}ot{{{text}}}"
+        elif self.order:
+            text = f"{text}^{{({self.order})}}"
+        if exp is None:
+            return text
+        return f"\\left({text}\\right)^{{{exp}}}" if self.order > 3 else f"{text}^{{{exp}}}"
+
+
+def derivative(expression: Any, order: int = 1) -> Any:
+    """The derivative of an expression with respect to time."""
+    for _ in range(order):
+        if isinstance(expression, Unknown):
+            expression = Unknown(expression.base, expression.order + 1)
+        else:
+            expression = sympy.diff(expression, TIME)
+    return expression
+
 
 # The operation of each of SymPy's classes.
 OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}

@@ -18,18 +18,18 @@ import numpy.typing as npt
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.adapter import AdaptedProblem
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, InputError, MisreadError, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.problem import ROUNDING, Form, FormEquations, SwitchingEquations
 from dae_sdc.model.reads import Reads
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names, state_of
 from dae_sdc.model.symbolic_values import (
+    ExecutionPaths,
     NumberNeeded,
     Scalar,
     SymbolArray,
@@ -291,20 +291,20 @@ def _called(
                 residual = work.of(problem.original).eval_f(*meshes, t)[problem.rows]
             else:
                 residual = work.problem.eval_f(u, du, t)
-            found = entries_of(residual)
+            entries_of_paths = entries_of(residual)
             if work.undo_changes():
                 raise Untraceable("it changes what is outside of it: state that changes between calls")
-            return found
+            return entries_of_paths
         out = np.zeros(n, dtype=object).view(SymbolArray)
         work.of(kernel)(t, u, du, parameters, out)
         return list(out)
 
     try:
         parameters = None if kernel is None else _kernel_parameters(problem, work)
-        found = cast(list[Any], paths.of_function(entries))
+        entries_of_paths = cast(list[Any], paths.of_function(entries))
         if kernel is not None or by_parts:
             work.reads.complete = False  # parameters of kernels and parts are numbers of any origin
-        return found, work.reads
+        return entries_of_paths, work.reads
     except NumberNeeded:
         work.undo_changes()
         raise

@@ -13,8 +13,7 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import HIGHEST_POWER
+from dae_sdc.model.sympy_input import HIGHEST_POWER, TIME, Unknown
 
 MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.

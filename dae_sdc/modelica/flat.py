@@ -3,15 +3,335 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, minus, plus
-from dae_sdc.modelica.equations import Connections, Table, Vanishing, read_table, starts, vanishing
-from dae_sdc.modelica.library import Basic, Change, Instance, Library, Member, Scope, Variable
-from dae_sdc.modelica.syntax import ClassDefinition, Component, Equation, Every, Expression, Extends, Name
-from dae_sdc.modelica.text import similar
+import sympy
+
+from dae_sdc.model.sympy_input import Unknown
+from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, TRUTHS, Value, choice, elements, minus, moving_in, plus
+from dae_sdc.modelica.library import Basic, Bound, Change, Instance, Library, Member, Scope, Variable
+from dae_sdc.modelica.syntax import (
+    ClassDefinition,
+    Component,
+    Connect,
+    Equal,
+    Equation,
+    Every,
+    Expression,
+    Extends,
+    For,
+    IfEquation,
+    Name,
+    similar,
+)
 from dae_sdc.modelica.values import Values
+
+
+class Vanishing(NamedTuple):
+    """An expression that is zero."""
+
+    at: int  # Its place in the text.
+    expression: Any  # The expression.
+    where: str  # Name of the component in which it is.
+    note: str = ""  # Its description in the text.
+
+
+def vanishing(
+    values: Values, equation: Equation, scope: Scope, connect: Callable[[Connect, Scope], None]
+) -> Iterator[Vanishing]:
+    """The expressions that vanish by an equation."""
+    where = scope.instance.shown if scope.instance is not None else ""
+    if isinstance(equation, Equal):
+        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
+        for difference in _differences(values, left, right, equation):
+            yield Vanishing(equation.at, values.check(difference, equation.at), where, equation.note)
+    elif isinstance(equation, For):
+        for inner in _turns(values, equation, scope):
+            for part in equation.body:
+                yield from vanishing(values, part, inner, connect)
+    elif isinstance(equation, Connect):
+        connect(equation, scope)
+    else:
+        yield from _chosen(values, equation, scope, where, connect)
+
+
+def _turns(values: Values, equation: For, scope: Scope) -> list[Scope]:
+    """The scopes of a loop, one for every combination of values of its indices."""
+    indices = []
+    for name, where in equation.indices:
+        if where is None:
+            values.fail(equation.at, f"the index {name} has no range; write for {name} in 1:n loop")
+        indices.append((name, where))
+    return values.scopes(indices, scope, equation.at, f"a loop of more than {MOST_ELEMENTS} turns")
+
+
+def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
+    """Left minus right, element by element."""
+    if isinstance(left, list) != isinstance(right, list):
+        values.fail(equation.at, "one side is an array, the other a number; both must have the same sizes")
+    if isinstance(left, list):
+        if len(left) != len(right):
+            values.fail(
+                equation.at, f"the sides have {len(left)} and {len(right)} elements; give them equal sizes"
+            )
+        for a, b in zip(left, right, strict=True):
+            yield from _differences(values, a, b, equation)
+        return
+    a = values.as_number(left, equation.left.at)
+    b = values.as_number(right, equation.right.at)
+    yield b if a == 0 else plus([a, minus(b)])
+
+
+def _chosen(
+    values: Values, equation: IfEquation, scope: Scope, where: str, connect: Callable[[Connect, Scope], None]
+) -> Iterator[Vanishing]:
+    """The equations of an if-equation, each with the choice inside it."""
+    branches: list[tuple[Any, list[Equation]]] = []
+    other = equation.other
+    for test, body in equation.branches:
+        condition = values.condition(test, scope)
+        if condition == sympy.false:
+            continue
+        if condition == sympy.true:
+            other = body
+            break
+        branches.append((condition, body))
+    if not branches:
+        for part in other or ():
+            yield from vanishing(values, part, scope, connect)
+        return
+    if other is None:
+        values.fail(equation.at, "an if-equation without else; give equations for all cases")
+    bodies = [*(body for _, body in branches), other]
+    for part in chain.from_iterable(bodies):
+        if isinstance(part, Connect):
+            values.fail(part.at, "connect depends on an unknown here; move it out of if")
+    lists = [[item for part in body for item in vanishing(values, part, scope, connect)] for body in bodies]
+    if len({len(items) for items in lists}) > 1:
+        counts = ", ".join(str(len(items)) for items in lists)
+        values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
+    for items in zip(*lists, strict=True):
+        *alternatives, last = (item.expression for item in items)
+        pairs = zip((test for test, _ in branches), alternatives, strict=True)
+        expression = values.check(choice(list(pairs), last), equation.at)
+        yield Vanishing(items[0].at, expression, where)
+
+
+# Initial equations
+
+
+def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[int, Any, Any]]:
+    """Start values given by an initial equation."""
+    if isinstance(equation, Equal):
+        left, right = values.value(equation.left, scope), values.value(equation.right, scope)
+        yield from _started(values, left, right, equation)
+    elif isinstance(equation, For):
+        for inner in _turns(values, equation, scope):
+            for part in equation.body:
+                yield from starts(values, part, inner)
+    elif isinstance(equation, IfEquation):
+        body = equation.other or []
+        for test, chosen in equation.branches:
+            condition = values.condition(test, scope)
+            if condition not in TRUTHS:
+                values.fail(
+                    test.at, "an initial equation depends on more than Boolean parameters; write its value"
+                )
+            if condition == sympy.true:
+                body = chosen
+                break
+        for part in body:
+            yield from starts(values, part, scope)
+    else:
+        values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
+
+
+def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[tuple[int, Any, Any]]:
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for a, b in zip(left, right, strict=True):
+            yield from _started(values, a, b, equation)
+        return
+    for unknown, other in ((left, right), (right, left)):
+        if isinstance(unknown, Unknown) and not isinstance(other, list | str):
+            value = values.check(values.as_number(other, equation.at), equation.at)
+            if not moving_in(value):
+                yield equation.at, unknown, value
+                return
+    sides = [part for side in (left, right) for part in elements(side) if not isinstance(part, str)]
+    names = ", ".join(dict.fromkeys(str(symbol) for part in sides for symbol in moving_in(part)))
+    values.fail(
+        equation.at,
+        f"the initial equation of {names or 'no unknown'} is not understood; "
+        "write x = VALUE or der(x) = VALUE",
+    )
+
+
+# A variable, and whether its connector belongs to the class of the connect-equation itself.
+_Side = tuple[Variable, bool]
+
+
+class Connections:
+    """The connections of a model."""
+
+    def __init__(self, values: Values) -> None:
+        self.values = values
+        self.source = values.source
+        self._links: list[tuple[int, _Side, _Side]] = []
+
+    def connect(self, equation: Connect, scope: Scope) -> None:
+        """Enter a connect-equation."""
+        ends: list[Any] = []
+        for name in (equation.left, equation.right):
+            ends.append(self.values.lookup(name, scope))
+            if ends[-1] is None:
+                raise self.values.unknown(name, scope)
+        outside = _is_outside(equation.left, scope), _is_outside(equation.right, scope)
+        self._link(equation, (ends[0], ends[1]), outside)
+
+    def _link(self, equation: Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
+        """Connect variables, connectors variable by variable, or arrays element by element."""
+        self.values.spend(1, equation.at)
+        left, right = ends
+        if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            for pair in zip(left, right, strict=True):
+                self._link(equation, pair, outside)
+            return
+        if isinstance(left, Variable) and isinstance(right, Variable):
+            if left.flow != right.flow:
+                self.source.fail(
+                    equation.at,
+                    f"{left.shown} and {right.shown} are connected, but only one of them is a flow",
+                )
+            if not left.variability:
+                self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
+            return
+        if not isinstance(left, Instance) or not isinstance(right, Instance):
+            self.source.fail(
+                equation.at,
+                f"{equation.left} and {equation.right} do not fit; connect two connectors of one class",
+            )
+        for instance, name in ((left, equation.left), (right, equation.right)):
+            if instance.definition is not None and instance.definition.kind in ("model", "block"):
+                self.source.fail(equation.at, f"{name} is no connector; connect two connectors of one class")
+        if left.members.keys() != right.members.keys():
+            self.source.fail(
+                equation.at,
+                f"{equation.left} and {equation.right} have different variables; "
+                "connect two connectors of one class",
+            )
+        for word in left.members:
+            self._link(equation, (left.members[word], right.members[word]), outside)
+
+    def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
+        """The equations of all connections."""
+        up: dict[_Side, _Side] = {}
+        first: dict[_Side, tuple[int, str]] = {}
+        symbol = self.values.symbol
+
+        def top(key: _Side) -> _Side:
+            up.setdefault(key, key)
+            while up[key] != key:
+                up[key] = up[up[key]]
+                key = up[key]
+            return key
+
+        for at, (left, left_out), (right, right_out) in self._links:
+            of_left, of_right = top((left, left_out and left.flow)), top((right, right_out and right.flow))
+            if left.flow:
+                first.setdefault((left, left_out), (at, ""))
+                first.setdefault((right, right_out), (at, ""))
+            elif of_left != of_right:
+                yield Vanishing(at, plus([symbol(left), minus(symbol(right))]), "")
+            up[of_right] = of_left
+        for variable in flows:
+            first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
+        sums: dict[_Side, list[_Side]] = {}
+        for key in first:
+            sums.setdefault(top(key), []).append(key)
+        for keys in sums.values():
+            at, where = first[keys[0]]
+            terms = [minus(symbol(variable)) if outside else symbol(variable) for variable, outside in keys]
+            yield Vanishing(at, plus(terms), where)
+
+
+def _is_outside(name: Name, scope: Scope) -> bool:
+    """Whether a connector belongs to the class itself, and not to one of its components."""
+    if scope.instance is None:
+        return False
+    first = scope.instance.members.get(name.parts[0][0])
+    while isinstance(first, list):
+        first = first[0] if first else None
+    return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
+
+
+_PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
+
+
+@dataclass(slots=True)
+class Table:
+    """A component that interpolates in a table."""
+
+    at: int  # Place of its declaration in the text.
+    shown: str  # Name in the text.
+    rows: list[list[Any]]  # Values of the table; the first column holds the abscissas.
+    columns: list[int]  # Numbers, from 1, of the columns that are interpolated.
+    # Whether to extrapolate by the first and the last value; otherwise by the first and the last line.
+    hold: bool
+    # inputs, outputs: its variables; a single input belongs to all columns.
+    inputs: list[Variable]
+    outputs: list[Variable]
+
+    def equations(self, values: Values) -> Iterator[Vanishing]:
+        """The equations of the outputs."""
+        for k, (column, output) in enumerate(zip(self.columns, self.outputs, strict=True)):
+            points = [(row[0], row[column - 1]) for row in self.rows]
+            x = values.symbol(self.inputs[k if len(self.inputs) > 1 else 0])
+            value = values.interpolated(points, x, self.at, self.hold)
+            yield Vanishing(self.at, plus([values.symbol(output), minus(value)]), self.shown)
+
+
+def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
+    """The table of a component, still without variables."""
+    settings: dict[str, Bound] = {}
+    for word, part in change.parts.items():
+        if word not in _PARAMETERS or part.bound is None:
+            values.fail(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
+        settings[word] = part.bound
+    if "tableOnFile" in settings and values.bound(settings["tableOnFile"]) != sympy.false:
+        values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
+    smoothness = _last_word(settings.get("smoothness"), "LinearSegments")
+    extrapolation = _last_word(settings.get("extrapolation"), "LastTwoPoints")
+    if smoothness != "LinearSegments" or extrapolation not in ("LastTwoPoints", "HoldLastPoint"):
+        values.fail(
+            at, f"the table {shown} is {smoothness}, {extrapolation}; straight lines alone are understood"
+        )
+    if "table" not in settings:
+        values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
+    rows = values.bound(settings["table"])
+    widths = {len(row) if isinstance(row, list) else 0 for row in rows} if isinstance(rows, list) else {0}
+    width = min(widths, default=0)
+    if len(widths) > 1 or width < 2:
+        values.fail(
+            change.parts["table"].at, f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]"
+        )
+    columns = list(range(2, width + 1))
+    if "columns" in settings:
+        numbers = [values.as_number(value, at) for value in elements(values.bound(settings["columns"]))]
+        columns = [round(values.numeric(number, at, f"a column of {shown}")) for number in numbers]
+        if not columns or not all(2 <= column <= width for column in columns):
+            values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
+    return Table(at, shown, rows, columns, extrapolation == "HoldLastPoint", [], [])
+
+
+def _last_word(bound: Bound | None, default: str) -> str:
+    """The last part of a name that is the value of a parameter; ``default`` without a value."""
+    if bound is None:
+        return default
+    return bound.expression.parts[-1][0] if isinstance(bound.expression, Name) else "of a form of its own"
+
 
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 

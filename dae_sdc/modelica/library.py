@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import CONSTANTS
-from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name
-from dae_sdc.modelica.text import Source, similar
+from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
 
 
 class Bound(NamedTuple):

@@ -18,8 +18,7 @@ from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.parser import parse
 from dae_sdc.modelica.rules import RULES
-from dae_sdc.modelica.syntax import ClassDefinition
-from dae_sdc.modelica.text import Source, similar
+from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
 from dae_sdc.modelica.values import Values
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.

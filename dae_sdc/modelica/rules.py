@@ -11,8 +11,7 @@ import sympy
 
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import from_sympy, to_sympy
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, to_sympy
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import (
     FUNCTIONS,
@@ -42,8 +41,7 @@ from dae_sdc.modelica.arithmetic import (
     work_of,
 )
 from dae_sdc.modelica.library import Scope
-from dae_sdc.modelica.syntax import Call, Operation, Precedence
-from dae_sdc.modelica.text import similar
+from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
 from dae_sdc.modelica.values import Rule, Values
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.

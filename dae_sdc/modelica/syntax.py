@@ -1,14 +1,257 @@
-"""Syntax tree of a Modelica text, made by the parser and turned into a model by the reader.
+"""Words of a Modelica text, and its syntax tree, made by the parser and turned into a model by the reader.
 
-The classes are used with the name of the module, as in ``syntax.Name``.
+The classes of the tree are used with the name of the module, as in ``syntax.Name``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import difflib
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias, dataclass_transform
+from typing import Final, NamedTuple, NoReturn, TypeAlias, TypeVar, dataclass_transform
+
+from dae_sdc.errors import InputError
+
+KEYWORDS: Final = frozenset(
+    "algorithm and annotation block break class connect connector constant constrainedby der discrete each "
+    "else elseif elsewhen encapsulated end enumeration equation expandable extends external false final flow "
+    "for function if import impure in initial inner input loop model not operator or outer output package "
+    "parameter partial protected public pure record redeclare replaceable return stream then true type when "
+    "while within".split()
+)
+
+# Largest number of names that are compared with an unknown one for a suggestion.
+MOST_COMPARED_NAMES: Final = 5000
+LONGEST_SHOWN_WORD: Final = 80  # Largest number of characters of a word in a message.
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<blank>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<quoted>'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")
+    |(?P<sign>:=|==|<>|<=|>=|\.[-+*/^]|/(?!\*)|[-+*^=<>()\[\]{},;:.$])
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+# How parts of a text begin and end between which everything is allowed.
+_UNENDING: Final = (("/*", "comment", "*/"), ('"', "string", '"'), ("'", "quoted name", "'"))
+
+
+class Token(NamedTuple):
+    """A word of a text: its kind, its characters, and the index of the first one."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Source:
+    """A text with the name of its file."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = " ".join(file.split())
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def line(self, at: int) -> int:
+        """The line, from 1, of a place in the text."""
+        return bisect_right(self._ends, at - 1) + 1
+
+    def error(self, at: int, message: str) -> InputError:
+        """An error with the line of a place in the text."""
+        longest = LONGEST_SHOWN_WORD
+        words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
+        return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
+
+    def fail(self, at: int, message: str) -> NoReturn:
+        """Raise the error with the line of a place in the text."""
+        raise self.error(at, message)
+
+
+def similar(name: str, names: Iterable[str]) -> str:
+    """A suggestion of the most similar known name, as the end of a message; empty without one."""
+    close = difflib.get_close_matches(name, list(names)[:MOST_COMPARED_NAMES], n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def tokens(source: Source) -> list[Token]:
+    """The words of a text, followed by a word of kind "end"."""
+    text, words, at = source.text, list[Token](), 0
+    match_at = _TOKEN.match
+    while at < len(text):
+        match = match_at(text, at)
+        if match is None:
+            for beginning, what, end in _UNENDING:
+                if text.startswith(beginning, at):
+                    source.fail(at, f"a {what} that begins here never ends; close it with {end}")
+            character = text[at] if text[at].isprintable() else ascii(text[at])
+            source.fail(
+                at, f"the character {character} means nothing in Modelica; remove it or quote the name"
+            )
+        kind = match.lastgroup or ""
+        if kind != "blank":
+            words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))
+        at = match.end()
+    return [*words, Token("end", "the end of the text", len(text))]
+
+
+_Part = TypeVar("_Part")
+
+DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices and classes in a text.
+
+# Calls that are refused where an equation or an assignment is expected, with their messages.
+_REFUSED: Final = {
+    "when": "when-equations are not understood; a model has no events: write the equation for all times",
+    "while": "while is not understood; write the values it computes",
+    "inner": "inner is not understood; give the component to those that use it by modifications",
+    "outer": "outer is not understood; give the component to those that use it by modifications",
+    "redeclare": "redeclare is not understood; write the class with the other component",
+    "replaceable": "replaceable is not understood; write the class without it",
+    "constrainedby": "constrainedby is not understood; write the class without it",
+    "stream": "stream connectors are not understood; write the balance as equations",
+    "external": "external functions are not understood; write the function in Modelica",
+    "discrete": "discrete variables are not understood; write the equation for all times",
+    "enumeration": "enumerations are not understood; use Integer parameters",
+    "operator": "operator classes are not understood; write a record and functions",
+    "expandable": "expandable connectors are not understood; write the variables that are connected",
+    "break": "break is not understood; write the class without it",
+    "return": "return is not understood; write one assignment for every result",
+}
+REFUSED_CALLS: Final = {
+    "assert": "assert is not understood here; remove it",
+    "terminate": "terminate is not understood; stop the run by its end time",
+    "reinit": "reinit is not understood; a model has no events",
+}
+
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a"}
+
+
+class Words:
+    """The words of a text with the position of a parser."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tokens = tokens(source)
+        self.p = 0
+        self.depth = 0
+
+    @property
+    def now(self) -> Token:
+        """The next word."""
+        return self.tokens[self.p]
+
+    @property
+    def behind(self) -> Token:
+        """The word after the next one."""
+        return self.tokens[min(self.p + 1, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        """Take the next word and advance, but not beyond the end of the text."""
+        token = self.tokens[self.p]
+        if token.kind != "end":
+            self.p += 1
+        return token
+
+    def takes(self, *texts: str) -> bool:
+        """Take the next word if it is one of ``texts``; whether it was taken."""
+        if self.tokens[self.p].text in texts and self.tokens[self.p].kind != "end":
+            self.p += 1
+            return True
+        return False
+
+    def need(self, text: str, where: str) -> Token:
+        """Take a word that must come next; ``where`` is the end of the message if it does not."""
+        token = self.tokens[self.p]
+        if token.text != text or token.kind == "end":
+            self.fail(f"{text} is missing {where}, before {shown(token)}")
+        self.p += 1
+        return token
+
+    def close(self, bracket: str, at: int) -> None:
+        """Take the closing bracket of the one at the place ``at``."""
+        self.need(bracket, f"for the bracket of line {self.source.line(at)}")
+
+    def word(self, what: str) -> str:
+        """Take a name without dots; ``what`` describes it in a message."""
+        token = self.now
+        if token.kind not in ("name", "quoted"):
+            self.refuse()
+            more = "; quote the name, it is a keyword" if token.kind == "word" else ""
+            self.fail(f"{what} is missing before {shown(token)}{more}")
+        self.p += 1
+        return token.text
+
+    def listed(self, part: Callable[[], _Part]) -> list[_Part]:
+        """Parts with commas between them, each read by a function."""
+        parts = [part()]
+        while self.takes(","):
+            parts.append(part())
+        return parts
+
+    def note(self) -> str:
+        """Take the description string if there is one; otherwise empty."""
+        if self.now.kind != "text":
+            return ""
+        text = self.string()
+        while self.takes("+"):
+            if self.now.kind != "text":
+                self.fail(f"a string is missing behind +, before {shown(self.now)}")
+            text += self.string()
+        return " ".join(text.split())
+
+    def string(self) -> str:
+        """Take a string, without its quotes and backslashes."""
+        plain = self.take().text[1:-1]
+        return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
+
+    def skip_annotation(self) -> range:
+        """Skip an annotation if there is one; returns the indices of its words."""
+        if not self.takes("annotation"):
+            return range(0)
+        first, begin, stack = self.p, self.now, [")"]
+        self.need("(", "behind annotation")
+        while stack:
+            token = self.take()
+            if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
+                self.fail("the brackets of an annotation that begin here are never closed", begin.at)
+            if token.text in _CLOSING:
+                stack.append(_CLOSING[token.text])
+            elif token.text in (")", "]", "}") and token.text != stack.pop():
+                self.fail(f"{token.text} closes another bracket", token.at)
+        return range(first, self.p)
+
+    def fail(self, message: str, at: int | None = None) -> NoReturn:
+        """Raise InputError with the line of a place of the text, that of the next word if not given."""
+        self.source.fail(self.now.at if at is None else at, message)
+
+    def deeper(self) -> None:
+        """Increase :attr:`depth`, with an error if it is too large; the caller decreases it at the end."""
+        self.depth += 1
+        if self.depth > DEEPEST_NESTING:
+            self.fail(
+                f"this is nested more than {DEEPEST_NESTING} deep; "
+                "write parts of it as variables of their own"
+            )
+
+    def refuse(self) -> None:
+        """Raise InputError if the next word begins an unsupported construct."""
+        if self.now.text in _REFUSED:
+            self.fail(_REFUSED[self.now.text])
+
+
+def shown(token: Token) -> str:
+    """The text of a word in messages."""
+    if token.kind == "end":
+        return token.text
+    text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."
+    return text if token.kind in ("name", "word", "number", "text", "quoted") else f"'{text}'"
 
 
 @dataclass_transform(eq_default=False)

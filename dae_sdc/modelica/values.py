@@ -11,8 +11,7 @@ import sympy
 
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.symbols import TIME, Unknown
-from dae_sdc.model.sympy_input import from_sympy
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import (
     CONSTANTS,
@@ -29,7 +28,7 @@ from dae_sdc.modelica.arithmetic import (
     symbols_in,
 )
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
-from dae_sdc.modelica.text import similar
+from dae_sdc.modelica.syntax import similar
 
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
 # Largest number of operators and operands of an expression after substitution of its names.

@@ -100,14 +100,14 @@ def loglog(result: Result) -> Figure:
     style.require_range(result, "dt", 1.0 / style.CEILING)
     data = result.data
     named = groups(data)
-    found = curves(data)
+    drawn = curves(data)
     down, across = style.panels_of(len(named))
     with style.styled():
-        height = 3.7 + 0.175 * (len(found.labels) + 1)
-        figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, found.common)
+        height = 3.7 + 0.175 * (len(drawn.labels) + 1)
+        figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, drawn.common)
         grid = figure.subplots(down, across, squeeze=False).ravel()
         for axes, group in zip(grid, named, strict=False):
-            _panel(axes, data, group, found)
+            _panel(axes, data, group, drawn)
             axes.set_title(GROUPS.get(group, style.text(group)))
             axes.set_xlabel(f"time step dt{style.bracket(result.units.get('dt'))}")
             axes.set_ylabel(
@@ -205,19 +205,19 @@ def semilogy(result: Result) -> Figure:
     style.require_range(result, "sweep", -style.CEILING)
     data = result.data
     named = groups(data)
-    found = curves(data, (*KEYS, "dt"), result.units.get("dt"))
+    drawn = curves(data, (*KEYS, "dt"), result.units.get("dt"))
     count = len(named) + 1
     down, across = style.panels_of(count)
     width = max(4.2 * across, 5.0)
-    longest = max(len(label) for label in found.labels)
-    columns = max(1, min(len(found.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
+    longest = max(len(label) for label in drawn.labels)
+    columns = max(1, min(len(drawn.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
     with style.styled():
-        legend = 0.175 * math.ceil(len(found.labels) / columns)
-        figure = style.figure(width, 3.4 * down + legend + 0.4, found.common)
+        legend = 0.175 * math.ceil(len(drawn.labels) / columns)
+        figure = style.figure(width, 3.4 * down + legend + 0.4, drawn.common)
         grid = figure.subplots(down, across, squeeze=False).ravel()
         residual = grid[len(named)]
         lines = []
-        for number, (label, rows) in enumerate(zip(found.labels, found.rows, strict=True)):
+        for number, (label, rows) in enumerate(zip(drawn.labels, drawn.rows, strict=True)):
             group_of = data["group"][rows]
             for axes, group in zip(grid, named, strict=False):
                 if np.any(group_of == group):
@@ -231,7 +231,7 @@ def semilogy(result: Result) -> Figure:
         _finish(residual, "residual", ylabel, data["residual"])
         for axes in grid[count:]:
             axes.remove()
-        figure.legend(lines, found.labels, loc="outside lower center", ncols=columns)
+        figure.legend(lines, drawn.labels, loc="outside lower center", ncols=columns)
     return figure
 
 

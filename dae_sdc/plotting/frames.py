@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.arguments import checked
-from dae_sdc.frames.elements import DIRECTIONS, Member
-from dae_sdc.frames.response import Deformation
+from dae_sdc.frames.frame import DIRECTIONS
+from dae_sdc.frames.response import Deformation, Member
 from dae_sdc.plotting import style
 
 _PIECES = 24  # Straight pieces of a drawn beam.
@@ -132,5 +132,4 @@ def _bent(
         + slopes[0] * (at - 2 * at**2 + at**3)
         + slopes[1] * (at**3 - at**2)
     )
-    line: npt.NDArray[np.float64] = first + at * along + factor * bent
-    return line
+    return first + at * along + factor * bent

@@ -33,7 +33,7 @@ from matplotlib.ticker import MaxNLocator
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.runs import chosen_names
+from dae_sdc.plotting.solution import chosen_names
 from dae_sdc.plotting.style import panels_of, require_columns
 from dae_sdc.run.results import Result, combinations_of
 
@@ -85,10 +85,10 @@ NOISE = 0.1
 def _channels(result: Result, what: str) -> Iterator[tuple[str, str, Any]]:
     """Input, output and rows of every channel; of a response that is rounding all values are 0."""
     rows = result.data[result.data["what"] == what]
-    found = list(combinations_of(rows, ("input", "output")))
-    sizes = [np.hypot(own["re"], own["im"]) for _, own in found]
+    channels = list(combinations_of(rows, ("input", "output")))
+    sizes = [np.hypot(own["re"], own["im"]) for _, own in channels]
     largest = max((np.nanmax(size, initial=0.0) for size in sizes), default=0.0)
-    for ((source, output), own), size in zip(found, sizes, strict=True):
+    for ((source, output), own), size in zip(channels, sizes, strict=True):
         if what != "zero" and np.nanmax(size, initial=0.0) <= ROUNDING * largest:
             values = own["re"] + 1j * own["im"]
             sums = np.abs(values[1:]) + np.abs(values[:-1])
@@ -151,9 +151,9 @@ def bode(result: Result) -> Figure:
 def _phase(values: Any) -> Any:
     """Phases in degrees without jumps."""
     finite = np.isfinite(values) & (np.abs(values) > 0.0)
-    found = np.full(len(values), np.nan)
-    found[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
-    return found
+    degrees = np.full(len(values), np.nan)
+    degrees[finite] = np.degrees(np.unwrap(np.angle(values[finite])))
+    return degrees
 
 
 def nyquist(result: Result) -> Figure:
@@ -323,10 +323,10 @@ _LOOKS: tuple[dict[str, Any], ...] = (
 def _handles(data: Any) -> list[Line2D]:
     line = data["unstable"][data["special"] == ""]
     seen = [(line == 0).any(), (line > 0).any(), (line < 0).any()]
-    found = [Line2D([], [], **look) for look, there in zip(_LOOKS, seen, strict=True) if there]
+    handles = [Line2D([], [], **look) for look, there in zip(_LOOKS, seen, strict=True) if there]
     marks = {kind: one for kind, one in _MARKS.items() if (data["special"] == kind).any()}
     return [
-        *found,
+        *handles,
         *(
             Line2D([], [], linestyle="", marker=m, color=style.COLOURS[1], label=text)
             for m, text in marks.values()

@@ -28,13 +28,18 @@ from numpy.typing import NDArray
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import names_in as names_in_text
 from dae_sdc.plotting import style
-from dae_sdc.plotting.runs import Run, Unknown, Values, choose, headline, runs_of
 from dae_sdc.plotting.solution import (
     LARGEST_RATIO,
     STEP,
+    Run,
+    Unknown,
+    Values,
+    choose,
     events_and_switches,
     failures,
+    headline,
     place_legend,
+    runs_of,
     some_of,
 )
 from dae_sdc.plotting.style import require_columns
@@ -74,20 +79,20 @@ def evaluate(formula: str, values: Mapping[str, Any]) -> Any:
 
 def _marked(formula: str, known: Sequence[str]) -> tuple[str, list[int]]:
     """The formula with a plain word in the place of each known name, and which names are in it."""
-    found: list[int] = []
+    marked: list[int] = []
     if not known:
-        return formula, found
+        return formula, marked
     longest = sorted(range(len(known)), key=lambda place: -len(known[place]))
     pattern = "|".join(re.escape(known[place]) for place in longest)
     places = {name: place for place, name in enumerate(known)}
 
     def mark(match: re.Match[str]) -> str:
         place = places[match[0]]
-        if place not in found:
-            found.append(place)
+        if place not in marked:
+            marked.append(place)
         return _PLACE.format(place)
 
-    return re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.(\[])", mark, formula), found
+    return re.sub(rf"(?<![\w.])(?:{pattern})(?![\w.(\[])", mark, formula), marked
 
 
 def _value(node: ast.AST, own: Mapping[str, Any], formula: str, known: Sequence[str]) -> Any:
@@ -480,8 +485,8 @@ _END: dict[str, Any] = {"marker": "s", "color": "black", "markersize": 4.0}
 
 
 def _handles(compares: bool) -> list[Line2D]:
-    found = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
+    handles = [Line2D([], [], color=style.COLOURS[0], linewidth=1.2, label="this method")]
     if compares:
-        found.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
-    found.append(Line2D([], [], linestyle="", label="start", **_START))
-    return [*found, Line2D([], [], linestyle="", label="end", **_END)]
+        handles.append(Line2D([], [], color="0.72", linewidth=1.6, label="accurate solution"))
+    handles.append(Line2D([], [], linestyle="", label="start", **_START))
+    return [*handles, Line2D([], [], linestyle="", label="end", **_END)]

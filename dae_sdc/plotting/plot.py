@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
-from dae_sdc.deferred import function_at
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.imports import function_at
 from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 
@@ -146,8 +146,8 @@ def plot(
     """
     options = {"show": show, "steps": steps, "log": log, "x": x, "y": y, "points": points, "bars": bars}
     target = None if out is None else Path(out)
-    found = plot_all(what, target, {name: value for name, value in options.items() if value is not None})
-    return next(iter(found.values()))
+    pictures = plot_all(what, target, {name: value for name, value in options.items() if value is not None})
+    return next(iter(pictures.values()))
 
 
 def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) -> dict[Path | None, Figure]:
@@ -158,11 +158,11 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
     log, choices = options.get("log"), OPTIONS["log"]["choices"]
     if log is not None and log not in choices:
         raise InputError(f"log is one of {', '.join(choices)}; got '{log}'")
-    found = _results(given)
-    first = next(iter(found.values()), None)
+    results = _results(given)
+    first = next(iter(results.values()), None)
     if first is None:
         raise InputError("there is nothing to draw; give a file, a solution or a result")
-    result, origin = _table(first), next(iter(found)) or "the result"
+    result, origin = _table(first), next(iter(results)) or "the result"
     kind = _fitting(result, options, str(origin)) if kind is None else kind
     picture = PICTURES[kind]
     draw = function_at(picture.home)
@@ -180,8 +180,8 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
         ]
         advice = f"; '{takers[0]}' takes it" if takers and len(useless) == 1 else ""
         raise InputError(f"{', '.join(useless)} has no effect on '{kind}'; leave it away{advice}")
-    if len(found) > 1 and picture.draws != SEVERAL:
-        raise InputError(f"'{kind}' draws one result; got {len(found)}; draw each by itself")
+    if len(results) > 1 and picture.draws != SEVERAL:
+        raise InputError(f"'{kind}' draws one result; got {len(results)}; draw each by itself")
     if not len(result.data):
         raise ResultFileError(f"{origin} has no rows to draw; run the study again")
 
@@ -189,7 +189,7 @@ def plot_all(what: Sequence[Any], out: Path | None, options: Mapping[str, Any]) 
 
     with styled():
         try:
-            figures = _drawn(picture, found if picture.draws == SEVERAL else result, out, options)
+            figures = _drawn(picture, results if picture.draws == SEVERAL else result, out, options)
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -226,19 +226,19 @@ def _results(given: Sequence[Any]) -> dict[str, Any]:
     from dae_sdc.run.solution import Solution, file_between
     from dae_sdc.run.sweep_table import Sweep
 
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for number, one in enumerate(given, start=1):
         if isinstance(one, Mapping):
-            found |= {str(label): part for label, part in one.items()}
+            results |= {str(label): part for label, part in one.items()}
         elif isinstance(one, str | os.PathLike):
             result = load(one)
             polynomials = result.kind == SEVERAL and file_between(one).exists()
-            found[os.fspath(one)] = Solution.load(one) if polynomials else result
+            results[os.fspath(one)] = Solution.load(one) if polynomials else result
         elif isinstance(one, Sequence):
-            found |= {f"run {place}": part for place, part in enumerate(one, start=1)}
+            results |= {f"run {place}": part for place, part in enumerate(one, start=1)}
         else:
-            found["" if len(given) == 1 else f"run {number}"] = one
-    return {label: one.result if isinstance(one, Sweep) else one for label, one in found.items()}
+            results["" if len(given) == 1 else f"run {number}"] = one
+    return {label: one.result if isinstance(one, Sweep) else one for label, one in results.items()}
 
 
 def _table(one: Any) -> Result:

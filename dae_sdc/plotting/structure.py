@@ -27,9 +27,9 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Limit, Output, Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.run.models import add_models, models_of
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import StructureOptions, repair, structure
+from dae_sdc.run.target import add_models, models_of
 from dae_sdc.sharing import each
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.blocks import Block
@@ -41,18 +41,18 @@ MOST_NUMBERS = 40  # Equations up to which orders and names are written into the
 _LEADING, _OTHER = style.COLOURS[1], "0.6"
 
 
-def signature(found: Structure, title: str = "") -> Figure:
+def signature(analysed: Structure, title: str = "") -> Figure:
     """Draw the signature matrix of a DAE with its blocks."""
-    n = found.size
-    rows, cols = _order(found)
+    n = analysed.size
+    rows, cols = _order(analysed)
     row_place, col_place = np.argsort(rows), np.argsort(cols)
-    pattern = found.signature
+    pattern = analysed.signature
     at, up = col_place[pattern.cols], row_place[pattern.rows]
-    leads = pattern.orders == found.d[pattern.cols] - found.c[pattern.rows]
+    leads = pattern.orders == analysed.d[pattern.cols] - analysed.c[pattern.rows]
     small = n <= MOST_NUMBERS
     side = float(np.clip(0.32 * n, 2.4, 11.0)) if small else 7.0
     with style.styled():
-        figure = style.figure(side + 2.6, side + 1.6, style.text(_headline(found, title)))
+        figure = style.figure(side + 2.6, side + 1.6, style.text(_headline(analysed, title)))
         axes = figure.subplots()
         axes.grid(False)
         axes.set_aspect("equal")
@@ -66,55 +66,55 @@ def signature(found: Structure, title: str = "") -> Figure:
                 axes.text(x, y, str(order), ha="center", va="center", **look)
             look = {"marker": "s", "facecolor": "none", "edgecolor": "0.2"}
             axes.scatter(np.arange(n), np.arange(n), s=170, linewidth=0.7, **look)
-            _label(axes, found, rows, cols)
+            _label(axes, analysed, rows, cols)
         else:
             size = float(np.clip(4e4 / n**1.5, 0.05, 8.0))
             for chosen, colour, label in ((~leads, _OTHER, "other"), (leads, _LEADING, "system Jacobian")):
                 axes.scatter(at[chosen], up[chosen], s=size, color=colour, linewidths=0, label=label)
             axes.set(xlabel="unknown, in the order of solution", ylabel="equation, in the order of solution")
             axes.legend(loc="upper right", markerscale=float(np.sqrt(30.0 / size)), frameon=True)
-        _frame(axes, found.fine, row_place, linewidth=0.8, edgecolor=style.COLOURS[0])
-        _frame(axes, found.coarse, row_place, linewidth=1.8, edgecolor="0")
+        _frame(axes, analysed.fine, row_place, linewidth=0.8, edgecolor=style.COLOURS[0])
+        _frame(axes, analysed.coarse, row_place, linewidth=1.8, edgecolor="0")
     return figure
 
 
-def blocked_signature(found: Structure, out: str | os.PathLike[str], title: str = "") -> Path:
+def blocked_signature(analysed: Structure, out: str | os.PathLike[str], title: str = "") -> Path:
     """Write the picture of :func:`signature` to a file."""
     target = Path(out)
     form_of(target)
-    drawn = signature(found, title)
+    drawn = signature(analysed, title)
     with style.styled():
         save(drawn, target)
     return target
 
 
-def _headline(found: Structure, title: str) -> str:
-    parts = [title, f"index {found.index}", f"{found.dof} degrees of freedom"]
-    if found.regular is False:
-        parts.append(f"singular, rank {found.rank} of {found.size}")
+def _headline(analysed: Structure, title: str) -> str:
+    parts = [title, f"index {analysed.index}", f"{analysed.dof} degrees of freedom"]
+    if analysed.regular is False:
+        parts.append(f"singular, rank {analysed.rank} of {analysed.size}")
     return ", ".join(filter(None, parts))
 
 
-def _order(found: Structure) -> tuple[Any, Any]:
+def _order(analysed: Structure) -> tuple[Any, Any]:
     """Equations and unknowns such that coarse blocks, and in them fine ones, follow one another."""
-    coarse_of = np.empty(found.size, dtype=np.int64)
-    for number, block in enumerate(found.coarse):
+    coarse_of = np.empty(analysed.size, dtype=np.int64)
+    for number, block in enumerate(analysed.coarse):
         coarse_of[block.rows] = number
-    blocks = sorted(found.fine, key=lambda block: int(coarse_of[block.rows[0]]))
+    blocks = sorted(analysed.fine, key=lambda block: int(coarse_of[block.rows[0]]))
     rows = np.concatenate([block.rows for block in blocks])
-    return rows, found.transversal[rows]
+    return rows, analysed.transversal[rows]
 
 
-def _label(axes: Any, found: Structure, rows: Any, cols: Any) -> None:
-    places = np.arange(found.size)
-    axes.set_yticks(places, [style.text(found.equation_names[i]) for i in rows])
-    axes.set_xticks(places, [style.text(found.names[j]) for j in cols], rotation=90)
+def _label(axes: Any, analysed: Structure, rows: Any, cols: Any) -> None:
+    places = np.arange(analysed.size)
+    axes.set_yticks(places, [style.text(analysed.equation_names[i]) for i in rows])
+    axes.set_xticks(places, [style.text(analysed.names[j]) for j in cols], rotation=90)
     axes.tick_params(length=0)
     note = "orders of derivative; coloured: system Jacobian, framed: transversal"
     axes.set_xlabel(note, fontsize=style.SMALL, color=style.GREY)
     beside, above = axes.secondary_yaxis("right"), axes.secondary_xaxis("top")
-    beside.set_yticks(places, [str(value) for value in found.c[rows]])
-    above.set_xticks(places, [str(value) for value in found.d[cols]])
+    beside.set_yticks(places, [str(value) for value in analysed.c[rows]])
+    above.set_xticks(places, [str(value) for value in analysed.d[cols]])
     beside.set_ylabel("c: differentiations of the equation")
     above.set_xlabel("d: order that is determined")
     for extra in (beside, above):
@@ -159,15 +159,15 @@ def main(args: argparse.Namespace) -> int:
 
 def _show(name: str, params: dict[str, object] | None, args: argparse.Namespace) -> None:
     model = model_of(name, params, args.simplify)
-    found = structure(model, differentiation=args.differentiation)
+    analysed = structure(model, differentiation=args.differentiation)
     print(f"{model.name}: {model.title}" if model.title else model.name)
-    print(found)
-    if args.repair and not found.regular:
+    print(analysed)
+    if args.repair and not analysed.regular:
         mended = repair(model, method=args.repair)
         print("\nrepaired:", *(f"  {step}" for step in mended.steps), "", mended.structure, sep="\n")
-        found = mended.structure
+        analysed = mended.structure
     if args.plot:
-        blocked_signature(found, args.plot, title=model.name)
+        blocked_signature(analysed, args.plot, title=model.name)
         print(f"written to {args.plot}")
 
 
@@ -177,10 +177,10 @@ def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse
     for name in each(names, "model", args.progress):
         model = model_of(name, params, args.simplify)
         start = perf_counter()
-        found = structure(model, differentiation=args.differentiation)
-        rows.append(_row(model.name, found, perf_counter() - start))
-        notes += [f"{model.name}: {text}" for text in found.warnings]
-        if args.repair and not found.regular:
+        analysed = structure(model, differentiation=args.differentiation)
+        rows.append(_row(model.name, analysed, perf_counter() - start))
+        notes += [f"{model.name}: {text}" for text in analysed.warnings]
+        if args.repair and not analysed.regular:
             start = perf_counter()
             mended = repair(model, method=args.repair)
             rows.append(_row("  repaired", mended.structure, perf_counter() - start))
@@ -188,10 +188,17 @@ def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse
     print(aligned(rows, gap="  "), "", *notes, sep="\n")
 
 
-def _row(name: str, found: Structure, seconds: float) -> tuple[str, ...]:
-    counts = (found.size, found.index, found.dof, found.rank, found.differentiation_index, found.true_dof)
+def _row(name: str, analysed: Structure, seconds: float) -> tuple[str, ...]:
+    counts = (
+        analysed.size,
+        analysed.index,
+        analysed.dof,
+        analysed.rank,
+        analysed.differentiation_index,
+        analysed.true_dof,
+    )
     numbers = ["?" if count is None else str(count) for count in counts]
-    return (name, *numbers, f"{seconds:.3f}", _run_lengths(found.c), _run_lengths(found.d))
+    return (name, *numbers, f"{seconds:.3f}", _run_lengths(analysed.c), _run_lengths(analysed.d))
 
 
 def _run_lengths(values: np.ndarray) -> str:

@@ -94,10 +94,10 @@ class Picture(Figure):
 
 def figure(width: float, height: float, title: str = "") -> Picture:
     """An empty figure of ``width`` x ``height`` inches that needs no display; use inside :func:`styled`."""
-    made = Picture(figsize=(width, height), layout="constrained")
+    picture = Picture(figsize=(width, height), layout="constrained")
     if title:
-        made.suptitle(title)
-    return made
+        picture.suptitle(title)
+    return picture
 
 
 def line(index: int, count: int) -> dict[str, Any]:

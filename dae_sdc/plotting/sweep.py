@@ -33,7 +33,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import add_options, given_options
 from dae_sdc.plotting import style
 from dae_sdc.plotting.plot import form_of, save
-from dae_sdc.plotting.runs import chosen_names, fitting, patterns_of
+from dae_sdc.plotting.solution import chosen_names, fitting, patterns_of
 from dae_sdc.plotting.style import few_ticks, mark_cut, styled
 from dae_sdc.registry import MOST_NAMES
 from dae_sdc.run.results import Result, check_target
@@ -195,19 +195,19 @@ def _colorbar(figure: Figure, scale: ScalarMappable, panels: Any, runs: Sweep, n
 
 def _quantities(runs: Sweep, show: str | Sequence[str]) -> list[str]:
     """Quantities by their names, with patterns for unknowns in them."""
-    found: dict[str, None] = {}
+    quantities: dict[str, None] = {}
     for name in patterns_of(show):
         summary, opened, inner = name.partition("(")
         if opened and summary in SUMMARIES and name.endswith(")"):
             several = [f"{summary}({one})" for one in fitting(inner[:-1], runs.all_names)]
         else:
             several = fitting(name, runs.all_names)
-        found |= dict.fromkeys(several or [name])
-    if not found:
+        quantities |= dict.fromkeys(several or [name])
+    if not quantities:
         raise InputError(f"no unknowns to draw; choose from: {', '.join(runs.all_names[:MOST_NAMES])}")
-    for name in found:
+    for name in quantities:
         runs.quantity(name)
-    return list(found)
+    return list(quantities)
 
 
 def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:

@@ -105,16 +105,16 @@ def _by_workers(
             try:
                 pickle.dump((function, jobs[number]), process.stdin)
                 process.stdin.flush()
-                good, found = pickle.load(process.stdout)
+                good, result = pickle.load(process.stdout)
             except (OSError, EOFError, pickle.UnpicklingError):
                 raise RemoteError(
                     f"a worker process ended with code {process.wait()} at job {number + 1} of {len(jobs)}; "
                     "try workers=1"
                 ) from None
             if not good:
-                raise RemoteError(f"job {number + 1} of {len(jobs)} in a worker process: {found}")
-            results[number] = found
-            arrived(number, found)
+                raise RemoteError(f"job {number + 1} of {len(jobs)} in a worker process: {result}")
+            results[number] = result
+            arrived(number, result)
 
     try:
         with ThreadPoolExecutor(workers) as threads:

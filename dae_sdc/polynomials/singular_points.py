@@ -58,8 +58,8 @@ class SingularPoints:
     def is_real(self) -> Booleans:
         """Which of the points are real, shape (k,)."""
         size = 1.0 + sizes(self.points)
-        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size
-        return found
+        real: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL_TOLERANCE * size
+        return real
 
     @property
     def real(self) -> Vector:

@@ -11,8 +11,16 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import check, under_way
-from dae_sdc.polynomials.equations import INFINITE, UNKNOWN, Care, Homotopy, TrackerOptions, norms
-from dae_sdc.polynomials.polynomials import Complexes, Integers
+from dae_sdc.polynomials.polynomials import (
+    INFINITE,
+    UNKNOWN,
+    Care,
+    Complexes,
+    Homotopy,
+    Integers,
+    TrackerOptions,
+    norms,
+)
 from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.sharing import Meter, meter
 
@@ -49,8 +57,8 @@ class Ends(NamedTuple):
     @property
     def known(self) -> Booleans:
         """Which paths were not lost."""
-        found: Booleans = self.state != UNKNOWN
-        return found
+        known_ends: Booleans = self.state != UNKNOWN
+        return known_ends
 
     @property
     def infinite(self) -> Booleans:
@@ -128,8 +136,8 @@ def follow(
 
 def sizes(points: Complexes) -> Vector:
     """Largest absolute coordinate of each point, shape (p,)."""
-    found: Vector = np.abs(points).max(axis=1, initial=0.0)
-    return found
+    largest: Vector = np.abs(points).max(axis=1, initial=0.0)
+    return largest
 
 
 class _Batch(NamedTuple):
@@ -162,7 +170,7 @@ def _follow(batch: _Batch) -> Ends:
         began = perf_counter()
         steps += run(*arguments(slice(first, first + size)))
         first, size = first + size, size * (2 if perf_counter() - began < LONGEST_PART else 1)
-    found, smallest = state != UNKNOWN, np.zeros(count)
-    ends[found] /= norms(ends[found])[:, None]
+    is_known, smallest = state != UNKNOWN, np.zeros(count)
+    ends[is_known] /= norms(ends[is_known])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])
     return Ends(ends, state, regular, smallest, int(steps))

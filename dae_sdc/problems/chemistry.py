@@ -9,9 +9,8 @@ import numpy.typing as npt
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
+from dae_sdc.problems._library import TestSetProblem, finite, positive
 from dae_sdc.problems._models import MODELS, ModelOfProblem
-from dae_sdc.problems._parameters import finite, positive
-from dae_sdc.problems._testset import TestSetProblem
 
 
 def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.second_order import QuasiLagrangeProblem, QuasiSecondOrderProblem
+from dae_sdc.constrained.equations import QuasiLagrangeProblem, QuasiSecondOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formulation, load_record, positive
 from dae_sdc.problems._models import MODELS, Expressions, ModelOfProblem, Symbols, constraint_forces, total
-from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
-from dae_sdc.problems._testset import StoredEnds, load_record
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
     squeezer_bend,

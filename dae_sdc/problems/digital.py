@@ -15,9 +15,8 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._parameters import Parameter
-from dae_sdc.problems._testset import ReferenceEnd, load_record
-from dae_sdc.problems.pump import Pulse, PulsedProblem
+from dae_sdc.problems._library import Parameter, ReferenceEnd, load_record
+from dae_sdc.problems.circuits import Pulse, PulsedProblem
 
 VDD, VBB = 5.0, -2.5
 """Potentials of the supply and of the bulk in V."""

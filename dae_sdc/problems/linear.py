@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._parameters import LibraryProblem, finite
+from dae_sdc.problems._library import LibraryProblem, finite
 from dae_sdc.sharing import tell
 
 

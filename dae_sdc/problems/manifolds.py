@@ -7,12 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.first_order import ImplicitDAE, QuasiFirstOrderProblem
-from dae_sdc.constrained.second_order import NonholonomicProblem
+from dae_sdc.constrained.equations import ImplicitDAE, NonholonomicProblem, QuasiFirstOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
-from dae_sdc.problems._testset import StoredEnds
+from dae_sdc.problems._library import LibraryProblem, StoredEnds, finite, formulation, positive
 
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:

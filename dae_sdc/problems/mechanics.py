@@ -12,9 +12,8 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
+from dae_sdc.problems._library import LibraryProblem, TestSetProblem, finite, positive
 from dae_sdc.problems._models import MODELS, ModelOfProblem
-from dae_sdc.problems._parameters import LibraryProblem, finite, positive
-from dae_sdc.problems._testset import TestSetProblem
 
 _PERIOD = 4.0 * float(ellipk(0.5))  # Period of sn and cn for the parameter 1/2.
 

@@ -12,9 +12,8 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.problems._library import Parameter, TestSetProblem, finite, positive
 from dae_sdc.problems._models import MODELS, ModelOfProblem
-from dae_sdc.problems._parameters import Parameter, finite, positive
-from dae_sdc.problems._testset import TestSetProblem
 
 
 def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:

@@ -15,8 +15,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
-from dae_sdc.problems._testset import TestSetProblem
+from dae_sdc.problems._library import LibraryProblem, Parameter, TestSetProblem, finite, positive
 from dae_sdc.registry import unknown
 
 # The two nodes of every pipe, in the direction of positive flow.

@@ -14,8 +14,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.errors import InputError
-from dae_sdc.problems._parameters import Parameter, finite, positive
-from dae_sdc.problems._testset import ReferencedProblem, StoredReference
+from dae_sdc.problems._library import Parameter, ReferencedProblem, StoredReference, finite, positive
 
 Phasors = npt.NDArray[np.complex128]
 

@@ -15,7 +15,7 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
+from dae_sdc.problems._library import LibraryProblem, Parameter, finite, positive
 
 GRAVITY_OF_CAR = 9.81  # Acceleration of gravity in m/s^2.
 

@@ -9,8 +9,7 @@ import numpy as np
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._parameters import positive
-from dae_sdc.problems._testset import TestSetProblem
+from dae_sdc.problems._library import TestSetProblem, positive
 
 MASS = 16.08  # Mass of the wheelset in kg.
 GRAVITY = 9.81  # Acceleration of gravity in m/s^2.

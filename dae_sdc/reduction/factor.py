@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import Cost, Leaf, Op, cost
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Cost, Op, cost
-from dae_sdc.expressions.symbols import Unknown
-from dae_sdc.model.sympy_input import to_sympy
+from dae_sdc.model.sympy_input import Unknown, to_sympy
 from dae_sdc.structure.rank import Echelon, equilibrated_singular_values
 
 LIMIT = 500  # Nodes, operands and leaves included, above which an expression gets a name.

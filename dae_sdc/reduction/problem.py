@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,25 +13,266 @@ import numpy.typing as npt
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
-from dae_sdc.expressions import llvm
-from dae_sdc.expressions.codegen import Compiled, parameters_of
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.program import magnitudes
+from dae_sdc.expressions import codegen
+from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
+from dae_sdc.expressions.dag import Leaf, name_of
+from dae_sdc.expressions.graph import Graph, Input, Program, magnitudes
 from dae_sdc.model.jumps import timetable_of
-from dae_sdc.model.problem import ModelProblem, Origin
-from dae_sdc.reduction.assembly import Assembled
-from dae_sdc.reduction.stages import Selection
+from dae_sdc.model.problem import (
+    DENSE,
+    Form,
+    ModelProblem,
+    Origin,
+    enter_gradient,
+    matrix_outputs,
+    unit_of_rate,
+)
+from dae_sdc.reduction.separate import Goal, Jet, Separated
+from dae_sdc.reduction.stages import Choice, Selection, Staged
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.consistent import Start, find_points
 from dae_sdc.structure.prolongation import Prolongation
 
+# Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern.
+MOST_DENSE = 150
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Names and units of the unknowns of a model, names of its equations."""
+
+    names: Sequence[str]
+    units: Sequence[str]
+    equation_names: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """A reduced system as programs."""
+
+    form: Form  # Residual and Jacobian.
+    invariant_names: tuple[str, ...]  # Names of the invariants.
+    # Values of the invariants, entries of their Jacobian, and values that are watched when a step begins:
+    # pivots and their rivals, or entries of the system Jacobian.
+    programs: tuple[Program, Program, Program]
+    invariants_pattern: Any  # Where the Jacobian of the invariants has entries; None for a dense one.
+    # For every pivot the places of its rivals among the watched values; the pivots come first.
+    rivals: tuple[slice, ...] = ()
+    choices: tuple[Choice, ...] = ()  # Choices of dummies; their weights follow the parameters of the model.
+    entries: tuple[tuple[int, int], ...] = ()  # Which entries of the system Jacobian are watched.
+
+    def __deepcopy__(self, memo: Any) -> Assembled:
+        return self  # nothing in it changes
+
+    @functools.cached_property
+    def invariants(self) -> Compiled:
+        """The values of the invariants as a C function."""
+        return compile_program(self.programs[0], "residual")
+
+    @functools.cached_property
+    def invariants_jacobian(self) -> Compiled:
+        """The entries of their Jacobian as a C function."""
+        return compile_program(self.programs[1], "residual")
+
+    @functools.cached_property
+    def watch(self) -> Compiled:
+        """The values that are watched when a step begins as a C function."""
+        return compile_program(self.programs[2], "residual")
+
+    @property
+    def watched(self) -> int:
+        """Number of values that are watched when a step begins."""
+        return len(self.programs[2].outputs)
+
+
+class _Layout:
+    """Which leaf is which entry of u and u'."""
+
+    def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
+        self.states = tuple(states)
+        self.place = {jet: at for at, jet in enumerate(states)}
+        self.rates = {jet: self.place[source] for jet, source in rates.items()}
+
+    def rate(self, graph: Graph, jet: Jet) -> int:
+        """The node of the derivative of an unknown."""
+        return graph.leaf(Leaf("d", self.place[jet]))
+
+    def written(self, graph: Graph, nodes: Sequence[int]) -> list[int]:
+        """Expressions without derivatives that are no entries of u and u', which cancel in them."""
+        known = self.place.keys() | self.rates.keys()
+        idle = [
+            leaf
+            for leaf in graph.leaves_of(*nodes)
+            if leaf.kind == "u" and (leaf.index, leaf.order) not in known
+        ]
+        return graph.without(nodes, map(graph.leaf, idle)) if idle else list(nodes)
+
+    def given(self, leaf: Leaf) -> Input:
+        """The input of a program for a leaf."""
+        kind, j, k = leaf
+        if kind == "u":
+            at = self.place.get((j, k))
+            return Input("du", self.rates[j, k]) if at is None else Input("u", at)
+        return Input({"d": "du"}.get(kind, kind), j)
+
+
+def _assemble(
+    graph: Graph,
+    layout: _Layout,
+    n_diff: int,
+    texts: Texts,
+    rows: Sequence[tuple[str, int]],
+    invariants: Sequence[tuple[str, int]],
+    watch: Sequence[int],
+    dense: bool | None,
+    **extra: Any,
+) -> Assembled:
+    n = len(layout.states)
+    nodes = layout.written(graph, [node for _, node in rows])
+    dense = n <= DENSE if dense is None else dense
+    c, entries = graph.leaf(Leaf("c")), dict[tuple[int, int], int]()
+    for i, node in enumerate(nodes):
+        enter_gradient(graph, node, i, layout.given, entries, c, parameters=True)
+    pattern, outputs = matrix_outputs(graph, entries, (n, n), dense)
+    form = Form(
+        layout.states,
+        n_diff,
+        tuple(name_of(texts.names[j], k) for j, k in layout.states),
+        tuple(unit_of_rate(texts.units[j], k) for j, k in layout.states),
+        tuple(name for name, _ in rows),
+        graph.program(nodes, layout.given),
+        graph.program(layout.written(graph, outputs), layout.given),
+        pattern,
+    )
+    held = layout.written(graph, [node for _, node in invariants])
+    slopes: dict[tuple[int, int], int] = {}
+    for i, node in enumerate(held):
+        enter_gradient(graph, node, i, layout.given, slopes, graph.one)
+    invariants_pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
+    held_program, slope_program, watch_program = (
+        graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
+    )
+    names = tuple(name for name, _ in invariants)
+    programs = held_program, slope_program, watch_program
+    return Assembled(form, names, programs, invariants_pattern, **extra)
+
+
+def assemble_separated(
+    system: Separated, goal: Goal, texts: Texts, extra: Sequence[tuple[str, int]], dense: bool | None
+) -> Assembled:
+    """The programs of a separated system."""
+    graph, orders, factored = system.graph, system.orders, system.factored
+    algebraic = [(j, orders[j] - 1) for j in system.algebraic]
+    everything = [(j, k) for k in range(max(orders)) for j in range(len(orders)) if k < orders[j]]
+    states = [jet for jet in everything if jet not in algebraic]
+    layout = _Layout([*states, *algebraic], {})
+    rows = [
+        (
+            f"definition of {name_of(texts.names[j], k + 1)}",
+            graph.sub(layout.rate(graph, (j, k)), graph.variable(j, k + 1)),
+        )
+        for j, k in states
+        if k + 1 < orders[j]
+    ]
+    for name, left, right in system.equations(goal, texts.names):
+        parts = [
+            graph.mul(
+                node,
+                graph.variable(*jet) if jet in layout.place else layout.rate(graph, (jet[0], jet[1] - 1)),
+            )
+            for jet, node in left.items()
+        ]
+        rows.append((name, graph.sub(graph.add(*parts), right)))
+    if not system.solved:
+        rows += system.constraints
+    watch: list[int] = []
+    pivots: list[int] = []
+    rivals: list[slice] = []
+    divided = system.factors
+    if goal == "implicit" and not factored.rest:
+        divided = divided[:-1]  # the pivots of the last elimination are in no equation
+    for factors in divided:
+        for pivot, others in zip(factors.pivots, factors.rivals, strict=True):
+            if pivot not in graph.numbers and others:
+                pivots.append(pivot)
+                rivals.append(slice(len(watch), len(watch) + len(others)))
+                watch += others
+    if dense is None and pivots and len(layout.states) <= MOST_DENSE:
+        dense = True
+    return _assemble(
+        graph,
+        layout,
+        len(states),
+        texts,
+        rows,
+        [*system.hidden, *system.constraints, *extra],
+        [*pivots, *watch],
+        dense,
+        rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),
+    )
+
+
+def assemble_stages(
+    system: Staged, texts: Texts, n_parameters: int, extra: Sequence[tuple[str, int]], dense: bool | None
+) -> Assembled:
+    """The programs of the stages of the Sigma-method."""
+    graph, d = system.graph, system.d
+    # A highest derivative whose relation is kept in any case needs no unknown.
+    rates = {(j, k + 1): (j, k) for j, k in system.plain if k + 1 == d[j]}
+    differential = [(j, k) for k in range(max(d)) for j in range(len(d)) if k < d[j]]
+    algebraic = [(j, order) for j, order in enumerate(d) if (j, order) not in rates]
+    layout = _Layout([*differential, *algebraic], rates)
+
+    def relation(jet: Jet) -> int:
+        return graph.sub(layout.rate(graph, jet), graph.variable(jet[0], jet[1] + 1))
+
+    rows = [
+        (f"definition of {name_of(texts.names[j], k + 1)}", relation((j, k)))
+        for j, k in system.plain
+        if k + 1 < d[j]
+    ]
+    starts: dict[Choice, int] = {}
+    at = n_parameters
+    for choice in system.choices:
+        starts[choice] = at
+        at += choice.weights
+    equations = dict(system.equations)
+    for choice, number in system.open:
+        terms: dict[int, list[int]] = {
+            j: [graph.mul(graph.parameter(starts[choice] + at), relation((j, d[j] + number)))]
+            for at, j in enumerate(choice.columns)
+        }
+        for at, (i, j) in enumerate(choice.entries, start=starts[choice] + len(choice.columns)):
+            constraint = system.equations[i, system.c[i] + number]
+            terms[j].append(graph.mul(graph.parameter(at), constraint))
+        for j, parts in terms.items():
+            name = name_of(texts.names[j], d[j] + number)
+            rows.append((f"derivative of {name}, or a constraint for it", graph.add(*parts)))
+        for i in choice.rows:
+            del equations[i, system.c[i] + number]
+    rows += [(name_of(texts.equation_names[i], order), node) for (i, order), node in equations.items()]
+    held = [(name_of(texts.equation_names[i], order), node) for (i, order), node in system.invariants.items()]
+    entries = sorted(system.slopes)
+    return _assemble(
+        graph,
+        layout,
+        len(differential),
+        texts,
+        rows,
+        [*held, *extra],
+        [system.slopes[key] for key in entries],
+        dense,
+        choices=tuple(system.choices),
+        entries=tuple(entries),
+    )
+
+
 LARGEST_RATE = 1e-8  # Largest rate of an invariant, relative to the sum of the sizes of its terms.
 
 
 def check_invariants(
-    model: Any, graph: Graph, found: Structure, invariants: Sequence[tuple[str, int]]
+    model: Any, graph: Graph, analysed: Structure, invariants: Sequence[tuple[str, int]]
 ) -> None:
     r"""Refuse expressions that change along solutions.
 
@@ -45,8 +287,8 @@ def check_invariants(
     start = replace(Start.of(model), general=False)
     nodes = [node for _, node in invariants]
     for rows in ([*model.roots, *nodes], list(model.roots)):
-        times = [*found.c.tolist(), *[0] * (len(rows) - len(model.roots))]
-        points = list(find_points(Prolongation(graph, rows, times, found.d.tolist(), start.unit), start))
+        times = [*analysed.c.tolist(), *[0] * (len(rows) - len(model.roots))]
+        points = list(find_points(Prolongation(graph, rows, times, analysed.d.tolist(), start.unit), start))
         if points:
             break
     for name, node in invariants:
@@ -73,7 +315,7 @@ class Switch:
         self._where = np.array([target.address], dtype=np.int64)
         arguments = parameters_of(form)
         kinds = ", ".join(argument.split(" ")[0] for argument in arguments.split(", "))
-        cell, function = llvm.pointer("i64"), llvm.pointer(f"void ({kinds})")
+        cell, function = codegen.pointer("i64"), codegen.pointer(f"void ({kinds})")
         text = f"""define void @kernel({arguments}) nounwind {{
 %at = inttoptr i64 {self._where.ctypes.data} to {cell}
 %target = load i64, {cell} %at
@@ -81,7 +323,7 @@ class Switch:
 call void %function({arguments})
 ret void
 }}"""
-        self.address, self._owners = llvm.linked(llvm.assembled(text, 0, keep=False), "kernel")
+        self.address, self._owners = codegen.linked(codegen.assembled(text, 0, keep=False), "kernel")
 
     def turn(self, target: Compiled) -> None:
         """Call another function from now on."""
@@ -302,8 +544,8 @@ class ReducedProblem(ModelProblem):
             return 0.0
         rivals = np.array([sizes[part].max() for part in self._assembled.rivals])
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = sizes[: len(rivals)] / rivals
-        return float(found[rivals > 0.0].min(initial=1.0))
+            ratios = sizes[: len(rivals)] / rivals
+        return float(ratios[rivals > 0.0].min(initial=1.0))
 
     @one_at_a_time
     def _pivot_again(self, u: MeshDAE, t: float) -> None:
@@ -318,30 +560,30 @@ class ReducedProblem(ModelProblem):
                 return numbers[leaf.index]
             return float(u[place[leaf.index, leaf.order]])
 
-        found = reduction.pivoted(value).assembled(self._dense)
+        assembled = reduction.pivoted(value).assembled(self._dense)
         if (
-            found is not self._assembled
-            and found.form.states == self.form.states
-            and found.form.n_diff == self.form.n_diff
+            assembled is not self._assembled
+            and assembled.form.states == self.form.states
+            and assembled.form.n_diff == self.form.n_diff
         ):
-            self._turn(found)
+            self._turn(assembled)
 
     @property
     def _dense(self) -> bool:
         return self.sparsity is None
 
-    def _turn(self, found: Assembled) -> None:
+    def _turn(self, assembled: Assembled) -> None:
         old = self.form.pattern
-        new = found.form.pattern
+        new = assembled.form.pattern
         if old is not None and not (
             np.array_equal(old.indices, new.indices) and np.array_equal(old.indptr, new.indptr)
         ):
             return
         self.kernels  # noqa: B018  the switches are made with the first form
-        self.form = found.form
-        self.__dict__["_assembled"] = found
-        self.invariant_names = found.invariant_names
+        self.form = assembled.form
+        self.__dict__["_assembled"] = assembled
+        self.invariant_names = assembled.invariant_names
         assert self._switches is not None
-        for switch, compiled in zip(self._switches, found.form.compiled, strict=True):
+        for switch, compiled in zip(self._switches, assembled.form.compiled, strict=True):
             switch.turn(compiled)
         self._count.value += 1

@@ -12,15 +12,19 @@ import numpy as np
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.expressions.dag import Leaf, name_of
+from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import Op
-from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.model import Model
-from dae_sdc.model.sympy_input import from_sympy, sympified
-from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, sympified
 from dae_sdc.reduction.factor import LIMIT, GrowthError, Rounding, Veiled, veil, written_with_veils
-from dae_sdc.reduction.problem import ReducedProblem, check_invariants
+from dae_sdc.reduction.problem import (
+    Assembled,
+    ReducedProblem,
+    Texts,
+    assemble_separated,
+    assemble_stages,
+    check_invariants,
+)
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
 from dae_sdc.registry import unknown
@@ -132,11 +136,11 @@ class Reduction:
         if dense not in self._assembled:
             if isinstance(self.system, Separated):
                 goal: Any = self.goal
-                made = assemble_separated(self.system, goal, self._texts, self._extra, dense)
+                assembled = assemble_separated(self.system, goal, self._texts, self._extra, dense)
             else:
                 count = len(self.source.parameters_by_name)
-                made = assemble_stages(self.system, self._texts, count, self._extra, dense)
-            self._assembled[dense] = made
+                assembled = assemble_stages(self.system, self._texts, count, self._extra, dense)
+            self._assembled[dense] = assembled
         return self._assembled[dense]
 
     def form(self, dense: bool | None = None) -> Any:
@@ -183,8 +187,8 @@ class Reduction:
             seconds = time.perf_counter() - begin
             reason = "pivots chosen at a point"
             parts = self.source, self._base, self.method, goal, system, self._extra, self._limit
-            self._pivoted[key] = made = Reduction(*parts, reason, seconds, self.rounded)
-            made._pivoted = self._pivoted
+            self._pivoted[key] = pivoted = Reduction(*parts, reason, seconds, self.rounded)
+            pivoted._pivoted = self._pivoted
         return self._pivoted[key]
 
     # Description
@@ -277,17 +281,17 @@ class Reduction:
                 f"the stages of {self.name} have no model, as their states change; take method='separation'"
             )
         table, written = self._written
-        made = without_equations(self.source, f"{self.name} reduced", self.source.title)
+        reduced = without_equations(self.source, f"{self.name} reduced", self.source.title)
         for symbol, expression in table:
-            made.variable(symbol.name)
-            made.equation(symbol - expression, name=f"veil {symbol.name}")
+            reduced.variable(symbol.name)
+            reduced.equation(symbol - expression, name=f"veil {symbol.name}")
         goal: Any = self.goal
         for name, left, right in system.equations(goal, self.names):
             terms = [written[node] * Unknown(self.names[j], k) for (j, k), node in left.items()]
-            made.equation(sum(terms) - written[right], name=name)
+            reduced.equation(sum(terms) - written[right], name=name)
         for name, node in () if system.solved else system.constraints:
-            made.equation(written[node], name=name)
-        return made
+            reduced.equation(written[node], name=name)
+        return reduced
 
     def __deepcopy__(self, memo: Any) -> Reduction:
         return self  # nothing in it changes
@@ -353,19 +357,19 @@ def reduce_index(
     if limit is not None:
         require_count("the limit of veils", limit)
     begin = time.perf_counter()
-    found = analyse(model)
+    analysed = analyse(model)
     n = len(model.names)
     reason = "as asked for"
     if method == "auto" and n > MOST_SEPARATED:
         method, reason = "stages", f"{n} equations"
-    if found.leading is not None and found.leading.rows:
+    if analysed.leading is not None and analysed.leading.rows:
         if method != "stages" and method != "auto":
             raise InputError(
                 f"the system Jacobian of {model.name} is singular where the constraints hold, and only "
                 f"there, so that {method} divides by 0; take the method 'stages'"
             )
         method, reason = "stages", "singular where the constraints hold"
-    rounded = model.of_function and regular_by_rounding(model, found)
+    rounded = model.of_function and regular_by_rounding(model, analysed)
     if rounded and method == "stages":
         raise InputError(
             f"the system Jacobian of {model.name} is regular by rounding alone, which stages do not see; "
@@ -378,7 +382,7 @@ def reduce_index(
         most = None
         if method == "auto":
             stages = model.graph.copy()
-            stage(stages, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
+            stage(stages, model.roots, analysed.c.tolist(), analysed.d.tolist(), analysed.fine)
             most = ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(stages) - len(model.graph))
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
@@ -393,23 +397,23 @@ def reduce_index(
         else:
             # Derivatives of choices and steps do not show their jumps.
             hidden = graph.below([node for _, node in system.hidden])
-            jumps = method == "auto" and found.regular and any(graph.op[node] in _STEPS for node in hidden)
+            jumps = method == "auto" and analysed.regular and any(graph.op[node] in _STEPS for node in hidden)
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
-                _check_constancy(model, found, invariants)
+                _check_constancy(model, analysed, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
                 return Reduction(model, base, how, form, system, extra, limit, reason, seconds, rounded)
             reason = "constraints that may jump stay as they are"
-    if not found.regular:
+    if not analysed.regular:
         repaired = repair(model)
-        model, found = repaired.model, repaired.structure  # type: ignore[assignment]
+        model, analysed = repaired.model, repaired.structure  # type: ignore[assignment]
         reason += ", repaired before"
     graph = model.graph.copy()
     extra = _user_invariants(model, graph, invariants)
-    staged = stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
+    staged = stage(graph, model.roots, analysed.c.tolist(), analysed.d.tolist(), analysed.fine)
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
-    _check_constancy(model, found, invariants)
+    _check_constancy(model, analysed, invariants)
     seconds = time.perf_counter() - begin
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
@@ -483,7 +487,7 @@ def _user_invariants(
 ) -> list[tuple[str, int]]:
     if not isinstance(given, Mapping):
         given = {f"invariant {number}": expression for number, expression in enumerate(given)}
-    found = []
+    nodes = []
     for name, expression in given.items():
         try:
             node = from_sympy(graph, sympified(expression), partial(_resolved, model, graph))
@@ -491,17 +495,17 @@ def _user_invariants(
             raise InputError(f"{name} of model {model.name}: {error}") from None
         if node in graph.numbers:
             raise InputError(f"{name} of model {model.name} has no unknown in it; give what is to stay zero")
-        found.append((name, node))
-    return found
+        nodes.append((name, node))
+    return nodes
 
 
-def _check_constancy(model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]) -> None:
+def _check_constancy(model: Model, analysed: Structure, given: Mapping[str, Any] | Sequence[Any]) -> None:
     if len(given):
-        if not found.regular:
+        if not analysed.regular:
             repaired = repair(model)
-            model, found = repaired.model, repaired.structure  # type: ignore[assignment]
+            model, analysed = repaired.model, repaired.structure  # type: ignore[assignment]
         graph = model.graph.copy()
-        check_invariants(model, graph, found, _user_invariants(model, graph, given))
+        check_invariants(model, graph, analysed, _user_invariants(model, graph, given))
 
 
 def _resolved(model: Model, graph: Graph, symbol: Any) -> int | None:

@@ -107,7 +107,7 @@ def stage(
         leading[i][j] = node
     for block in blocks:
         rows, columns = block.rows.tolist(), block.cols.tolist()
-        made: dict[tuple[int, int], Choice] = {}
+        choices: dict[tuple[int, int], Choice] = {}
         for number in range(-max(d[j] for j in columns), 0):
             active = [i for i in rows if c[i] + number >= 0]
             wanted = [j for j in columns if d[j] + number >= 0]
@@ -115,12 +115,12 @@ def stage(
                 plain += [(j, d[j] + number) for j in wanted]
             elif len(active) < len(wanted):
                 size = len(active), len(wanted)  # rows and columns only become more from stage to stage
-                if size not in made:
+                if size not in choices:
                     inside = set(wanted)
                     entries = {(i, j): node for i in active for j, node in leading[i].items() if j in inside}
                     slopes |= entries
-                    made[size] = Choice(tuple(active), tuple(wanted), tuple(entries))
-                chosen.append((made[size], number))
+                    choices[size] = Choice(tuple(active), tuple(wanted), tuple(entries))
+                chosen.append((choices[size], number))
     return Staged(graph, equations, tuple(c), tuple(d), plain, chosen, slopes)
 
 
@@ -260,5 +260,4 @@ def _are_weak(parts: Sequence[_Part], matrices: npt.NDArray[Any]) -> npt.NDArray
     own = np.take_along_axis(matrices, chosen[:, None, :], axis=2)
     smallest = np.linalg.svd(own, compute_uv=False)[:, -1]
     best = np.linalg.svd(matrices, compute_uv=False)[:, -1]
-    weak: npt.NDArray[np.bool_] = smallest < WEAK_CHOICE * best
-    return weak
+    return smallest < WEAK_CHOICE * best

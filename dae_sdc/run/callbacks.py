@@ -34,8 +34,8 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     residual = problem.evaluate(state, zero, t).copy()
     mass = linearize(problem, state, zero, t).mass
     if sparse.issparse(mass):
-        found: Vector = -lsmr(mass, residual, atol=1e-14, btol=1e-14)[0]
-        return found
+        slope: Vector = -lsmr(mass, residual, atol=1e-14, btol=1e-14)[0]
+        return slope
     # Rows may differ by orders of magnitude (charges and voltages), on which the rank must not depend.
     weights = np.abs(mass).max(axis=1)
     weights[weights == 0.0] = 1.0

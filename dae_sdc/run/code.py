@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.code_digest import codes_of
+from dae_sdc.dae.memory import codes_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.model import Model
 

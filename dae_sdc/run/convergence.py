@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.options import (

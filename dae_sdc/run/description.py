@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.control.controls import StopAtRoundOff
+from dae_sdc.control.driver import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_number
@@ -210,7 +210,7 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not (isinstance(cls, type) and issubclass(cls, DirectMethod | SpectralDeferredCorrectionDAE)):
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
-    name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
+    name = sweeper if isinstance(sweeper, str) else SWEEPERS.name_of(cls) or cls.__name__
     parallel = options.parallel
     if parallel is not None and parallel not in WAYS:
         raise InputError(unknown("way to run in parallel", parallel, WAYS))
@@ -324,10 +324,6 @@ def _add_coarse_level(
         description["space_transfer_class"] = transfer
         for name, value in problem.coarse_params().items():
             description["problem_params"][name] = [getattr(problem, name), value]
-
-
-def _sweeper_name(cls: type[Any]) -> str:
-    return SWEEPERS.name_of(cls) or cls.__name__
 
 
 SHORTEST_INTERVAL = 1e-150  # Smallest length of an interval, for which squares of rates are finite.

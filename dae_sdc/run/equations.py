@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
@@ -29,9 +29,8 @@ from dae_sdc.sharing import one_at_a_time
 if TYPE_CHECKING:
     from dae_sdc.initial.derivative_arrays import ArrayProblem
     from dae_sdc.initial.index import FoundIndex
-    from dae_sdc.model.equations import Parameter
     from dae_sdc.model.functions import FunctionProblem
-    from dae_sdc.model.model import Model
+    from dae_sdc.model.model import Model, Parameter
     from dae_sdc.model.problem import Form
     from dae_sdc.model.simplified import Simplified
     from dae_sdc.model.trace import Traced

@@ -19,19 +19,25 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from dae_sdc.compiled.pointwise import equations_at_points
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.amplification import WatchAmplification
-from dae_sdc.control.controls import KeepTimeLimit
-from dae_sdc.control.driver import ShareBlock
+from dae_sdc.control.driver import KeepTimeLimit, ShareBlock
 from dae_sdc.control.events import LocateEvents, accurate_slopes
-from dae_sdc.control.hooks import CheckInitialValue, MarkProvisionalStarts, RequireConvergence, StepRecord
+from dae_sdc.control.hooks import (
+    COUNTS,
+    WINDOW,
+    CheckInitialValue,
+    MarkProvisionalStarts,
+    RequireConvergence,
+    Samples,
+    StepRecord,
+)
 from dae_sdc.control.invariants import Invariants
 from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
 from dae_sdc.control.singular_determinants import default_way, impasse
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS, uncounted
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.memory import COUNTERS, uncounted
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -48,12 +54,10 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
-from dae_sdc.run.global_errors import beside_peaks, in_transients, rare_peaks
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.sampling import WINDOW, Samples
-from dae_sdc.run.solution import Solution, about_problem
+from dae_sdc.run.solution import Solution, about_problem, beside_peaks, in_transients, rare_peaks
 from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, TimeBar, bar_of, told_before

@@ -191,8 +191,8 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         if size > _LONGEST_HEADER:
             raise ValueError("too long")
         text = file.read(size).decode("utf-8" if version[0] == 3 else "latin-1")
-        found = ast.literal_eval(text.strip())
-        shape, fortran, dtype = found["shape"], found["fortran_order"], found["descr"]
+        about = ast.literal_eval(text.strip())
+        shape, fortran, dtype = about["shape"], about["fortran_order"], about["descr"]
         if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
             raise ValueError("no shape")
         # For an invalid description NumPy raises various exceptions.
@@ -213,11 +213,11 @@ def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
                 raise ValueError("is compressed, which dae_sdc writes no file")
             if sum(entry.file_size for entry in entries) > size:
                 raise ValueError("declares more than the file holds")
-            found = {}
+            arrays = {}
             for entry in entries:
                 with archive.open(entry) as member:
-                    found[entry.filename.removesuffix(".npy")] = read_array(member, entry.file_size)
+                    arrays[entry.filename.removesuffix(".npy")] = read_array(member, entry.file_size)
                     member.read()  # reading to the end compares the checksum
-            return found
+            return arrays
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OverflowError) as error:
         raise ValueError("is no whole archive") from error

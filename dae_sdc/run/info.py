@@ -18,7 +18,7 @@ from qmat.qdelta import QDELTA_GENERATORS
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.launch import launched
+from dae_sdc.imports import launched
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import provenance
@@ -79,7 +79,7 @@ def _machine() -> dict[str, str]:
     """What there is to share the work of a run, and what 'auto' makes of it."""
     limits = {name: os.environ[name] for name in THREAD_LIMITS if name in os.environ}
     several, ranks = cores(), launched()
-    found = importlib.util.find_spec("mpi4py") is not None
+    has_mpi = importlib.util.find_spec("mpi4py") is not None
     if ranks > 1:
         choice = f"1 or {ranks} ranks, with parallel='auto'"
     else:
@@ -87,7 +87,7 @@ def _machine() -> dict[str, str]:
     return {
         "cores": f"{os.cpu_count()}, of which this process may use {several}",
         "threads of BLAS": ", ".join(f"{name}={value}" for name, value in limits.items()) or "not limited",
-        "MPI": f"mpi4py is {'' if found else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
+        "MPI": f"mpi4py is {'' if has_mpi else 'not '}installed; started on {ranks} rank{'s' * (ranks > 1)}",
         "auto": f"{choice}; serial below {TEAM.least_unknowns} unknowns",
     }
 
@@ -129,7 +129,7 @@ def _parameters(rows: Sequence[tuple[str, Any, str]]) -> list[str]:
 
 def _qdelta(name: str) -> str:
     generator = QDELTA_GENERATORS[name]
-    aliases = [other for other, made in QDELTA_GENERATORS.items() if made is generator and other != name]
+    aliases = [other for other, kind in QDELTA_GENERATORS.items() if kind is generator and other != name]
     lines = [f"{name}: preconditioner {generator.__name__} of qmat"]
     if aliases:
         lines.append(f"other names: {', '.join(aliases)}")
@@ -178,9 +178,9 @@ def _plain(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", _ROLES.sub(_role, joined)).replace("``", "")
 
 
-def _role(found: re.Match[str]) -> str:
-    kind, text = found[1], found[2]
-    return _without_tex(text) if kind == "math" else text.rpartition(".")[2] if "~" in found[0] else text
+def _role(match: re.Match[str]) -> str:
+    kind, text = match[1], match[2]
+    return _without_tex(text) if kind == "math" else text.rpartition(".")[2] if "~" in match[0] else text
 
 
 def _without_tex(formula: str) -> str:

@@ -38,11 +38,10 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
-from dae_sdc.run.models import ModelLike
 from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values
-from dae_sdc.run.target import Target, is_file, make_model, resolve
+from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 if TYPE_CHECKING:
@@ -244,15 +243,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _simplified(model: str, params: Mapping[str, Any] | None, given: Iterable[str]) -> Model:
     """A model without its trivial equations, which still has all that values are given for."""
-    found = simplify(model, params=params)
+    simplified = simplify(model, params=params)
     for name in given:
-        removed = found.map.get(found.original.unknown(name)[0])
+        removed = simplified.map.get(simplified.original.unknown(name)[0])
         if removed is not None:
             raise InputError(
-                f"{name} is not in {found.model.name} once it is simplified, as {removed}; "
+                f"{name} is not in {simplified.model.name} once it is simplified, as {removed}; "
                 "give that, or leave --simplify away"
             )
-    return found.model
+    return simplified.model
 
 
 def main(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,11 +22,11 @@ from dae_sdc.initial.consistent import Initial
 from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
-from dae_sdc.options import Parameters, ResultFile, about, add_options, count, given_options, option, takes
+from dae_sdc.options import ResultFile, add_options, count, given_options, option, takes
 from dae_sdc.run.equations import Equations, equations_near, with_model
 from dae_sdc.run.results import Result, check_target, put_down, tabulated
 from dae_sdc.run.solution import Solution
-from dae_sdc.run.steady import SteadyOptions, guess_of, rest_of
+from dae_sdc.run.steady import AnyEquations, SteadyOptions, guess_of, rest_of
 from dae_sdc.sharing import one_at_a_time
 
 TIMES_ALONG = 101  # Times along a solution.
@@ -35,17 +35,9 @@ STEPS = 301  # Times of a step response.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where(ResultFile, Parameters):
+class Where(ResultFile, AnyEquations):
     """Equations, and what of them is linearised."""
 
-    problem: Any = field(
-        kw_only=False,
-        metadata=about(
-            "name of a model or problem, FILE.mo or FILE.py:NAME",
-            "A model, a problem, its class and a function F(t, u, du) are taken too.",
-            like="str, Path, Model, ProblemDAE, type or callable",
-        ),
-    )
     coordinates: Sequence[str] = option(
         (),
         "unknowns that are coordinates of the minimal form as far as can be (by pivots)",

@@ -11,7 +11,7 @@ from pySDC.core.hooks import Hooks
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE, require_estimate
-from dae_sdc.control.controls import StopAtRoundOff
+from dae_sdc.control.driver import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.options import Method, Multistep, Parallel, Steps, Sweeps

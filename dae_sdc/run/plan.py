@@ -11,21 +11,21 @@ from pySDC.core.controller import _Pars as ControllerParameters
 
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.events import Event, LocateEvents, accurate_slopes, as_events
-from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular_determinants import require_way
+from dae_sdc.control.stepping import FixedSteps
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_choice, setup_of
 from dae_sdc.run.equations import Equations
-from dae_sdc.run.event_expressions import events_of
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.resume import Saving, require_one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
+from dae_sdc.run.unknowns import events_of
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance

@@ -15,7 +15,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.launch import by_launcher, launched
+from dae_sdc.imports import by_launcher, launched
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator

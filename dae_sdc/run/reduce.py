@@ -18,9 +18,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options, option, takes
 from dae_sdc.reduction.factor import LIMIT
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
-from dae_sdc.run.models import ModelOptions, add_models, models_of
 from dae_sdc.run.simplify import model_of
-from dae_sdc.run.target import make_model
+from dae_sdc.run.target import ModelOptions, add_models, make_model, models_of
 from dae_sdc.sharing import each, one_at_a_time
 from dae_sdc.text import aligned
 
@@ -113,10 +112,10 @@ def main(args: argparse.Namespace) -> int:
     params = given_options(args, Parameters).get("params")
     given = given_options(args, ReduceOptions, without=("model", "params"))
     if alone:
-        found = reduce(model_of(names[0], params, args.simplify), **given)
-        print(found)
+        reduction = reduce(model_of(names[0], params, args.simplify), **given)
+        print(reduction)
         if args.equations:
-            _show_equations(found)
+            _show_equations(reduction)
         return 0
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
@@ -126,29 +125,29 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _row(found: Reduction) -> tuple[str, ...]:
+def _row(reduction: Reduction) -> tuple[str, ...]:
     begin = perf_counter()
-    problem = found.problem()
+    problem = reduction.problem()
     _ = problem.kernels
     numbers = (
-        found.index,
-        found.differentiations,
+        reduction.index,
+        reduction.differentiations,
         problem.n,
-        len(found.invariant_names),
-        sum(found.cost.shared),
-        len(found.veils),
-        sum(found.cost.trees),
+        len(reduction.invariant_names),
+        sum(reduction.cost.shared),
+        len(reduction.veils),
+        sum(reduction.cost.trees),
     )
     cells = (str(number) for number in numbers)
-    times = f"{found.seconds:.3f}", f"{perf_counter() - begin:.2f}"
-    return (found.name, str(len(found.names)), found.method, *cells, *times)
+    times = f"{reduction.seconds:.3f}", f"{perf_counter() - begin:.2f}"
+    return (reduction.name, str(len(reduction.names)), reduction.method, *cells, *times)
 
 
-def _show_equations(found: Reduction) -> None:
-    if found.goal != "stages":
-        print("\nequations", *(f"  0 = {e}" for e in found.model.expressions), sep="\n")
+def _show_equations(reduction: Reduction) -> None:
+    if reduction.goal != "stages":
+        print("\nequations", *(f"  0 = {e}" for e in reduction.model.expressions), sep="\n")
     print("\ninvariants")
-    for name, expression in zip(found.invariant_names, found.invariants, strict=True):
+    for name, expression in zip(reduction.invariant_names, reduction.invariants, strict=True):
         print(f"  {name}: {expression}")
-    if found.veil_expressions:
-        print("\nveils", *(f"  {symbol} = {e}" for symbol, e in found.veil_expressions), sep="\n")
+    if reduction.veil_expressions:
+        print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")

@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain_attributes, same
-from dae_sdc.control.controls import Control, require_single_steps
-from dae_sdc.control.driver import driver_of
+from dae_sdc.control.driver import Control, driver_of, require_single_steps
 from dae_sdc.control.events import Event
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import InputError, ResultFileError

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.errors import InputError
 from dae_sdc.model import LEVELS, Level
 from dae_sdc.options import Output, Parameters, add_options, given_options, option, takes
-from dae_sdc.run.models import ModelLike, ModelOptions, add_models, models_of
-from dae_sdc.run.target import make_model
+from dae_sdc.run.target import ModelLike, ModelOptions, add_models, make_model, models_of
 from dae_sdc.sharing import each, one_at_a_time
 from dae_sdc.text import aligned
 
@@ -37,7 +36,7 @@ class SimplifyOptions(ModelOptions):
     level: Level = option(
         "linear",
         "equations that are removed (linear)",
-        "See :func:`dae_sdc.model.aliases.simplify`.",
+        "See :func:`dae_sdc.model.simplified.simplify`.",
         choices=LEVELS,
     )
     fold: bool = option(False, "put the numbers of the parameters in", "All of them go into the equations.")
@@ -69,18 +68,18 @@ def simplify(options: SimplifyOptions) -> Simplified:
     >>> len(found.model.names)
     1
     """
-    from dae_sdc.model import aliases
+    from dae_sdc.model import simplified
 
     whole, fold = make_model(options.model, options.params), options.fold
-    found = aliases.simplify(whole, level=options.level, fold=fold)
-    if found.level == "trivial" or not found.map:
-        return found
-    trivial = aliases.simplify(whole, level="trivial", fold=fold)
-    if len(trivial.model.names) == len(found.model.names):
-        return found
-    before, after = _analysed(trivial.model), _analysed(found.model)
+    result = simplified.simplify(whole, level=options.level, fold=fold)
+    if result.level == "trivial" or not result.map:
+        return result
+    trivial = simplified.simplify(whole, level="trivial", fold=fold)
+    if len(trivial.model.names) == len(result.model.names):
+        return result
+    before, after = _analysed(trivial.model), _analysed(result.model)
     if before is None or (after is not None and after.dof == before.dof and after.index <= before.index):
-        return found
+        return result
     return trivial
 
 
@@ -95,10 +94,10 @@ def _analysed(model: Model) -> Structure | None:
     from dae_sdc.structure.signature import StructureError
 
     try:
-        found = structure(model, differentiation=False)
+        analysed = structure(model, differentiation=False)
     except (StructureError, InputError):
         return None
-    return found if found.regular else None
+    return analysed if analysed.regular else None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,29 +115,29 @@ def main(args: argparse.Namespace) -> int:
     names, alone = models_of(args)
     given = given_options(args, SimplifyOptions, without=("model",))
     if alone:
-        found = simplify(names[0], **given)
-        print(found.report(_rows(found)))
+        result = simplify(names[0], **given)
+        print(result.report(_rows(result)))
         if args.all:
-            print(*(f"    {removed}" for removed in found.map.values()), sep="\n")
+            print(*(f"    {removed}" for removed in result.map.values()), sep="\n")
         if args.equations:
-            print(found.model)
+            print(result.model)
         return 0
     if args.all or args.equations:
         raise InputError("--all and --equations show one model; name one, or leave them away")
     rows: list[tuple[object, ...]] = [_HEADS]
     for name in each(names, "model", args.progress):
         began = perf_counter()
-        found = simplify(name, **given)
+        result = simplify(name, **given)
         seconds = f"{perf_counter() - began:.3f}"
-        cells = [cell for row in _rows(found) for cell in row[1:]]
-        rows.append((name, len(found.original.roots), len(found.model.roots), *cells, seconds))
+        cells = [cell for row in _rows(result) for cell in row[1:]]
+        rows.append((name, len(result.original.roots), len(result.model.roots), *cells, seconds))
     print(aligned(rows, gap="  "))
     return 0
 
 
-def _rows(found: Simplified) -> list[tuple[str, str, str]]:
+def _rows(result: Simplified) -> list[tuple[str, str, str]]:
     """Table rows of index and degrees of freedom, before and after."""
-    both = _analysed(found.original), _analysed(found.model)
+    both = _analysed(result.original), _analysed(result.model)
     index, freedoms = zip(
         *(("?", "?") if one is None else (str(one.index), str(one.dof)) for one in both), strict=True
     )

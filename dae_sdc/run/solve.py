@@ -18,7 +18,7 @@ from dae_sdc.arguments import MOST_SHOWN
 from dae_sdc.control.events import Event
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError, MisreadError, NotReducibleError, TimeLimitError
-from dae_sdc.launch import launched
+from dae_sdc.imports import launched
 from dae_sdc.options import ConsistentStart, Preparation, add_options, given_options, names_of_options, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions

@@ -15,7 +15,7 @@ import numpy as np
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way

@@ -39,8 +39,8 @@ from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteadyOptions(Limit, Parameters):
-    """Options of :func:`steady_state`."""
+class AnyEquations(Parameters):
+    """Equations in any form, and values of their parameters."""
 
     problem: Any = field(
         kw_only=False,
@@ -50,6 +50,12 @@ class SteadyOptions(Limit, Parameters):
             like="str, Path, Model, ProblemDAE, type or callable",
         ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteadyOptions(Limit, AnyEquations):
+    """Options of :func:`steady_state`."""
+
     guess: Mapping[str, float] | Any = option(
         None,
         "guesses of unknowns (the start values)",

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from dae_sdc.deadline import limits_call
 from dae_sdc.options import Limit, Parameters, about, option, takes
-from dae_sdc.run.models import ModelLike, ModelOptions
-from dae_sdc.run.target import make_model
+from dae_sdc.run.target import ModelLike, ModelOptions, make_model
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, structure as analyse
 from dae_sdc.structure.repair import METHODS, Repair, repair as mend

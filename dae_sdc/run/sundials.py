@@ -20,10 +20,10 @@ from scipy import sparse
 
 from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import superlu
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
@@ -41,10 +41,18 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
-from dae_sdc.run.global_errors import GLOBAL_ERROR, estimated, inaccurate, not_estimated
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
-from dae_sdc.run.solution import DENSE_LIMIT, Solution, about_problem, output_times
+from dae_sdc.run.solution import (
+    DENSE_LIMIT,
+    GLOBAL_ERROR,
+    Solution,
+    about_problem,
+    estimated,
+    inaccurate,
+    not_estimated,
+    output_times,
+)
 from dae_sdc.run.start import Start as StartOfRun
 from dae_sdc.run.target import problem_name, resolve
 from dae_sdc.run.tracing import check_at_states

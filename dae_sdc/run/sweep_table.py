@@ -12,12 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import is_texts, partial_name
-from dae_sdc.run.results import Result, check_target, command_line, load, put_down, unknowns_over_time
-from dae_sdc.run.tables import Table, Tabulated, View, needed
+from dae_sdc.run.results import (
+    Result,
+    Table,
+    Tabulated,
+    View,
+    check_target,
+    command_line,
+    load,
+    needed,
+    put_down,
+    unknowns_over_time,
+)
 
 START = "u0:"  # What the name of a start value begins with, to tell it from a parameter.
 MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.

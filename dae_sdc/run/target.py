@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import functools
 import importlib.util
@@ -9,19 +10,20 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from dae_sdc.arguments import shown
+from dae_sdc.arguments import checked, shown
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.adapter import adapted
 from dae_sdc.dae.declaration import check_newton
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
@@ -31,19 +33,24 @@ if TYPE_CHECKING:
     from dae_sdc.model.simplified import Simplified
 
 
-class ModelLike(Protocol):
+class MakesProblems(Protocol):
     """Equations from which a problem can be made, such as a :class:`dae_sdc.model.model.Model`."""
 
     def problem(self, **settings: Any) -> ProblemDAE:
         """The problem, for values of parameters and settings of its nonlinear solves."""
 
 
-ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
+ProblemLike = str | type[ProblemDAE] | ProblemDAE | MakesProblems
+# A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
+# function that returns one, or equations that are read: a problem with an ``eval_f``, or a function F(t, u,
+# du), see :func:`trace`.
+ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Callable[..., Model]"
 
 R = TypeVar("R")
 
 # Types of what is taken for a function F(t, u, du).
 FUNCTIONS: Final = (FunctionType, MethodType, functools.partial)
+ALL = "all"  # Stands for all models of the library.
 REMEMBERED: Final = 16  # Most models of which results of :func:`calculated` are kept.
 
 _CALCULATED: dict[Model, tuple[Any, dict[Hashable, Any]]] = {}
@@ -85,9 +92,12 @@ class Target:
     @cached_property
     def function(self) -> Callable[..., Any] | None:
         """A function F(t, u, du), which takes three arguments; None where something else was given."""
-        from dae_sdc.model.functions import takes_equations
-
-        return self.thing if takes_equations(self.thing) else None
+        if not isinstance(self.thing, FUNCTIONS):
+            return None
+        parameters = inspect.signature(self.thing).parameters.values()
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        needed = [one.default is one.empty and one.kind in positional for one in parameters]
+        return self.thing if sum(needed) == 3 else None
 
     @property
     def is_model(self) -> bool:
@@ -255,7 +265,7 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
 
 
 @one_at_a_time
-def _problem_of(model: ModelLike, params: Mapping[str, Any]) -> ProblemDAE:
+def _problem_of(model: MakesProblems, params: Mapping[str, Any]) -> ProblemDAE:
     """The problem of a model, with its index by structural analysis where that succeeds."""
     if not hasattr(model, "signature"):
         return model.problem(**params)
@@ -354,3 +364,69 @@ def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE
     check_newton(problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
     problem.check_properties()
     return problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Parameters):
+    """Options of functions of one model."""
+
+    model: ModelLike = field(
+        kw_only=False,
+        metadata=about(
+            "name in the library, ``file.mo``, ``file.py:name``, model, or a function that returns one",
+            like="str, Path, Model or callable",
+            shell=False,
+        ),
+    )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Add the argument ``model`` of verbs that tabulate several models to a parser."""
+    parser.add_argument(
+        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+    )
+
+
+def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:
+    """Names of the models that a verb was given, and whether there is only one, so that no table is shown."""
+    if args.model == ALL:
+        return list(MODELS), False
+    names = [name for name in args.model.split(",") if name]
+    return names, len(names) == 1
+
+
+@checked()
+def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Model:
+    """The equations of a problem as a model, from a call of its ``eval_f`` with symbols in place of numbers.
+
+    Unknowns keep their names and order. Public float attributes become parameters with their values, except
+    those on which a branch depends. Branches on values of unknowns or of time become choices, as by
+    :func:`numpy.where`. The equations are compared with the function at random points near the start.
+
+    Parameters
+    ----------
+    problem : str, type, ProblemDAE or callable
+        Name of a problem, ``file.py:name``, class, instance or function F(t, u, du); a model is returned
+        unchanged.
+    params : mapping, optional
+        Arguments of the constructor of the problem.
+
+    Returns
+    -------
+    Model
+        The equations.
+
+    Raises
+    ------
+    InputError
+        If ``eval_f`` has too many branches on values of unknowns and of time, changes its problem, reads
+        files, tables or random numbers, or calls functions that accept numbers only: with file, line and
+        reason.
+
+    Examples
+    --------
+    >>> ds.trace("robertson").names
+    ('y_1', 'y_2', 'y_3')
+    """
+    as_model = not (isinstance(problem, str) and problem in PROBLEMS)
+    return resolve(problem, as_model, anew=True).make_model(params or {})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import MisreadError

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from dae_sdc.dae.memory import ArrayMemory
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.program import Input, Program
+from dae_sdc.expressions.graph import Graph, Input, Program
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
 from dae_sdc.structure.rank import equilibration

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.compiling import kept
-from dae_sdc.dae.machine import RecordView, call_residual, doubles, integers, within_compiled
+from dae_sdc.dae.compiling import RecordView, call_residual, doubles, integers, kept, within_compiled
 from dae_sdc.dae.memory import fields
 from dae_sdc.structure import parabola
 

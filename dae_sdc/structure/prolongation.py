@@ -14,8 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.deadline import check
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.dag import Leaf, Op
 from dae_sdc.structure.rank import LinearRows
 from dae_sdc.structure.series import (
     RULES,

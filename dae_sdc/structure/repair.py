@@ -16,10 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, UNKNOWN, Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.symbols import Unknown
-from dae_sdc.model.equations import Definition
-from dae_sdc.model.model import Model
-from dae_sdc.model.sympy_input import to_sympy
+from dae_sdc.model.model import Definition, Model
+from dae_sdc.model.sympy_input import Unknown, to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns

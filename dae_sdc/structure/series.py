@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.expressions.dag import CONSTANTS, PRIME, of_function, random_residue
-from dae_sdc.expressions.operations import FUNCTIONS, Op
+from dae_sdc.expressions.dag import CONSTANTS, FUNCTIONS, PRIME, Op, of_function, random_residue
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf

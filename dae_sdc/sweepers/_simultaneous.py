@@ -12,30 +12,32 @@ import numpy as np
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import residual_check
-from dae_sdc.dae.compiling import c_function, kept, lightly_optimized
-from dae_sdc.dae.counters import Counts
-from dae_sdc.dae.machine import (
+from dae_sdc.dae import newton_checks
+from dae_sdc.dae.compiling import (
     RecordView,
+    c_function,
     call_at,
     call_jacobian,
     call_residual,
     doubles,
     integers,
+    kept,
+    lightly_optimized,
     pointer_to,
     short_integers,
     within_compiled,
 )
-from dae_sdc.dae.memory import address, fields, tell_addresses
-from dae_sdc.dae.polynomial import (
+from dae_sdc.dae.memory import Counts, address, fields, tell_addresses
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import KEPT_RATE
+from dae_sdc.dae.state import (
     FARTHEST_EXTRAPOLATION,
+    MeshDAE,
     StepPolynomial,
+    Vector,
     coefficients_of_last,
     lagrange_weights,
 )
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import KEPT_RATE
-from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import simultaneous as own, step_sizes, steps_ahead, tolerance
 from dae_sdc.sweepers.simultaneous import (
@@ -346,15 +348,15 @@ def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
     relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
-    enlarged = max(1.0, residual_check.LEAST_RELATIVE_STEP / relative)
-    for which in range(residual_check.DIRECTIONS):
+    enlarged = max(1.0, newton_checks.LEAST_RELATIVE_STEP / relative)
+    for which in range(newton_checks.DIRECTIONS):
         if not changed_residual(a, time, h, enlarged, which):
             return True
-        if within(a, residual_check.RESIDUAL_FACTOR / enlarged):
+        if within(a, newton_checks.RESIDUAL_FACTOR / enlarged):
             return True
-    for which in range(residual_check.DIRECTIONS):
-        if changed_residual(a, time, h, residual_check.RESIDUAL_ROUNDING / relative, which) and within(
-            a, residual_check.RESIDUAL_NOISE
+    for which in range(newton_checks.DIRECTIONS):
+        if changed_residual(a, time, h, newton_checks.RESIDUAL_ROUNDING / relative, which) and within(
+            a, newton_checks.RESIDUAL_NOISE
         ):
             return True
     return False
@@ -975,7 +977,7 @@ class MachineStages(Simultaneous):
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name) for name in KNOWN},
             "work": np.empty((2, n)),
-            "directions": residual_check.directions(n),
+            "directions": newton_checks.directions(n),
             "sizes": problem.run_scales.unknowns,
             **{name: getattr(problem.run_scales, name) for name in ("expected", "seen")},
             "continuation": np.empty((len(c), len(c))),

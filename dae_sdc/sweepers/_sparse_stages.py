@@ -22,9 +22,8 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
-from dae_sdc.dae.compiling import c_function
+from dae_sdc.dae.compiling import c_function, call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.linear import sparse_factors
-from dae_sdc.dae.machine import call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError

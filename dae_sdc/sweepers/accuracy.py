@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.jacobian_check import JacobianWatch
-from dae_sdc.dae.polynomial import interpolation_matrix
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.newton_checks import JacobianWatch
+from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import StepIterate

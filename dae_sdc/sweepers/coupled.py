@@ -9,14 +9,13 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
-from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton, NodeSystem
-from dae_sdc.dae.polynomial import interpolation_matrix, reaches
+from dae_sdc.dae.newton_checks import jacobian_note
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, reaches
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 

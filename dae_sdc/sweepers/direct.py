@@ -9,7 +9,7 @@ import numpy as np
 from pySDC.core.sweeper import Sweeper
 
 from dae_sdc.dae.adapter import adapt_level
-from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, MissingPartError
 from dae_sdc.sweepers.amplification import LinearStep

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dae_sdc.dae.polynomial import interpolation_matrix, reaches
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, reaches
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.collocation import SweepMatrices

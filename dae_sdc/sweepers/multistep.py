@@ -15,10 +15,9 @@ from dae_sdc.dae.iteration import BACKWARD_ERROR, LAST_CORRECTION, ROUND_OFF_COR
 from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
-from dae_sdc.dae.polynomial import StepPolynomial, interpolation_matrix
+from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import StepPolynomial, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.coupled import stages_without_guess
@@ -110,7 +109,7 @@ class FixedPoint:
         return rate
 
     def _verified(self, system: NodeSystem) -> bool:
-        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.newton_checks`."""
         goal = self.problem.newton_tol
         tolerated, residual = system.tolerated(goal), np.array(system.residual())
         left = above_noise(np.abs(residual), self.problem)

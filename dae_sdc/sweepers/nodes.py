@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.polynomial import StepPolynomial, Vector
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError
 
 # State of a node, sent to the other processes with its values.

@@ -13,10 +13,16 @@ from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
-from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import (
+    EndDerivative,
+    MeshDAE,
+    Vector,
+    attach,
+    differentiation_row,
+    interpolation_matrix,
+)
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia

@@ -15,11 +15,10 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.adapter import adapt_level
-from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
-from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative

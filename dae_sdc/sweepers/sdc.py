@@ -11,9 +11,9 @@ from pySDC.core.sweeper import Sweeper
 
 from dae_sdc.dae.adapter import adapt_level
 from dae_sdc.dae.jacobian import NOISE_LIMIT
-from dae_sdc.dae.jacobian_check import JacobianWatch
-from dae_sdc.dae.noise import measured_noise
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import measured_noise
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown

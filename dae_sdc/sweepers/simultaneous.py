@@ -17,14 +17,12 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 
-from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.linear import sparse_factors
-from dae_sdc.dae.memory import fields
-from dae_sdc.dae.polynomial import interpolation_matrix, lagrange_weights, reaches
+from dae_sdc.dae.memory import Counts, fields
+from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach, interpolation_matrix, lagrange_weights, reaches
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multipliers, only_rounding, operators_at, rounding_noise

@@ -10,8 +10,8 @@ import numpy as np
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton_checks import above_noise, is_small
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import factorize, largest
 from dae_sdc.dae.newton import ModifiedNewton
+from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share

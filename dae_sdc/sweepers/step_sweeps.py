@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.newton_checks import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import SolveError

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.polynomial import StepPolynomial
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.memory import COUNTERS
+from dae_sdc.dae.state import MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     GROWN_STEP,
     HELD_PART,
@@ -143,7 +142,7 @@ class Taken(NamedTuple):
     starts: Vector  # Shape (K,). Their starts.
     sizes: Vector  # Shape (K,).
     rejected: int  # Number of steps that were rejected.
-    counts: Vector  # Shape (K, 5). Work by :data:`~dae_sdc.dae.counters.COUNTERS`.
+    counts: Vector  # Shape (K, 5). Work by :data:`~dae_sdc.dae.memory.COUNTERS`.
     u: Vector  # Shape (K M + 1, n). The start, and the stages of all steps in order.
     du: Vector  # Shape (K, M, n).
     nodes: tuple[float, ...]

@@ -8,9 +8,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dae_sdc.dae.branches import SIDE_SLACK
-from dae_sdc.dae.polynomial import EndDerivative, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.coupled import CoupledStages, stages_without_guess
 from dae_sdc.sweepers.restart import consistent_restart

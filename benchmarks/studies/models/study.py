@@ -18,7 +18,7 @@ from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.model.model import Model
-from dae_sdc.problems._testset import load_record
+from dae_sdc.problems._library import load_record
 from dae_sdc.problems.circuits import RingModulator
 from dae_sdc.reduction.problem import ReducedProblem
 from dae_sdc.reduction.reduction import reduce_index

@@ -28,7 +28,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
-from dae_sdc.problems._testset import TestSetProblem, scd
+from dae_sdc.problems._library import TestSetProblem, scd
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve

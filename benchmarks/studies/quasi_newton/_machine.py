@@ -14,8 +14,8 @@ from numba.experimental import jitclass
 
 from dae_sdc.compiled.machine_newton import lapack, lapack_factor, lapack_solve
 from dae_sdc.dae import iteration
+from dae_sdc.dae.compiling import call_jacobian, call_residual
 from dae_sdc.dae.iteration import HERE, SOLVED
-from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.problems.tyre import BrushTyre
 
 _iterate, _factorize_anew = njit(iteration.iterate), njit(iteration.factorize_anew)

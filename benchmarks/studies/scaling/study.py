@@ -40,7 +40,7 @@ from benchmarks.studies.scaling.costs import (
 )
 from benchmarks.study import Layout, Table, chosen, study
 from dae_sdc.errors import InputError, RemoteError, SolveError
-from dae_sdc.launch import launched
+from dae_sdc.imports import launched
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve

@@ -1,4 +1,4 @@
-"""Imports that wait: of MPI, which is loaded when it is used, and of functions of higher rooms.
+"""How the package is imported: MPI later, rooms by links at the root, files that Python was started with.
 
 Modules of pySDC that import mpi4py at once get it later: pySDC's states and its output of fields import
 ``mpi4py.MPI`` wherever it is installed. That starts MPI, or ends the process where MPI is broken, and is of
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -59,8 +62,8 @@ class _Loader(Loader):
         self._loader = loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
@@ -107,3 +110,88 @@ def defer_mpi() -> None:
     """From now on, let pySDC import MPI when it needs it."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+class _RoomLoader(Loader):
+    """Gives a module of the package in place of a second copy."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(f"dae_sdc.{spec.name}")
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec  # which the import has replaced
+
+
+class _RoomFinder(MetaPathFinder):
+    """Finds the modules of one room under the name of its link."""
+
+    def __init__(self, room: str) -> None:
+        self._inside = f"{room}."
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, _RoomLoader()) if fullname.startswith(self._inside) else None
+
+
+def one_room(name: str) -> None:
+    """Let a room that is imported through its link at the root be that of the package with its modules."""
+    if name in ("__main__", "") or "." in name:
+        return
+    sys.meta_path.insert(0, _RoomFinder(name))
+    sys.modules[name] = importlib.import_module(f"dae_sdc.{name}")
+
+
+LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_NUM_TASKS")
+"""Environment variables with the number of processes that an MPI launcher has started."""
+
+
+def launched() -> int:
+    """Number of processes that an MPI launcher has started, by the environment; 1 without one."""
+    return max([1, *_counts()])
+
+
+def by_launcher() -> bool:
+    """Whether an MPI launcher has started this process, even if it is the only one."""
+    return bool(_counts())
+
+
+def _counts() -> list[int]:
+    counts = [os.environ.get(name, "") for name in LAUNCHERS]
+    return [int(count) for count in counts if count.isdigit()]
+
+
+def script() -> str:
+    """The file in a room of the package that Python was started with, as "run/solve.py"; empty for others."""
+    started = sys.argv[0] if sys.argv else ""
+    if started == "-m" and len(sys.argv) < len(sys.orig_argv):  # what follows stands there until it is found
+        package, *place = sys.orig_argv[-len(sys.argv)].split(".")
+        return "/".join(place) + ".py" if package == "dae_sdc" and len(place) > 1 else ""
+    path = Path(os.path.realpath(started))
+    package_of = path.parent.parent
+    room = package_of.name == "dae_sdc" and (package_of / "__init__.py").is_file()
+    return f"{path.parent.name}/{path.name}" if room and path.suffix == ".py" else ""
+
+
+class _Interruption(MetaPathFinder):
+    """Ends the file that Python was started with, which is the first to import a module of the package."""
+
+    def __init__(self, carry_out: Callable[[str], int], file: str) -> None:
+        self._carry_out, self._file = carry_out, file
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        if not fullname.startswith("dae_sdc."):
+            return None
+        sys.meta_path.remove(self)
+        with suppress(ValueError):  # its own directory, where other libraries would find our modules
+            sys.path.remove(os.path.dirname(os.path.realpath(sys.argv[0])))
+        sys.exit(self._carry_out(self._file))
+
+
+def take_over(carry_out: Callable[[str], int]) -> None:
+    """Let a file that Python was started with do what its verb does, when it imports a first module."""
+    file = script()
+    if file:
+        sys.meta_path.insert(0, _Interruption(carry_out, file))

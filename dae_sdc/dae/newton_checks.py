@@ -1,23 +1,91 @@
-"""A given Jacobian compared with differences of the residual: which entry is wrong, and does it matter.
+"""Checks of Newton's method: whether a residual is as small as its corrections suggest, and a Jacobian right.
 
-Newton's method converges with a Jacobian that is somewhat off, only slower. With one that is far off its
-corrections say nothing of the error, and nothing in the iteration itself shows that.
+It converges with a Jacobian that is somewhat off, only slower. With one that is far off its corrections say
+nothing of the error, and nothing in the iteration itself shows that.
 """
 
 from __future__ import annotations
 
+import functools
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dae_sdc.dae.counters import uncounted
-from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.jacobian import NOISE_LIMIT, Linearization, linearize
 from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, JacobianError, SolveError
+
+# Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
+# Corrections are measured in another norm, and directions may cancel.
+RESIDUAL_FACTOR = 100.0
+LEAST_RELATIVE_STEP = 1e-8  # Relative change of the unknowns below which rounding would hide that of F.
+# Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
+RESIDUAL_NOISE = 50.0
+RESIDUAL_ROUNDING = 2.0**-50  # Relative change of the unknowns by rounding.
+
+DIRECTIONS = 3  # Most directions in which the unknowns are changed, until the residual is accepted.
+
+
+@functools.lru_cache(maxsize=16)
+def directions(size: int, count: int = DIRECTIONS) -> Vector:
+    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, size)."""
+    generator = np.random.default_rng(20)
+    sizes = generator.uniform(0.5, 1.0, (count, size))
+    signed: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
+    signed.setflags(write=False)
+    return signed
+
+
+def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
+    """Absolute values of residuals less the noise of the equations, where that is known, and at least 0."""
+    # Shapes: left (n,) or (M n,).
+    if problem.noise is None:
+        return left
+    return np.maximum(left - NOISE_LIMIT * np.resize(problem.noise.absolute, len(left)), 0.0)
+
+
+def is_small(
+    left: Vector,
+    base: Vector,
+    relative: float,
+    changed: Callable[[float, Vector], Vector],
+    allowed: Vector | None = None,
+) -> bool:
+    """Whether each entry of a residual is no larger than what tolerated changes of unknowns make of F."""
+    # Unknowns are changed along random directions by as much as their error may be, or by more where that
+    # would be lost in rounding.
+    # Shapes: left (N,), base (N,), allowed (N,).
+    enlarged = max(1.0, LEAST_RELATIVE_STEP / relative)
+    allowed = np.zeros_like(left) if allowed is None else allowed
+    allowed.fill(0.0)
+    with np.errstate(all="ignore"):
+        for direction in directions(len(left)):
+            value = _finite(changed, enlarged, direction)
+            if value is None:
+                return True
+            np.maximum(allowed, np.abs(value - base) * (RESIDUAL_FACTOR / enlarged), out=allowed)
+            if (left <= allowed).all():
+                return True
+        for direction in directions(len(left)):
+            value = _finite(changed, RESIDUAL_ROUNDING / relative, direction)
+            if value is not None:
+                np.maximum(allowed, np.abs(value - base) * RESIDUAL_NOISE, out=allowed)
+        return bool((left <= allowed).all())
+
+
+def _finite(changed: Callable[[float, Vector], Vector], factor: float, direction: Vector) -> Vector | None:
+    """F at a changed point, on the other side where it is not defined there; None where it is on neither."""
+    for sign in (1.0, -1.0):
+        value = changed(sign * factor, direction)
+        if np.isfinite(value).all():
+            return value
+    return None
+
 
 COMPARISON_STEP = 1e-5  # Change of the unknowns in a central difference, relative to their sizes.
 # Relative difference between a product with the Jacobian and a difference that needs no explanation.
@@ -323,5 +391,5 @@ def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
     # Shapes: u and du (n,).
     if not gives_jacobian(problem):
         return ""
-    found = JacobianWatch(problem, False)._entry(u, du, t)
-    return "" if found is None else f"; {found[1].text(problem, t)}"
+    wrong = JacobianWatch(problem, False)._entry(u, du, t)
+    return "" if wrong is None else f"; {wrong[1].text(problem, t)}"
