@@ -68,6 +68,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         SolveError as SolveError,
         TimeLimitError as TimeLimitError,
     )
+    from dae_sdc.expressions.symbols import homotopy as homotopy
     from dae_sdc.frames.frame import Frame as Frame
     from dae_sdc.frames.response import (
         Deformation as Deformation,

@@ -56,6 +56,50 @@ class Unknown(sympy.Symbol):  # type: ignore[misc]
         return f"\\left({text}\\right)^{{{exp}}}" if self.order > 3 else f"{text}^{{{exp}}}"
 
 
+class Homotopy(sympy.Function):  # type: ignore[misc]
+    """An expression, and a simpler one for which a start is found first, from which it is followed."""
+
+    nargs = 2
+
+    def _eval_derivative(self, variable: Any) -> Any:
+        return Homotopy(*(sympy.diff(part, variable) for part in self.args))
+
+    def simplified(self) -> Any:
+        """The simpler expression."""
+        return self.args[1]
+
+
+def homotopy(actual: Any, simplified: Any) -> Any:
+    """An expression of a model, with a simpler one that leads to its start.
+
+    A start is found with ``simplified`` in its place first, and followed to that with ``actual``; in a run it
+    is ``actual``.
+
+    Parameters
+    ----------
+    actual, simplified : sympy.Expr or float
+        What the equation has, and what stands for it at the begin of the path, for instance the same without
+        a term or with a constant coefficient.
+
+    Returns
+    -------
+    sympy.Expr
+        The expression for :meth:`dae_sdc.model.model.Model.equation`; in functions F(t, u, du), and of
+        numbers, ``actual``.
+
+    Examples
+    --------
+    >>> m = ds.Model("pipe")
+    >>> q, p = m.variables("q p", start=[0.0, 4.0], fixed=[False, True])
+    >>> m.equations(m.der(p) + q, ds.homotopy(q * abs(q) + 0.01 * sp.sinh(q), q) - p)
+    >>> round(ds.initial(m)["q"], 6)
+    1.981902
+    """
+    if not any(isinstance(part, sympy.Basic) for part in (actual, simplified)):
+        return actual
+    return Homotopy(actual, simplified)
+
+
 def derivative(expression: Any, order: int = 1) -> Any:
     """The derivative of an expression with respect to time."""
     for _ in range(order):

@@ -116,6 +116,7 @@ class BlockSolver:
     ) -> None:
         self.plan, self.options = plan, options
         self.system, self.given = plan.system, plan.given
+        self.outside = 0  # Solutions of the last block that were left out because of bounds.
         self._random, self._seed, self._workers, self._comm = random, seed, workers, comm
 
     def solve(
@@ -141,6 +142,9 @@ class BlockSolver:
         except NotPolynomialError as why:
             kind, reason = "newton", str(why)
             found = self._by_newton(block, x, self.options.random_starts)
+        turned = [self._turned_within(block, values) for values in found]
+        within = [values for values in turned if self.given.allows(values, block.cols).all()]
+        self.outside, found = len(found) - len(within), within
         if not block.linear:
             counts["singular"] = sum(self.is_singular(block, x, values) for values in found)
         told = SolvedBlock(
@@ -154,6 +158,17 @@ class BlockSolver:
             **counts,
         )
         return told, found
+
+    def _turned_within(self, block: Block, values: Vector) -> Vector:
+        """A solution after whole turns of its angles to within their bounds, as far as there are some."""
+        for j, (rates, period) in block.moves.items() if self.given.bounds is not None else ():
+            if not self.given.allows(values, block.cols)[j]:
+                low, high = self.given.bounds[:, block.cols[j]]
+                below, above = max(low - values[j], 0.0), max(values[j] - high, 0.0)
+                turns = np.ceil(below / period) - np.ceil(above / period)
+                values = values.copy()
+                values[list(rates)] += turns * period * np.array(list(rates.values()))
+        return values
 
     def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
         """Whether the equations of a block are rank-deficient at a solution."""
@@ -295,12 +310,14 @@ class BlockSolver:
             if attempt:
                 spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
                 y += spread * sizes * self._random.standard_normal(y.size)
+                y = self.given.within(_with(block, x, y))[cols]
             result = project(
                 y,
                 equations,
                 weights=1.0 / sizes,
                 tolerance=self.system.tolerance,
                 most_iterations=SEARCH.restart_iterations if attempt else PROJECTION.most_iterations,
+                bounds=None if self.given.bounds is None else self.given.bounds[:, cols],
             )
             if not result.converged:
                 continue

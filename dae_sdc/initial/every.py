@@ -410,7 +410,9 @@ class EveryStart:
         shown = [f"{self.system.jet_names[j]} = {x[j]:.10g}" for j in (held or known)[:4]]
         at = f" with {', '.join(shown)}" if shown else ""
         many = {0: "and no complex one", 1: "but a complex one"}.get(count, f"but {count} complex ones")
-        if kind != "polynomial":
+        if self._solver.outside:
+            many = f"but {self._solver.outside} outside the bounds"
+        elif kind != "polynomial":
             many = "from random starts" if kind == "newton" else "as it is singular or not defined"
         advice = "fix other values" if held else "give other guesses"
         return (

@@ -188,6 +188,34 @@ class ModelJets:
         """Sizes of the terms of the outputs of a program, at values x."""
         return magnitudes(program, self.inputs(program, x))
 
+    def simplified(self) -> Callable[[float], ModelJets] | None:
+        """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.
+
+        None where there are no homotopies.
+        """
+        simpler, graph = self.model.simplified_roots, self.model.graph
+        if not simpler:
+            return None
+        other = copy.copy(self)
+        share = graph.parameter(len(self.parameters))
+        rest = graph.sub(graph.one, share)
+        mixed = {
+            i: graph.add(graph.mul(share, self.model.roots[i]), graph.mul(rest, root))
+            for i, root in simpler.items()
+        }
+        rows = offsets_stages(self.analysis.c, self.analysis.d)[0]
+        other.roots = [
+            graph.total_derivative(mixed[i], k) if i in mixed else root
+            for (i, k), root in zip(rows, self.roots, strict=True)
+        ]
+        other._stages, other._known = {}, {**self._known, "p": np.append(self.parameters, 0.0)}
+
+        def at(value: float) -> ModelJets:
+            other._known["p"][-1] = value
+            return other
+
+        return at
+
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
         return self.part(stage).values(x)

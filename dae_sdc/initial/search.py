@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,15 @@ from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import Initial, Violation, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
+from dae_sdc.initial.given import (
+    Fixed,
+    bounds_of,
+    bounds_of_model,
+    box_of,
+    numbers,
+    require_within,
+    split,
+)
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
 from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions, Projection, project
 from dae_sdc.initial.sets import SolutionSet, solution_sets
@@ -30,20 +39,6 @@ from dae_sdc.sharing import one_at_a_time
 # Largest number of values for which all solutions are sought in order to find the nearest one.
 MOST_VALUES_OF_EVERY_START = 200
 
-Fixed = Mapping[str, float] | Iterable[str] | None
-
-
-def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InputError(f"{what} must map names to values; got {given!r}")
-    found = {str(name): require_number(f"{what} {name}", value) for name, value in given.items()}
-    for name, value in found.items():
-        if not np.isfinite(value):
-            raise InputError(f"{what} {name} must be finite; got {value}")
-    return found
-
 
 def _time(interval: Sequence[float], t0: Any) -> float:
     """The given time, or the start of an interval."""
@@ -51,17 +46,6 @@ def _time(interval: Sequence[float], t0: Any) -> float:
     if not np.isfinite(found):
         raise InputError(f"t0 must be finite; got {found}")
     return found
-
-
-def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Fixed values by name, and names of those that are fixed at their guesses."""
-    if fixed is None:
-        return {}, []
-    if isinstance(fixed, Mapping):
-        return _numbers("fixed value", fixed), []
-    if isinstance(fixed, str) or not isinstance(fixed, Iterable):
-        raise InputError(f"fixed must map names to values, or be a sequence of names; got {fixed!r}")
-    return {}, [str(name) for name in fixed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +175,8 @@ def _told(
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
-        remarks=tuple(remarks),
+        remarks=(*remarks, *solver.ways),
+        ways=tuple(solver.ways),
         **more,
     )
 
@@ -276,6 +261,7 @@ def initial_of_model(
     system: ModelJets | None = None,
     kept_is_enough: bool = False,
     nominal: Mapping[str, float] | None = None,
+    bounds: Mapping[str, Any] | None = None,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
@@ -286,8 +272,11 @@ def initial_of_model(
         for k, value in variable.start.items()
     }
     jet_of = _jets_by_name(model, system)
-    values, names = _split(fixed)
-    wanted = {jet_of(name): value for name, value in _numbers("guess", guesses).items()}
+    kind = f"unknown of {system.title}"
+    values, names = split(fixed, model.names, kind)
+    kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
+    own_guesses = numbers("guess", guesses, model.names, kind, kept)
+    wanted = {jet_of(name): value for name, value in own_guesses.items()}
     known |= {jet: (value, False) for jet, value in wanted.items()}
     known |= {jet_of(name): (value, True) for name, value in values.items()}
     for name in names:
@@ -309,13 +298,17 @@ def initial_of_model(
         if jet in place:
             known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
+    limits = bounds_of_model(model, bounds)
+    box = box_of(limits, system.jet_names, system.title)
+    require_within(system.title, [(name_of(own.names[j], k), known[j, k][0]) for j, k in known], limits)
+    point = _within(box, point, held)
     auxiliary = _define(system, point, has, held)
     if nominal is None:
         sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
     else:
         usual = [nominal.get(name, 1.0) for name in own.names]
         sizes = np.abs(point) + np.array([usual[j] for j, _ in system.jets])
-    given = Given(point, has, held, sizes, auxiliary)
+    given = _off_bounds(system, Given(point, has, held, sizes, auxiliary, box))
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
@@ -329,6 +322,25 @@ def initial_of_model(
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(task, remarks, search)
     return _solved(task, remarks)
+
+
+def _within(box: Any, point: Vector, held: Booleans) -> Vector:
+    """Values within bounds; those of fixed ones, which are not changed, are widened by their round-off."""
+    if box is None:
+        return point
+    box[0, held], box[1, held] = np.minimum(box[0], point)[held], np.maximum(box[1], point)[held]
+    return np.asarray(np.clip(point, *box))
+
+
+def _off_bounds(system: JetSystem, given: Given) -> Given:
+    """What is given, with what was not moved off its bounds where the equations have no values there."""
+    if given.bounds is None:
+        return given
+    with np.errstate(all="ignore"):
+        if np.isfinite(system.values(given.point)).all():
+            return given
+    at_bound = ~given.known & (given.point == given.bounds).any(axis=0)
+    return replace(given, point=np.where(at_bound, given.apart_by(1.0), given.point))
 
 
 def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
@@ -372,7 +384,7 @@ def sets_of_model(
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
     jet_of, known = _jets_by_name(model, system), dict[int, float]()
-    for name, value in _numbers("fixed value", fixed).items():
+    for name, value in split(fixed, model.names, f"unknown of {system.title}")[0].items():
         jet = jet_of(name)
         if jet not in system.place:
             raise InputError(f"{name} of {system.title} cannot be fixed: it follows from lower derivatives")
@@ -392,30 +404,38 @@ def initial_of_problem(
     restarts: int | None = None,
     weak: Collection[str] | None = None,
     system: ProblemJets | None = None,
+    bounds: Mapping[str, Any] | None = None,
 ) -> Initial:
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
     point, known = _guesses(problem, u0, time)
-    values, chosen = _split(fixed)
+    title = type(problem).__name__
+    kind = f"unknown of {title}"
+    values, chosen = split(fixed, names, kind)
+    limits = bounds_of(bounds, names, kind)
     slopes = np.full(n, np.nan)
     rates = {_rate(name): j for j, name in enumerate(names)}
     place = {name: j for j, name in enumerate(names)}
     held, held_rates = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    for entries, is_fixed in ((_numbers("guess", guesses), False), (values, True)):
+    for entries, is_fixed in ((numbers("guess", guesses, names, kind), False), (values, True)):
         for name, value in entries.items():
             if name in place:
                 point[place[name]], known[place[name]], held[place[name]] = value, True, is_fixed
             elif name in rates:
                 slopes[rates[name]], held_rates[rates[name]] = value, is_fixed
             else:
-                raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+                raise InputError(unknown(kind, name, names))
     for name in chosen:
         if name not in place:
-            raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+            raise InputError(unknown(kind, name, names))
         held[place[name]] = True
+    require_within(title, [*zip(names, np.where(known, point, np.nan).tolist(), strict=True)], limits)
+    require_within(title, [(_rate(name), slopes[j]) for j, name in enumerate(names)], limits)
     known[[place[name] for name in weak or ()]] = False
+    plain = {name: ends for name, ends in limits.items() if name in place}
+    point = _within(box_of(plain, names, title), point, held)
     if system is None:
         problem.start_step(attach(point.copy(), problem.n_diff), time)
         system = ProblemJets(problem, time, point)
@@ -436,7 +456,8 @@ def initial_of_problem(
         remarks.append(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
-    given = Given(start, has, fast, sizes)
+    box = box_of(limits, system.jet_names, title)
+    given = _off_bounds(system, Given(_within(box, start, fast), has, fast, sizes, bounds=box))
     task = _Task(
         *(system, given, tuple(names), problem.units, seed, restarts),
         whole=system.whole,
@@ -470,7 +491,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
         scale = _scale(system, given, point)
         if not (np.abs(values) > 10.0 * system.tolerance * scale).any() or given.known.all():
             break
-        found = _fewest(matrix, values, given, cost)
+        found = _fewest(matrix, values, given, point, cost)
         if found is None:
             break
         change, kept = found
@@ -503,6 +524,7 @@ def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Ve
         weights=1.0 / given.sizes,
         fixed=given.known,
         tolerance=system.tolerance,
+        bounds=given.bounds,
         most_iterations=SEARCH.restart_iterations,
     )
 
@@ -519,7 +541,9 @@ def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
     return found
 
 
-def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> tuple[Vector, Booleans] | None:
+def _fewest(
+    matrix: Any, values: Vector, given: Given, point: Vector, cost_of_row: Vector
+) -> tuple[Vector, Booleans] | None:
     """Change of the values that were not given that satisfies most equations, and which it satisfies.
 
     The weighted sum of the absolute residuals is minimal, and not that of their squares, so that few
@@ -538,6 +562,8 @@ def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> t
     both = sparse.hstack([own, sparse.identity(k), -sparse.identity(k)], format="csc")
     bounds = np.zeros((n + 2 * k, 2))
     bounds[:n, 0], bounds[:, 1] = -np.inf, np.inf
+    if given.bounds is not None:
+        bounds[:n] = ((given.bounds - point)[:, ~given.known] / (largest * sizes)).T
     cost = np.concatenate([np.zeros(n), cost_of_row, cost_of_row])
     found = linprog(cost, A_eq=both, b_eq=rhs / largest, bounds=bounds, method="highs")
     if found.x is None:

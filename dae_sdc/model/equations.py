@@ -108,6 +108,8 @@ class Equations:
         self.parameters_by_name: dict[str, Parameter] = {}
         self.graph = Graph()
         self.roots: list[int] = []
+        # Nodes of equations with the simpler expressions of homotopies in them, by their numbers.
+        self.simplified_roots: dict[int, int] = {}
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
@@ -151,7 +153,7 @@ class Equations:
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
-        roots = (self.graph.value[root] for root in self.roots)
+        roots = (self.graph.value[root] for root in (*self.roots, *self.simplified_roots.values()))
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
         return (*names, *values, *roots)
 

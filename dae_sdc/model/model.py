@@ -11,7 +11,7 @@ import sympy
 
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import name_of
-from dae_sdc.expressions.symbols import TIME, Unknown, derivative
+from dae_sdc.expressions.symbols import TIME, Homotopy, Unknown, derivative
 from dae_sdc.model.equations import Equations, Parameter, Variable
 from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.model.sympy_input import from_sympy, sympified
@@ -94,8 +94,8 @@ class Model(Equations):
         *,
         fixed: bool = False,
         unit: str = "",
-        minimum: float | None = None,
-        maximum: float | None = None,
+        min: float | None = None,
+        max: float | None = None,
     ) -> Any:
         """A new unknown.
 
@@ -109,8 +109,8 @@ class Model(Equations):
             Whether the start value must not be changed.
         unit : str
             Unit.
-        minimum, maximum : float, optional
-            Bounds of the unknown.
+        min, max : float, optional
+            Bounds of the unknown, which its values at the start keep.
 
         Returns
         -------
@@ -125,11 +125,13 @@ class Model(Equations):
         self._check_name(name)
         if fixed and start is None:
             raise InputError(f"{name} of model {self.name} is fixed, but has no start value; give start")
-        for bound in (minimum, maximum):
+        for bound in (min, max):
             if bound is not None:
                 require_number(f"the bound of {name}", bound)
+        if min is not None and max is not None and min > max:
+            raise InputError(f"min of {name} in model {self.name} is above max; correct one")
         values = {} if start is None else {0: self._number("start", name, start)}
-        variable = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
+        variable = Variable(name, unit, values, {0} if fixed else set(), min, max)
         self._index[name] = len(self.variables_by_name)
         self.variables_by_name[name] = variable
         self._unknowns.append(variable)
@@ -142,8 +144,8 @@ class Model(Equations):
         *,
         fixed: bool | Sequence[bool] = False,
         unit: str | Sequence[str] = "",
-        minimum: float | Sequence[float | None] | None = None,
-        maximum: float | Sequence[float | None] | None = None,
+        min: float | Sequence[float | None] | None = None,
+        max: float | Sequence[float | None] | None = None,
     ) -> tuple[Any, ...]:
         """Several new unknowns, see :meth:`variable`.
 
@@ -151,7 +153,7 @@ class Model(Equations):
         ----------
         names : str or iterable of str
             Names, as a sequence or as one text with blanks or commas between them.
-        start, fixed, unit, minimum, maximum : optional
+        start, fixed, unit, min, max : optional
             One value for all, or a sequence with one for each.
 
         Returns
@@ -160,7 +162,7 @@ class Model(Equations):
             The symbols of the unknowns in equations.
         """
         chosen = _split(names)
-        settings = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
+        settings = {"start": start, "fixed": fixed, "unit": unit, "min": min, "max": max}
         columns = {key: self._for_each(key, value, chosen) for key, value in settings.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
@@ -247,6 +249,9 @@ class Model(Equations):
         if root in self.graph.numbers:
             reason = "holds always" if root == self.graph.zero else "never holds"
             raise InputError(f"{where} {reason}: no unknown is left in it")
+        if vanishes.has(Homotopy):
+            simpler = vanishes.replace(Homotopy, lambda actual, simplified: simplified)
+            self.simplified_roots[len(self.roots)] = from_sympy(self.graph, simpler, self._resolve)
         self.add_root(root, name, vanishes)
 
     def add_root(self, root: int, name: str, expression: Any = None) -> None:

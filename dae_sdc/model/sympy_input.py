@@ -17,6 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.symbols import Homotopy
 
 # The operation of each of SymPy's classes.
 OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
@@ -177,6 +178,7 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
         graph.one, graph.mul(*(graph.sub(graph.one, part) for part in parts))
     ),
     sympy.Not: lambda graph, item, parts: graph.sub(graph.one, parts[0]),
+    Homotopy: lambda graph, item, parts: parts[0],
     sympy.ITE: lambda graph, item, parts: graph.call(Op.SELECT, *parts),
     sympy.ceiling: lambda graph, item, parts: graph.neg(graph.call(Op.FLOOR, graph.neg(parts[0]))),
     sympy.Mod: lambda graph, item, parts: graph.sub(

@@ -19,6 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
+from dae_sdc.initial.given import by_name, is_pattern
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
@@ -161,6 +162,12 @@ def problem_of(
             f"them by ds.FunctionProblem({name}, n, names=...)"
         )
     start = tuple(map(str, guesses)) if u0 is None and guesses is not None else u0
+    patterns = [name for name in start if is_pattern(str(name))] if isinstance(start, Mapping | tuple) else []
+    if patterns:
+        raise InputError(
+            f"{patterns[0]} stands for unknowns by their names, which a function does not have; name them by "
+            f"ds.FunctionProblem(F, n, names=...)"
+        )
     if needs_start and (start is None or isinstance(start, str)):
         raise InputError(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
@@ -172,6 +179,8 @@ def problem_of(
 def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     names = problem.names if isinstance(u0, Mapping) else ()
+    if isinstance(u0, Mapping):
+        u0 = by_name(u0, names, "name in u0")
     for name in u0 if isinstance(u0, Mapping) else ():
         if name not in names and not str(name).startswith("der("):
             raise InputError(unknown("name in u0", str(name), names))
