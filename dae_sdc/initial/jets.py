@@ -24,6 +24,8 @@ from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
 
+# Exponent from which on a line continues an exponential function where it would overflow at the guesses.
+LARGEST_EXPONENT: Final = 50.0
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
@@ -147,6 +149,7 @@ class ModelJets:
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
         self._stages: dict[int | None, Part] = {}
+        self._is_limited = False
         self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
 
     @property
@@ -215,6 +218,20 @@ class ModelJets:
             return other
 
         return at
+
+    def limited(self) -> ModelJets | None:
+        """The equations with lines in place of exponential functions that overflow; None without these."""
+        graph = self.model.graph
+        exponentials = [node for node in graph.below(self.roots) if graph.op[node] is Op.EXP]
+        largest, limited = graph.constant(LARGEST_EXPONENT), dict[int, int]()
+        for node in exponentials:
+            (exponent,) = graph.substitute(graph.operands(node), limited)
+            least = graph.call(Op.MIN, exponent, largest)
+            beyond = graph.add(graph.one, graph.sub(exponent, least))
+            limited[node] = graph.mul(graph.call(Op.EXP, least), beyond)
+        other = copy.copy(self)
+        other._stages, other.roots, other._is_limited = {}, graph.substitute(self.roots, limited), True
+        return None if self._is_limited or not limited else other
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""

@@ -38,7 +38,8 @@ class ProjectionOptions:
     # them singular.
     diagonal_shift: float = 1e-13
     largest_curvature: float = 1e8  # Largest curvature of the Lagrangian in units of that of the distance.
-    most_step_halvings: int = 30  # Largest number of times that a step is halved.
+    most_step_halvings: int = 30  # Largest number of times that a step is made shorter.
+    few_halvings: int = 10  # Number of times that it is halved before it becomes a tenth each time.
     sufficient_decrease: float = 1e-4  # Part of the predicted decrease that a step must achieve.
     # Entry of a contradiction, relative to the largest, from which on its equation is named.
     contradiction_share: float = 1e-3
@@ -322,7 +323,7 @@ class _Search:
         now = self._merit(offset, h)
         noise = 1e-14 * (1.0 + abs(now))
         part = 1.0 if self._box is None else self._box.part(x[self._free], step / self._weight)
-        for _ in range(PROJECTION.most_step_halvings):
+        for halving in range(PROJECTION.most_step_halvings):
             place, values = self._moved(x, part * step)
             then = self._merit(self.offset(place), values)
             if then <= now + PROJECTION.sufficient_decrease * part * slope + noise:
@@ -335,7 +336,7 @@ class _Search:
                 if self._merit(self.offset(place), values) <= now + PROJECTION.sufficient_decrease * slope:
                     self._last = bent, *self._last[1:]
                     return place, values
-            part *= 0.5
+            part *= 0.5 if halving < PROJECTION.few_halvings else 0.1
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:

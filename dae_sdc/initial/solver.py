@@ -209,16 +209,33 @@ class Solver:
             self.system = simplified(share)
             return self._projected(near, every, None, given.fixed, given.weights, ahead)
 
-        try:
-            self.system = simplified(0.0)
-            begin = self._nearest()
-            found = None if begin is None else continued(at, begin)
-        finally:
-            self.system, self._failure, self.together = actual, None, False
+        begin = self._nearest_of(simplified(0.0))
+        found = None if begin is None else continued(at, begin)
+        self.system = actual
         if found is None:
             return None
         self.ways.append("start found from the simplified expressions of homotopies")
         return found.x
+
+    def _nearest_of(self, system: JetSystem) -> Vector | None:
+        """Values near the given ones at which other equations hold."""
+        actual, self.system = self.system, system
+        try:
+            return self._nearest()
+        finally:
+            self.system, self._failure, self.together = actual, None, False
+
+    def _from_limited(self) -> Vector | None:
+        """A solution from where the guesses lead with exponential functions that do not overflow."""
+        system: Any = self.system
+        limited = system.limited() if hasattr(system, "limited") else None
+        if limited is None:
+            return None
+        begin = self._nearest_of(limited)
+        found = None if begin is None else self._at_once(begin, self.given.fixed, self.given.weights)
+        if found is not None:
+            self.ways.append("start found with lines in place of exponential functions that overflow")
+        return found
 
     def _nearest(self) -> Vector | None:
         """Values near the given ones at which the equations hold, by the first way that leads to some."""
@@ -241,6 +258,8 @@ class Solver:
             found = self._by_stages(start, given.fixed, given.weights)
             if found is not None:
                 break
+        if found is None and self.small and self.restarts:
+            found = self._from_limited()
         if found is None and self.small and self.restarts:
             found = self._by_blocks()
         for _ in range(min(SEARCH.rescues, self.restarts)):
@@ -340,20 +359,20 @@ class Solver:
         given, system = self.given, self.system
         x, count = given.point.copy(), len(system.row_names)
         general = given.within(x + given.sizes * self._general)
+        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         with np.errstate(all="ignore"):
             matrices = [sparse.csr_matrix(system.jacobian(at)) for at in (x, general)]
-        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        for at, matrix in zip((x, general), matrices, strict=True):
-            if np.isfinite(matrix.data).all():
-                free, followed = self.free(at)
-                if not followed and x.size - free.size == count:
-                    break
-        else:
-            return None
+            for at, matrix in zip((x, general), matrices, strict=True):
+                if np.isfinite(matrix.data).all():
+                    free, followed = self.free(at)
+                    if not followed and x.size - free.size == count:
+                        break
+            else:
+                return None
         columns = np.setdiff1d(np.arange(x.size), free)
         pattern = sum(sparse.csr_matrix(matrix[:, columns] != 0.0) for matrix in matrices)
         for block in blocks_of(pattern) or ():
-            rows, jets = block.rows, columns[block.cols]
+            rows, jets = np.sort(block.rows), np.sort(columns[block.cols])
             found = self._of_block(x, rows, jets)
             if not found.converged:
                 self._fail(_Failure(found, rows, jets, x, is_block=True))
