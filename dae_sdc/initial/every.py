@@ -217,6 +217,10 @@ class EveryStart:
             starts = self._kept(found)
         for start in starts:
             self._turn_back(start.x)
+        starts = [start for start in starts if self.system.holds_added(start.x)]
+        if not starts:
+            self._failures = []
+            self._refuse()
         return sorted(starts, key=lambda start: self.distance(start.x))
 
     def _turn_back(self, x: Vector) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program, magnitudes
@@ -145,12 +146,38 @@ class ModelJets:
         self.row_orders = tuple(k for _, k in rows)
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
+        self.rates_of_redundant: tuple[tuple[str, int], ...] = ()
+        if model.redundant:
+            self._add(model.redundant)
+            rates = ((name, graph.total_derivative(root)) for name, root in model.redundant)
+            known = {(j, k) for j, k in self.place}
+            self.rates_of_redundant = tuple(
+                (name, root) for name, root in rates if set(graph.depends(root)) <= known
+            )
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
         self._stages: dict[int | None, Part] = {}
         self._is_limited = False
         self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
+
+    def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
+        """Add equations of the start, each to the first stage at which all its values are known."""
+        of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
+        for name, root in conditions:
+            jets = [self.place.get(jet) for jet in self.model.graph.depends(root)]
+            if None in jets:
+                raise InputError(
+                    f"'{name}' of {self.title} has derivatives that follow from lower ones; write it with "
+                    f"those"
+                )
+            at = max((of_jet[j] for j in jets if j is not None), default=0)
+            row, stage = len(self.roots), self.stages[at]
+            own = Stage(np.append(stage.rows, row), stage.jets)
+            self.stages = (*self.stages[:at], own, *self.stages[at + 1 :])
+            self.roots, self.row_names = [*self.roots, root], (*self.row_names, name)
+            # What no equation of the run says is hidden in it.
+            self.row_orders = (*self.row_orders, 1)
 
     @property
     def typical(self) -> Vector | None:
@@ -163,6 +190,12 @@ class ModelJets:
             # A derivative of higher order than all values cancels in the equations.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
+
+    def holds_added(self, x: Vector) -> bool:
+        """Whether the equations hold that were added to those of the run."""
+        first = int((self.analysis.c + 1).sum())
+        part = Part(self, range(first, len(self.roots)))
+        return not part.rows or bool((np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all())
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""
@@ -209,8 +242,9 @@ class ModelJets:
         rows = offsets_stages(self.analysis.c, self.analysis.d)[0]
         other.roots = [
             graph.total_derivative(mixed[i], k) if i in mixed else root
-            for (i, k), root in zip(rows, self.roots, strict=True)
+            for (i, k), root in zip(rows, self.roots, strict=False)
         ]
+        other.roots += self.roots[len(rows) :]
         other._stages, other._known = {}, {**self._known, "p": np.append(self.parameters, 0.0)}
 
         def at(value: float) -> ModelJets:

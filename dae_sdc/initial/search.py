@@ -31,6 +31,7 @@ from dae_sdc.initial.given import (
 )
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
 from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions, Projection, project
+from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.registry import unknown
@@ -102,6 +103,9 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
     else:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
+    if isinstance(system, ModelJets):
+        for start in (*solutions, *solver.near(x)):
+            require_implied(system, start)
     u, du = _state(task, x)
     left = [j for j in free.tolist() if not given.fixed[j]]
     if task.whole:
@@ -136,7 +140,8 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
         starts = search.solve()
     except DAEError:  # there is no solution with all values that are taken from guesses
         return [], False
-    return [start.x for start in starts], search.complete and not starts[0].chosen
+    known = [start.x for start in starts if system.holds_added(start.x)]
+    return known, search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
@@ -309,7 +314,7 @@ def initial_of_model(
         usual = [nominal.get(name, 1.0) for name in own.names]
         sizes = np.abs(point) + np.array([usual[j] for j, _ in system.jets])
     given = _off_bounds(system, Given(point, has, held, sizes, auxiliary, box))
-    remarks = [f"repaired: {text}" for text in system.repairs]
+    remarks = [*filter(None, [left_out(model)]), *(f"repaired: {text}" for text in system.repairs)]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
     preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))

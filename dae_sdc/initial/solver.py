@@ -305,6 +305,15 @@ class Solver:
         self._restarted = False
         return x
 
+    def near(self, x: Vector) -> list[Vector]:
+        """Other solutions beside one, wherever the free values are, for equations that are to follow."""
+        if not getattr(self.system, "rates_of_redundant", ()):
+            return []
+        none = np.zeros_like(self.given.fixed)
+        starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]
+        found = [self._at_once(start, none, 1.0 / self.given.sizes) for start in starts]
+        return [one for one in found if one is not None]
+
     def _random_start(self, point: Vector) -> Vector:
         spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
         start: Vector = point + spread * self.given.sizes * self._random.standard_normal(point.size)

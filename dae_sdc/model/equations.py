@@ -110,6 +110,8 @@ class Equations:
         self.roots: list[int] = []
         # Nodes of equations with the simpler expressions of homotopies in them, by their numbers.
         self.simplified_roots: dict[int, int] = {}
+        # Names and nodes of equations that follow from the others, and are left out but at the start.
+        self.redundant: tuple[tuple[str, int], ...] = ()
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
@@ -153,7 +155,8 @@ class Equations:
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
-        roots = (self.graph.value[root] for root in (*self.roots, *self.simplified_roots.values()))
+        more = (*self.simplified_roots.values(), *(root for _, root in self.redundant))
+        roots = (self.graph.value[root] for root in (*self.roots, *more))
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
         return (*names, *values, *roots)
 

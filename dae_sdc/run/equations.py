@@ -20,6 +20,7 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import by_name, is_pattern
+from dae_sdc.initial.redundant import square
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
@@ -307,12 +308,17 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
         if simplified is None and simplifies:
             from dae_sdc.run.simplify import simplify
 
-            simplified = simplify(target.text or target.thing, params=params)
+            whole: Any = target.text or target.thing
+            if known is not None and len(model.roots) > len(model.names):
+                whole, params = square(target.make_model(params)), {}
+            simplified = simplify(whole, params=params)
             model = simplified.model
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None
         elif simplified is None and not as_it_is:
             model = target.make_model(params)
+        if simplified is None and hasattr(model, "roots"):
+            model = square(model)
         problem, remark = _problem_of_model(model, request, settings, index)
         parameters = (*(() if simplified is None else _values(simplified.original, {})), *_values(model, {}))
         merged = {parameter.name: value for parameter, value in parameters}

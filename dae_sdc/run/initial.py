@@ -15,6 +15,7 @@ from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.given import of_names
+from dae_sdc.initial.redundant import square
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
@@ -194,7 +195,7 @@ def _consistent(options: InitialOptions) -> Initial:
         return consistent_values(written, u0=options.u0, **settings)
     if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
-    model = target.make_model(options.params or {})
+    model = square(target.make_model(options.params or {}))
     settings["guesses"] = of_names(
         options.guesses, (*model.names, *model.form().names), f"model {model.name}"
     )

@@ -21,6 +21,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, ResultFileError, require_number
 from dae_sdc.expressions.dag import name_and_order
+from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
@@ -110,6 +111,9 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
         if equations.given is None:  # how far values are moved bounds what is left of them
             problem.run_scales.moves[:] = _moves(problem, state, u0)
         u0, remark = state, values[1]
+    if equations.of_model and equations.model is not None:
+        whole = equations.model if equations.simplified is None else equations.simplified.original
+        remark = "; ".join(filter(None, (left_out(whole), remark)))
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
     _require_within_bounds(equations, request, start)
     return start
@@ -337,7 +341,7 @@ def _sought(
     try:
         start = nearest(search, complete=set(form.names) <= set(guesses or ()))
     except InputError as error:
-        if guesses_only or simplified is not None or len(given) < len(form.names):
+        if guesses_only or simplified is not None or len(given) < len(form.names) or model.redundant:
             raise
         return given, f"whether the start satisfies hidden constraints was not found out: {error}"
     remark = told(start, whole.form().names, kept)
@@ -375,6 +379,8 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
             model, t0=request.t0, guesses=own, restarts=0, weak=weak, bounds=request.bounds
         )
     except InputError as error:
+        if model.redundant:
+            raise
         return given, f"whether u0 satisfies hidden constraints was not found out: {error}"
     if looked.violated and all(one.order for one in looked.violated):
         raise refused(f"u0 of model {model.name}", looked)
