@@ -21,21 +21,38 @@ Bounds = Mapping[str, tuple[float, float]]
 OUTSIDE = 1e-9
 
 
+class Condition(str):
+    """The text of an expression of unknowns that is fixed, with the expression in SymPy's form."""
+
+    __slots__ = ("expression",)
+    expression: Any
+
+    def __new__(cls, text: str, expression: Any) -> Condition:  # noqa: D102
+        made = super().__new__(cls, text)
+        made.expression = expression
+        return made
+
+
 def is_pattern(name: str) -> bool:
     """Whether a name stands for those that it matches, with * for any text and ? for one character."""
-    return "*" in name or "?" in name
+    return not isinstance(name, Condition) and ("*" in name or "?" in name)
 
 
 def matched(pattern: str, names: Iterable[str], what: str) -> list[str]:
     """Names of unknowns, or of their derivatives, that a pattern matches; InputError where there are none."""
-    base, order = name_and_order(pattern)
-    wanted = re.compile(re.escape(base).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
     known = dict.fromkeys(names)
-    bases = dict.fromkeys(name for name in known if not name_and_order(name)[1])
-    matches = [name_of(name, order) for name in bases if wanted.fullmatch(name)]
+    matches = any_matches(pattern, known)
     if not matches:
         raise InputError(unknown(f"pattern, which no {what} matches,", pattern, known))
     return matches
+
+
+def any_matches(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern matches, with the derivative that it asks for."""
+    base, order = name_and_order(pattern)
+    wanted = re.compile(re.escape(base).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+    bases = dict.fromkeys(name for name in names if not name_and_order(name)[1])
+    return [name_of(name, order) for name in bases if wanted.fullmatch(name)]
 
 
 def by_name(
@@ -45,7 +62,7 @@ def by_name(
 
     What is ``kept`` no pattern stands for.
     """
-    entries = {str(name): value for name, value in given.items()}
+    entries = {name if isinstance(name, str) else str(name): value for name, value in given.items()}
     if not any(map(is_pattern, entries)):
         return entries
     exact = {name: value for name, value in entries.items() if not is_pattern(name)}

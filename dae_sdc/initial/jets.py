@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -190,6 +190,16 @@ class ModelJets:
             # A derivative of higher order than all values cancels in the equations.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
+
+    def with_conditions(self, values: Mapping[Any, float]) -> ModelJets:
+        """The equations of the start with expressions of unknowns that have given values."""
+        other, other_model = copy.copy(self), copy.copy(self.model)
+        other.model, other._stages = other_model, {}
+        other_model.graph, other_model._symbols = self.model.graph.copy(), {}
+        nodes = other_model.nodes(text.expression - value for text, value in values.items())
+        names = [f"{text} = {value:.10g}" for text, value in values.items()]
+        other._add(zip(names, nodes, strict=True))
+        return other
 
     def holds_added(self, x: Vector) -> bool:
         """Whether the equations hold that were added to those of the run."""

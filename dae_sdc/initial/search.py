@@ -21,6 +21,7 @@ from dae_sdc.initial.consistent import Initial, Violation, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.given import (
+    Condition,
     Fixed,
     bounds_of,
     bounds_of_model,
@@ -65,6 +66,7 @@ class _Task:
     whole: bool = False  # Whether all equations were differentiated equally often.
     hidden: bool = False  # See :func:`violations`.
     kept_is_enough: bool = False  # See :func:`initial_of_model`.
+    conditions: tuple[str, ...] = ()  # Expressions that are fixed.
 
 
 def _solved(task: _Task, remarks: list[str]) -> Initial:
@@ -174,7 +176,7 @@ def _told(
         u=state[0],
         du=state[1],
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
-        fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
+        fixed=(*(system.jet_names[j] for j in np.flatnonzero(given.fixed)), *task.conditions),
         changed=tuple(solver.changes(x)),
         violated=tuple(violations(system, given, x, task.hidden)),
         free=tuple(system.jet_names[j] for j in free),
@@ -279,6 +281,10 @@ def initial_of_model(
     jet_of = _jets_by_name(model, system)
     kind = f"unknown of {system.title}"
     values, names = split(fixed, model.names, kind)
+    conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
+    if conditions:
+        system = system.with_conditions(conditions)
+        own = system.model
     kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
     own_guesses = numbers("guess", guesses, model.names, kind, kept)
     wanted = {jet_of(name): value for name, value in own_guesses.items()}
@@ -322,7 +328,13 @@ def initial_of_model(
         *(system, given, form.names, form.units, seed, restarts, preference),
         hidden=weak is not None and not every,
         kept_is_enough=kept_is_enough,
+        conditions=tuple(map(str, conditions)),
     )
+    if every and conditions:
+        raise InputError(
+            f"all solutions are looked for with values that are fixed, and {task.conditions[0]} is an "
+            f"expression; leave all_solutions out"
+        )
     if every:
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(task, remarks, search)

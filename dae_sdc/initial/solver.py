@@ -513,12 +513,13 @@ class Solver:
             )
         guessed = [jet_names[j] for j in searched]
         begun = [f"{jet_names[j]} = {given.point[j]:.6g}" for j in searched]
-        tried = f"{brief(begun, SEARCH.most_named)}{', also along paths,' if failure.is_block else ''}"
+        tried = f"{brief(begun, SEARCH.most_named)}{', also along paths' if failure.is_block else ''}"
         equations = f"{listed([names[i] for i in clashing])}{of_block} of {self.system.title}"
         if held:
             raise InconsistentStateError(
-                f"no values were found from {tried} at which {equations} hold with the fixed {listed(held)} "
-                f"{at}: {left}; give a guess for {listed(guessed, SEARCH.most_named)}"
+                f"no values were found from {tried}{',' * failure.is_block} at which {equations} hold with "
+                f"the fixed {listed(held)} {at}: {left}; give a guess for "
+                f"{listed(guessed, SEARCH.most_named)}"
             )
         raise InconsistentStateError(
             f"found no values near the given ones at which {equations} hold {at}: {left}"

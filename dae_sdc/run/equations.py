@@ -19,7 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
-from dae_sdc.initial.given import by_name, is_pattern
+from dae_sdc.initial.given import Condition, by_name, is_pattern
 from dae_sdc.initial.redundant import square
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
@@ -116,7 +116,10 @@ class Equations:
             return given
         names = {label: name for name, label in self.labels.items()}
         if isinstance(given, Mapping):
-            return {renamed(str(name), names): value for name, value in given.items()}
+            return {
+                name if isinstance(name, Condition) else renamed(str(name), names): value
+                for name, value in given.items()
+            }
         return [renamed(str(name), names) for name in given]
 
 

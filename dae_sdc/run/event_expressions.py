@@ -1,4 +1,4 @@
-"""Event functions from texts, such as "x - 0.5" in the names of unknowns, of parameters and of the time."""
+"""Functions and expressions from texts, such as "x - 0.5" in the names of unknowns and of parameters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import sympy
 
 from dae_sdc.control.events import Event
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.expressions.symbols import TIME as SYMBOL, Unknown
+from dae_sdc.initial.given import Condition, any_matches, is_pattern
 from dae_sdc.registry import unknown
 from dae_sdc.run.unknowns import Unknowns
 
@@ -24,6 +28,9 @@ FUNCTIONS: Mapping[str, Any] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "atan2")},
     **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
 }
+
+# Functions of SymPy with names of their own.
+SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max"}
 
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
@@ -72,29 +79,7 @@ def function_of(
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
-    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
-    places: list[str] = []
-
-    def place(found: re.Match[str]) -> str:
-        if found[0] not in places:
-            places.append(found[0])
-        return _PLACE.format(places.index(found[0]))
-
-    code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
-
-    def shown(node: ast.AST) -> str:
-        return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
-
-    try:
-        tree = ast.parse(code, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"event '{text}' is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
-    _check(tree, text, (*known, *TIME), shown)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            node.value = float(node.value)  # whole numbers may become too long to be finished
-    compiled = compile(tree, "<event>", "eval")
+    compiled, places = _compiled(text, known, f"event '{text}'")
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float) -> Any:
@@ -123,6 +108,77 @@ def function_of(
     return function
 
 
+def _compiled(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
+    """The code of an expression, and the names that stand for its variables ``u__0``, ``u__1``, ..."""
+    # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
+    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
+    places: list[str] = []
+
+    def place(found: re.Match[str]) -> str:
+        if found[0] not in places:
+            places.append(found[0])
+        return _PLACE.format(places.index(found[0]))
+
+    code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
+
+    def shown(node: ast.AST) -> str:
+        return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
+
+    try:
+        tree = ast.parse(code, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(f"{what} is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
+    _check(tree, what, (*known, *TIME), shown)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            node.value = float(node.value)  # whole numbers may become too long to be finished
+    return compile(tree, "<expression>", "eval"), places
+
+
+def conditions_in(fixed: Any, model: Any, labels: Mapping[str, str]) -> Any:
+    """Fixed values with the expressions among their names read, in the names that a model has or is given."""
+    if not isinstance(fixed, Mapping):
+        return fixed
+    if model is None:
+        texts = [str(name) for name in fixed if re.search(r"[-+/^(]", re.sub(r"^der\(", "", str(name)))]
+        if texts:
+            raise InputError(
+                f"the fixed '{texts[0]}' is an expression, which needs equations that can be read; give "
+                f"values of unknowns"
+            )
+        return fixed
+    names = {labels.get(name, name): name for name in model.names}
+    return {_condition(name, model, names): value for name, value in fixed.items()}
+
+
+def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
+    """The expression that a text is, or the name or pattern."""
+    if not isinstance(text, str) or isinstance(text, Condition) or name_and_order(text)[0] in names:
+        return text
+    if not re.search(r"[-+*/^(]", text) or (is_pattern(text) and any_matches(text, names)):
+        return text
+    rates = {name_of(label, order): (name, order) for label, name in names.items() for order in range(1, 4)}
+    symbols = {label: (name, 0) for label, name in names.items()} | rates
+    known = [*symbols, *(name for name in model.parameters_by_name if name not in symbols)]
+    try:
+        code, places = _compiled(text, known, f"the fixed '{text}'")
+    except InputError:
+        if is_pattern(text):
+            return text
+        raise
+    values = {
+        _PLACE.format(at): Unknown(*symbols[name]) if name in symbols else sympy.Symbol(name, real=True)
+        for at, name in enumerate(places)
+    }
+    functions = {name: getattr(sympy, SYMPY.get(name, name)) for name in FUNCTIONS if name != "log10"}
+    functions |= {"log10": lambda value: sympy.log(value, 10), "pi": sympy.pi, "e": sympy.E}
+    every = {**functions, **dict.fromkeys(TIME, SYMBOL), **values, "__builtins__": {}}
+    expression = sympy.sympify(eval(code, every))
+    if not expression.free_symbols:
+        raise InputError(f"the fixed '{text}' has no unknown; give an expression of some")
+    return Condition(text, expression)
+
+
 def _parameters(problem: ProblemDAE) -> dict[str, float]:
     """Values of the parameters of a model, or of the constructor and the public numbers of a problem."""
     from dae_sdc.model.retargeting import parameter_names
@@ -137,20 +193,20 @@ def _parameters(problem: ProblemDAE) -> dict[str, float]:
     }
 
 
-def _check(tree: ast.AST, text: str, known: Sequence[str], shown: Callable[[ast.AST], str]) -> None:
+def _check(tree: ast.AST, what: str, known: Sequence[str], shown: Callable[[ast.AST], str]) -> None:
     """Refuse whatever an expression may not have."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords}
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare | ast.BoolOp):
-            raise InputError(f"event '{text}' has no sign that changes; write x - 0.5 for x > 0.5")
+            raise InputError(f"{what} has no sign that changes; write x - 0.5 for x > 0.5")
         plain = isinstance(node, _PARTS)
         if isinstance(node, ast.Constant):
             plain = isinstance(node.value, int | float)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id not in (*FUNCTIONS, "der"):
-                raise InputError(f"event '{text}': {unknown('function', node.func.id, FUNCTIONS)}")
+                raise InputError(f"{what}: {unknown('function', node.func.id, FUNCTIONS)}")
             plain = node.func.id in FUNCTIONS and id(node.func) in called
         elif isinstance(node, ast.Name):
             plain = id(node) in called or node.id in (*CONSTANTS, *TIME) or node.id.startswith("u__")
         if not plain:
-            raise InputError(f"event '{text}': {unknown('name', shown(node), known)}")
+            raise InputError(f"{what}: {unknown('name', shown(node), known)}")

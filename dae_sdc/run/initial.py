@@ -40,6 +40,7 @@ from dae_sdc.options import (
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.equations import Equations, problem_of, with_model
+from dae_sdc.run.event_expressions import conditions_in
 from dae_sdc.run.models import ModelLike
 from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
@@ -196,6 +197,7 @@ def _consistent(options: InitialOptions) -> Initial:
     if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = square(target.make_model(options.params or {}))
+    settings["fixed"] = conditions_in(options.fixed, model, {})
     settings["guesses"] = of_names(
         options.guesses, (*model.names, *model.form().names), f"model {model.name}"
     )

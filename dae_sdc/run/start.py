@@ -26,6 +26,7 @@ from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.equations import Equations, has_hidden_constraints, in_force, renamed
+from dae_sdc.run.event_expressions import conditions_in
 from dae_sdc.run.results import load
 from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
@@ -129,7 +130,8 @@ def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
         named = equations.model if equations.simplified is None else equations.simplified.original
         names, title = list(named.names), f"model {named.name}"
     guesses = of_names(request.guesses, [*names, *equations.problem.names], title)
-    given = {"fixed": request.fixed, "guesses": guesses, "bounds": request.bounds}
+    fixed = conditions_in(request.fixed, named if equations.of_model else equations.model, equations.labels)
+    given = {"fixed": fixed, "guesses": guesses, "bounds": request.bounds}
     given |= {"u0": request.u0} if isinstance(request.u0, Mapping) else {}
     kind = f"unknown of {title}"
     return replace(request, **{what: expanded(values, names, kind) for what, values in given.items()})
@@ -485,6 +487,7 @@ def consistent_values(
     if not has_start:  # the zeros near which it was read are no start
         model = without_starts(model)
     kind = f"unknown of {type(problem).__name__}"
+    fixed = conditions_in(fixed, model, labels)
     fixed, guesses, bounds = (
         expanded(given, problem.names, kind) for given in (fixed, guesses, search.get("bounds"))
     )
