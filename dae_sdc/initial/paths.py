@@ -14,7 +14,7 @@ from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.initial.neighbourhood import dense
-from dae_sdc.initial.projection import EquationFunctions, Projection, project
+from dae_sdc.initial.projection import PROJECTION, EquationFunctions, Projection, project
 from dae_sdc.structure.blocks import Block, find_blocks
 
 
@@ -77,19 +77,20 @@ class BlockEquations:
     bounds: Any  # Shape (2, n); None if there are none.
     tolerance: float
 
-    def solved(self, x: Vector, start: Vector | None = None, by: Vector | None = None) -> Projection:
+    def solved(
+        self, x: Vector, start: Vector | None = None, by: Vector | None = None, most: int | None = None
+    ) -> Projection:
         """Values near others at which the equations hold, or are left with something."""
-        last = by is None or not by.any()
-        equations = self.equations if last or by is None else shifted(self.equations, by)
+        on_path = by is not None and bool(by.any())
         return project(
             x,
-            equations,
+            self.equations if by is None else shifted(self.equations, by),
             weights=1.0 / self.sizes,
             start=start,
             sizes=self.sizes,
             bounds=self.bounds,
-            tolerance=self.tolerance if last else PATHS.tolerance,
-            **({} if by is None else {"most_iterations": PATHS.most_iterations}),
+            tolerance=PATHS.tolerance if on_path else self.tolerance,
+            most_iterations=most or (PROJECTION if by is None else PATHS).most_iterations,
         )
 
     def followed(self, x: Vector) -> tuple[Projection | None, str]:

@@ -31,10 +31,10 @@ from dae_sdc.initial.given import (
     split,
 )
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
-from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions, Projection, project
+from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.sets import SolutionSet, solution_sets
-from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
+from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
@@ -528,16 +528,10 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
 
 def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
     """Projection on some of the equations with the given values fixed."""
-    terms: Any = system.terms
-    equations = EquationFunctions(
-        lambda y: system.values(y)[rows],
-        lambda y: system.jacobian(y)[rows],
-        None if terms(point) is None else lambda y: terms(y)[rows],
-        system.accuracy,
-    )
+    every = np.arange(point.size)
     return project(
         point,
-        equations,
+        Steps(system, given).functions(point, every, None, rows),
         weights=1.0 / given.sizes,
         fixed=given.known,
         tolerance=system.tolerance,

@@ -156,8 +156,8 @@ class _Failure:
         return bool(self.found.at_bounds), self.is_block
 
 
-class Solver:
-    """Search for values at which the equations of a system hold."""
+class Steps:
+    """Ways to values near given ones at which the equations of a system hold, and why there are none."""
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
@@ -173,146 +173,6 @@ class Solver:
         self._failure: _Failure | None = None
         self.ways: list[str] = []  # What led to values where Newton's method from the guesses does not.
         self.together = self._restarted = False
-
-    # --- one solution ---------------------------------------------------------------------------------------
-
-    def settled(self, x: Vector) -> Vector:
-        """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
-        given = self.given
-        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
-        return x if found is None else self._without_remainders(found)
-
-    def solve(self) -> Vector:
-        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
-
-        Raises
-        ------
-        InconsistentStateError
-            If there are none, with the names of the contradicting values and equations.
-        """
-        found = self._from_simplified()
-        found = self._nearest() if found is None else found
-        if found is None:
-            self._refuse()
-        assert found is not None
-        return self._without_remainders(self._unpulled(found))
-
-    def _from_simplified(self) -> Vector | None:
-        """A solution along the path from that of the simpler expressions of homotopies; None without one."""
-        actual: Any = self.system
-        simplified = actual.simplified() if hasattr(actual, "simplified") else None
-        if simplified is None:
-            return None
-        given, every = self.given, np.arange(self.given.point.size)
-
-        def at(share: float, near: Vector, ahead: Vector) -> Projection:
-            self.system = simplified(share)
-            return self._projected(near, every, None, given.fixed, given.weights, ahead)
-
-        begin = self._nearest_of(simplified(0.0))
-        found = None if begin is None else continued(at, begin)
-        self.system = actual
-        if found is None:
-            return None
-        self.ways.append("start found from the simplified expressions of homotopies")
-        return found.x
-
-    def _nearest_of(self, system: JetSystem) -> Vector | None:
-        """Values near the given ones at which other equations hold."""
-        actual, self.system = self.system, system
-        try:
-            return self._nearest()
-        finally:
-            self.system, self._failure, self.together = actual, None, False
-
-    def _from_limited(self) -> Vector | None:
-        """A solution from where the guesses lead with exponential functions that do not overflow."""
-        system: Any = self.system
-        limited = system.limited() if hasattr(system, "limited") else None
-        if limited is None:
-            return None
-        begin = self._nearest_of(limited)
-        found = None if begin is None else self._at_once(begin, self.given.fixed, self.given.weights)
-        if found is not None:
-            self.ways.append("start found with lines in place of exponential functions that overflow")
-        return found
-
-    def _nearest(self) -> Vector | None:
-        """Values near the given ones at which the equations hold, by the first way that leads to some."""
-        given = self.given
-        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
-        if self.small and (found is None or self.changes(found)):
-            other = self._by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
-            if found is None or (other is not None and self._distance(other) < self._distance(found)):
-                found = other
-        if found is None:
-            self.together = True
-            kept = given.fixed | given.known
-            if not (kept == given.fixed).all():
-                found = self._at_once(given.point, kept, given.weights)
-            if found is None:
-                found = self._at_once(given.point, given.fixed, given.weights)
-        known = given.fixed | given.known
-        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
-            start = np.where(known, given.point, given.apart_by(magnitude))
-            found = self._by_stages(start, given.fixed, given.weights)
-            if found is not None:
-                break
-        if found is None and self.small and self.restarts:
-            found = self._from_limited()
-        if found is None and self.small and self.restarts:
-            found = self._by_blocks()
-        for _ in range(min(SEARCH.rescues, self.restarts)):
-            if found is not None:
-                break
-            start = self._random_start(given.point)
-            found = self._at_once(given.point, given.fixed, given.weights, start)
-        return found
-
-    def _unpulled(self, x: Vector) -> Vector:
-        """The solution near another one that is nearest to the given values, whatever the guesses of others.
-
-        What is not given counts little, but not nothing: its distance from a guess moves what is given.
-        """
-        given = self.given
-        if not self.changes(x):
-            return x
-        way = self._at_once if self.together else self._by_stages
-        other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
-        return x if other is None else min(other, x, key=self._distance)
-
-    def _without_remainders(self, x: Vector) -> Vector:
-        """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
-        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
-
-    def _distance(self, x: Vector) -> Distance:
-        return self.given.distance(x, self.system.stages)
-
-    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
-        """The solution nearest to the given values among known solutions and those near them."""
-        # Shapes: x (jets,).
-        given = self.given
-        starts = list(known[: SEARCH.most_near])
-        if not every:
-            starts += [self._random_start(given.point) for _ in range(self.restarts)]
-        self._restarted = True
-        for at, start in enumerate(starts):
-            found = [start] if at < min(len(known), SEARCH.most_near) else []
-            way = self._at_once if self.together else self._by_stages
-            other = way(given.point, given.fixed, given.weights, start)
-            found += [] if other is None else [other]
-            x = min([x, *found], key=self._distance)
-        self._restarted = False
-        return x
-
-    def near(self, x: Vector) -> list[Vector]:
-        """Other solutions beside one, wherever the free values are, for equations that are to follow."""
-        if not getattr(self.system, "rates_of_redundant", ()):
-            return []
-        none = np.zeros_like(self.given.fixed)
-        starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]
-        found = [self._at_once(start, none, 1.0 / self.given.sizes) for start in starts]
-        return [one for one in found if one is not None]
 
     def _random_start(self, point: Vector) -> Vector:
         spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
@@ -363,55 +223,6 @@ class Solver:
         found: Vector = np.where((columns > 0.0) & np.isfinite(columns), columns, 1.0)
         return found
 
-    def _by_blocks(self) -> Vector | None:
-        """A solution block by block, along paths where need be, with what is given as it is."""
-        given, system = self.given, self.system
-        x, count = given.point.copy(), len(system.row_names)
-        general = given.within(x + given.sizes * self._general)
-        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        with np.errstate(all="ignore"):
-            matrices = [sparse.csr_matrix(system.jacobian(at)) for at in (x, general)]
-            for at, matrix in zip((x, general), matrices, strict=True):
-                if np.isfinite(matrix.data).all():
-                    free, followed = self.free(at)
-                    if not followed and x.size - free.size == count:
-                        break
-            else:
-                return None
-        columns = np.setdiff1d(np.arange(x.size), free)
-        pattern = sum(sparse.csr_matrix(matrix[:, columns] != 0.0) for matrix in matrices)
-        for block in blocks_of(pattern) or ():
-            rows, jets = np.sort(block.rows), np.sort(columns[block.cols])
-            found = self._of_block(x, rows, jets)
-            if not found.converged:
-                self._fail(_Failure(found, rows, jets, x, is_block=True))
-                return None
-            x[jets] = found.x
-        return x if np.isfinite(system.values(x)).all() else None
-
-    def _of_block(self, x: Vector, rows: npt.NDArray[np.int64], jets: npt.NDArray[np.int64]) -> Projection:
-        """Values at which a block holds, by Newton's method or along a path from the guesses."""
-        system, given = self.system, self.given
-        block = BlockEquations(
-            self._functions(x, jets, None, rows),
-            given.sizes[jets],
-            None if given.bounds is None else given.bounds[:, jets],
-            system.tolerance,
-        )
-        found = block.solved(x[jets])
-        for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
-            begin = x[jets]
-            if magnitude:
-                begin = np.where(given.known[jets], begin, given.apart_by(magnitude)[jets])
-            if magnitude and (begin == x[jets]).all():
-                break
-            followed, name = block.followed(begin)
-            if followed is not None:
-                equations = listed([system.row_names[i] for i in rows], SEARCH.most_named)
-                self.ways.append(f"{equations} solved along the path of {name}")
-                return followed
-        return found
-
     def _at_once(
         self, point: Vector, fixed: Booleans, weights: Vector, start: Vector | None = None
     ) -> Vector | None:
@@ -433,7 +244,7 @@ class Solver:
     ) -> Projection:
         return project(
             x[jets],
-            self._functions(x, jets, stage),
+            self.functions(x, jets, stage),
             weights=weights[jets],
             fixed=fixed[jets],
             tolerance=self.system.tolerance,
@@ -445,7 +256,7 @@ class Solver:
             else SEARCH.restart_iterations,
         )
 
-    def _functions(
+    def functions(
         self,
         x: Vector,
         jets: npt.NDArray[np.int64],
@@ -536,8 +347,6 @@ class Solver:
         size = np.abs(matrices[0]).max(initial=0.0)
         return all(np.allclose(matrices[0], other, rtol=0.0, atol=1e-9 * size) for other in matrices[1:])
 
-    # --- free values ----------------------------------------------------------------------------------------
-
     def free(self, x: Vector) -> tuple[npt.NDArray[np.int64], list[int]]:
         """Numbers of values that determine all others, and of fixed ones that follow from others.
 
@@ -578,6 +387,209 @@ class Solver:
             return 0
         values = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0), compute_uv=False)
         return int((values > self._negligible).sum())
+
+    def changes(self, x: Vector) -> list[Change]:
+        """Given values that were changed, with the values before and after."""
+        given = self.given
+        moved = given.known & (
+            np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))
+        )
+        return [
+            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
+            for j in np.flatnonzero(moved)
+        ]
+
+
+class Solver(Steps):
+    """Search for values at which the equations of a system hold."""
+
+    def settled(self, x: Vector) -> Vector:
+        """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
+        given = self.given
+        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
+        return x if found is None else self._without_remainders(found)
+
+    def solve(self) -> Vector:
+        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
+
+        Raises
+        ------
+        InconsistentStateError
+            If there are none, with the names of the contradicting values and equations.
+        """
+        found = self._from_simplified()
+        found = self._nearest() if found is None else found
+        if found is None:
+            self._refuse()
+        assert found is not None
+        return self._without_remainders(self._unpulled(found))
+
+    def _from_simplified(self) -> Vector | None:
+        """A solution along the path from that of the simpler expressions of homotopies; None without one."""
+        actual: Any = self.system
+        simplified = actual.simplified() if hasattr(actual, "simplified") else None
+        if simplified is None:
+            return None
+        given, every = self.given, np.arange(self.given.point.size)
+
+        def at(share: float, near: Vector, ahead: Vector) -> Projection:
+            self.system = simplified(share)
+            return self._projected(near, every, None, given.fixed, given.weights, ahead)
+
+        begin = self._nearest_of(simplified(0.0))
+        found = None if begin is None else continued(at, begin)
+        self.system = actual
+        if found is None:
+            return None
+        self.ways.append("start found from the simplified expressions of homotopies")
+        return found.x
+
+    def _nearest_of(self, system: JetSystem) -> Vector | None:
+        """Values near the given ones at which other equations hold."""
+        before = self.system, self._failure, self.together
+        self.system = system
+        try:
+            return self._nearest()
+        finally:
+            self.system, self._failure, self.together = before
+
+    def _from_limited(self) -> Vector | None:
+        """A solution from where the guesses lead with exponential functions that do not overflow."""
+        system: Any = self.system
+        limited = system.limited() if hasattr(system, "limited") else None
+        if limited is None:
+            return None
+        begin = self._nearest_of(limited)
+        found = None if begin is None else self._at_once(begin, self.given.fixed, self.given.weights)
+        if found is not None:
+            self.ways.append("start found with lines in place of exponential functions that overflow")
+        return found
+
+    def _nearest(self) -> Vector | None:
+        """Values near the given ones at which the equations hold, by the first way that leads to some."""
+        given = self.given
+        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
+        if self.small and (found is None or self.changes(found)):
+            other = self._by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
+            if found is None or (other is not None and self._distance(other) < self._distance(found)):
+                found = other
+        if found is None:
+            self.together = True
+            kept = given.fixed | given.known
+            if not (kept == given.fixed).all():
+                found = self._at_once(given.point, kept, given.weights)
+            if found is None:
+                found = self._at_once(given.point, given.fixed, given.weights)
+        known = given.fixed | given.known
+        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
+            start = np.where(known, given.point, given.apart_by(magnitude))
+            found = self._by_stages(start, given.fixed, given.weights)
+            if found is not None:
+                break
+        if found is None and self.small and self.restarts:
+            found = self._from_limited()
+        if found is None and self.small and self.restarts:
+            found = self._by_blocks()
+        for _ in range(min(SEARCH.rescues, self.restarts)):
+            if found is not None:
+                break
+            start = self._random_start(given.point)
+            found = self._at_once(given.point, given.fixed, given.weights, start)
+        return found
+
+    def _unpulled(self, x: Vector) -> Vector:
+        """The solution near another one that is nearest to the given values, whatever the guesses of others.
+
+        What is not given counts little, but not nothing: its distance from a guess moves what is given.
+        """
+        given = self.given
+        if not self.changes(x):
+            return x
+        way = self._at_once if self.together else self._by_stages
+        other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
+        return x if other is None else min(other, x, key=self._distance)
+
+    def _without_remainders(self, x: Vector) -> Vector:
+        """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
+        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
+
+    def _distance(self, x: Vector) -> Distance:
+        return self.given.distance(x, self.system.stages)
+
+    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
+        """The solution nearest to the given values among known solutions and those near them."""
+        # Shapes: x (jets,).
+        given = self.given
+        starts = list(known[: SEARCH.most_near])
+        if not every:
+            starts += [self._random_start(given.point) for _ in range(self.restarts)]
+        self._restarted = True
+        for at, start in enumerate(starts):
+            found = [start] if at < min(len(known), SEARCH.most_near) else []
+            way = self._at_once if self.together else self._by_stages
+            other = way(given.point, given.fixed, given.weights, start)
+            found += [] if other is None else [other]
+            x = min([x, *found], key=self._distance)
+        self._restarted = False
+        return x
+
+    def near(self, x: Vector) -> list[Vector]:
+        """Other solutions beside one, wherever the free values are, for equations that are to follow."""
+        if not getattr(self.system, "rates_of_redundant", ()):
+            return []
+        none = np.zeros_like(self.given.fixed)
+        starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]
+        found = [self._at_once(start, none, 1.0 / self.given.sizes) for start in starts]
+        return [one for one in found if one is not None]
+
+    def _by_blocks(self) -> Vector | None:
+        """A solution block by block, along paths where need be, with what is given as it is."""
+        given, system = self.given, self.system
+        x, count = given.point.copy(), len(system.row_names)
+        general = given.within(x + given.sizes * self._general)
+        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            matrices = [sparse.csr_matrix(system.jacobian(at)) for at in (x, general)]
+            for at, matrix in zip((x, general), matrices, strict=True):
+                if np.isfinite(matrix.data).all():
+                    free, followed = self.free(at)
+                    if not followed and x.size - free.size == count:
+                        break
+            else:
+                return None
+        columns = np.setdiff1d(np.arange(x.size), free)
+        pattern = sum(sparse.csr_matrix(matrix[:, columns] != 0.0) for matrix in matrices)
+        for block in blocks_of(pattern) or ():
+            rows, jets = np.sort(block.rows), np.sort(columns[block.cols])
+            found = self._of_block(x, rows, jets)
+            if not found.converged:
+                self._fail(_Failure(found, rows, jets, x, is_block=True))
+                return None
+            x[jets] = found.x
+        return x if np.isfinite(system.values(x)).all() else None
+
+    def _of_block(self, x: Vector, rows: npt.NDArray[np.int64], jets: npt.NDArray[np.int64]) -> Projection:
+        """Values at which a block holds, by Newton's method or along a path from the guesses."""
+        system, given = self.system, self.given
+        block = BlockEquations(
+            self.functions(x, jets, None, rows),
+            given.sizes[jets],
+            None if given.bounds is None else given.bounds[:, jets],
+            system.tolerance,
+        )
+        found = block.solved(x[jets])
+        for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
+            begin = x[jets]
+            if magnitude:
+                begin = np.where(given.known[jets], begin, given.apart_by(magnitude)[jets])
+            if magnitude and (begin == x[jets]).all():
+                break
+            followed, name = block.followed(begin)
+            if followed is not None:
+                equations = listed([system.row_names[i] for i in rows], SEARCH.most_named)
+                self.ways.append(f"{equations} solved along the path of {name}")
+                return followed
+        return found
 
     def determined(self, x: Vector) -> Booleans:
         """A mask of the derivatives that follow from the undifferentiated unknowns, shape (jets,)."""
@@ -636,17 +648,6 @@ class Solver:
             difference = self.system.values(general + shift) - self.system.values(general)
             scale = np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
         return bool((np.abs(difference) <= SEARCH.equal_terms * scale.ravel()).all())
-
-    def changes(self, x: Vector) -> list[Change]:
-        """Given values that were changed, with the values before and after."""
-        given = self.given
-        moved = given.known & (
-            np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))
-        )
-        return [
-            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
-            for j in np.flatnonzero(moved)
-        ]
 
 
 def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
