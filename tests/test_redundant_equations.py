@@ -125,3 +125,43 @@ def test_all_starts_satisfy_what_is_left_out() -> None:
     m.equation(sp.exp(x) * (x**2 - 4), name="square")
     every = ds.initial(m, all_solutions=True)
     assert sorted(one["x"] for one in every.solutions) == pytest.approx([-2.0, 2.0])
+
+
+def function(more: Callable[[Any, Any], Any]) -> ds.FunctionProblem:
+    def equations(t: float, u: Any, du: Any) -> list[Any]:
+        return [du[0] - u[1], du[1] + u[0], more(u, du)]
+
+    return ds.FunctionProblem(equations, 2, names=("x", "y"))
+
+
+def circle(u: Any, du: Any) -> Any:
+    return u[0] ** 2 + u[1] ** 2 - 1.0
+
+
+def test_a_function_may_return_more_values_than_unknowns() -> None:
+    run = ds.solve(function(circle), u0=[0.6, 0.8], **RUN)
+    assert run.message == "left out, as it follows from the others: 'equation 2'"
+    assert run.u[-1, 0] == pytest.approx(0.6 * np.cos(1.0) + 0.8 * np.sin(1.0), rel=1e-7)
+    assert ds.solve(function(circle), u0={"x": 0.6}, guesses={"y": 1.0}, **RUN).u[0, 1] == pytest.approx(0.8)
+    start = ds.initial(function(circle), guesses={"x": 1.0, "y": 1.0})
+    assert start.u == pytest.approx([np.sqrt(0.5)] * 2)
+    assert "left out, as it follows from the others: 'equation 2'" in start.remarks
+
+
+@pytest.mark.parametrize(
+    ("more", "u0", "words"),
+    [
+        (circle, [1.0, 1.0], "violates hidden constraints at t=0: 'equation 2'"),
+        (circle, {"x": 2.0}, "contradict 'equation 2'"),
+        (lambda u, du: u[0] ** 2 + 2.0 * u[1] ** 2 - 1.0, [1.0, 0.0], "'equation 2' .* does not follow"),
+        (lambda u, du: 2.0 * du[0] - 2.0 * u[1] - 1.0, [1.0, 0.0], "'equation 0', 'equation 2'"),
+    ],
+)
+def test_values_of_a_function_that_contradict_each_other_are_named(more: Any, u0: Any, words: str) -> None:
+    with pytest.raises(ds.InconsistentStateError, match=words):
+        ds.solve(function(more), u0=u0, **RUN)
+
+
+def test_a_function_that_is_not_read_has_as_many_values_as_unknowns() -> None:
+    with pytest.raises(ds.InputError, match="must return 2 values"):
+        ds.solve(function(circle), u0=[0.6, 0.8], trace=False, **RUN)

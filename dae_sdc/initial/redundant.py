@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -107,3 +108,59 @@ def require_implied(system: Any, x: Vector) -> None:
             f"'{name}' of {system.title} does not follow from the other equations: its derivative is left "
             f"with {values[row]:.3g} at t={system.t:.6g}{f' by {others}' if involved else ''}; remove one"
         )
+
+
+def square_function(problem: Any) -> Any:
+    """A function with as many values as unknowns, where one returns more that can be read as equations.
+
+    What is left out is kept in ``redundant``, as names and expressions.
+    """
+    from dae_sdc.model.functions import FunctionProblem
+    from dae_sdc.model.trace import trace_problem
+
+    if not isinstance(problem, FunctionProblem):
+        return problem
+    n, function = problem.n, problem.function
+    with suppress(Exception), np.errstate(all="ignore"):  # of a function that is not made for these values
+        count = np.size(function(problem.interval[0], np.full(n, 0.7), np.full(n, 0.2)))
+        if count <= n:
+            return problem
+        names = (*problem.names, *(f"unknown of value {i}" for i in range(n, count)))
+        wide = FunctionProblem(lambda t, u, du: function(t, u[:n], du[:n]), count, names=names)
+        model = trace_problem(wide).model
+        for name in list(model.names)[n:]:
+            del model.variables_by_name[name], model._index[name]
+        del model._unknowns[n:]
+        chosen = square(model)
+        if chosen is model:
+            return problem
+        kept = [model.equation_names.index(name) for name in chosen.equation_names]
+        other = copy.copy(problem)
+        other.function = _Chosen(function, kept)
+        other.equation_names = chosen.equation_names
+        left = [name for name, _ in chosen.redundant]
+        other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
+        return other
+    return problem
+
+
+class _Chosen:
+    """Some values of a function F(t, u, du)."""
+
+    def __init__(self, function: Any, kept: Sequence[int]) -> None:
+        self.function, self.kept = function, kept
+
+    def __call__(self, t: float, u: Any, du: Any) -> list[Any]:
+        values = self.function(t, u, du)
+        return [values[i] for i in self.kept]
+
+
+def with_redundant(model: Any, problem: Any) -> Any:
+    """The model of a function with what was left out of that."""
+    left = getattr(problem, "redundant", ())
+    if not left or model.redundant:
+        return model
+    model = copy.copy(model)
+    nodes = model.nodes(expression for _, expression in left)
+    model.redundant = tuple(zip((name for name, _ in left), nodes, strict=True))
+    return model

@@ -20,7 +20,7 @@ from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
-from dae_sdc.initial.redundant import square
+from dae_sdc.initial.redundant import square, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
@@ -233,6 +233,7 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     given = target.problem
     arguments = {**(request.params or {}), **_solves(request)}
     problem = target.make_problem(arguments)
+    problem = problem if request.trace is False else square_function(problem)
     if given is None:
         return Equations(problem, is_trusted=True)
     settled = request.trace is None and given.index is not None and not is_function(given)
@@ -454,7 +455,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
         problem.variable_index = of_unknowns
     return Equations(
         problem,
-        traced.model,
+        with_redundant(traced.model, problem),
         dict(zip(traced.model.names, problem.names, strict=True)),
         near=near,
         origin="traced",
@@ -471,7 +472,7 @@ def with_model(equations: Equations) -> Equations:
     if equations.model is not None:
         return equations
     try:
-        model = trace_problem(equations.problem).model
+        model = with_redundant(trace_problem(equations.problem).model, equations.problem)
     except DAEError:
         return equations
     labels = dict(zip(model.names, equations.problem.names, strict=True))

@@ -15,7 +15,7 @@ from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.given import of_names
-from dae_sdc.initial.redundant import square
+from dae_sdc.initial.redundant import square, square_function
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
@@ -189,7 +189,7 @@ def _consistent(options: InitialOptions) -> Initial:
         target = Target(problem, is_new=True)
     settings = {**options.of(Guesses), "t0": options.t0, "seed": options.seed, "restarts": options.restarts}
     if target.problem is not None and not options.all_solutions:
-        written = Equations(target.make_problem(options.params or {}))
+        written = Equations(square_function(target.make_problem(options.params or {})))
         written = with_model(written) if written.problem.kernels is None else written
         names = written.problem.names
         settings["guesses"] = of_names(options.guesses, names, type(written.problem).__name__)

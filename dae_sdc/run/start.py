@@ -112,7 +112,7 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
         if equations.given is None:  # how far values are moved bounds what is left of them
             problem.run_scales.moves[:] = _moves(problem, state, u0)
         u0, remark = state, values[1]
-    if equations.of_model and equations.model is not None:
+    if equations.model is not None:
         whole = equations.model if equations.simplified is None else equations.simplified.original
         remark = "; ".join(filter(None, (left_out(whole), remark)))
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
@@ -444,6 +444,10 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         settings["bounds"] = request.bounds
         found = nearest(partial(consistent_values, equations, **settings), complete)
         return found.values, told(found, names)
+    if near is not None and np.isfinite(near).all() and getattr(equations.model, "redundant", ()):
+        looked = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
+        if looked.violated:
+            raise refused(f"u0 of {type(problem).__name__}", looked)
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
     of_rtol = LARGEST if request.rtol is None else OF_RUN * float(request.rtol)
