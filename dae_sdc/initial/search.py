@@ -272,37 +272,16 @@ def initial_of_model(
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
-    own = system.model
-    known = {
-        (j, k): (value, k in variable.fixed)
-        for j, variable in enumerate(model.variables_by_name.values())
-        for k, value in variable.start.items()
-    }
-    jet_of = _jets_by_name(model, system)
-    kind = f"unknown of {system.title}"
-    values, names = split(fixed, model.names, kind)
+    values, names = split(fixed, model.names, f"unknown of {system.title}")
     conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
-    if conditions:
-        system = system.with_conditions(conditions)
-        own = system.model
-    kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
-    own_guesses = numbers("guess", guesses, model.names, kind, kept)
-    wanted = {jet_of(name): value for name, value in own_guesses.items()}
-    known |= {jet: (value, False) for jet, value in wanted.items()}
-    known |= {jet_of(name): (value, True) for name, value in values.items()}
-    for name in names:
-        jet = jet_of(name)
-        if jet not in known:
-            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
-        known[jet] = known[jet][0], True
-    place = system.place
-    beyond = [jet for jet, (_, held) in known.items() if jet not in place and held]
-    if beyond:
-        j, k = beyond[0]
+    if every and conditions:
         raise InputError(
-            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
-            f"ones; fix those"
+            f"all solutions are looked for with values that are fixed, and {next(iter(conditions))} is an "
+            f"expression; leave all_solutions out"
         )
+    system = system.with_conditions(conditions) if conditions else system
+    own, place = system.model, system.place
+    known, wanted = _given_by_name(model, system, (values, names), guesses)
     count = len(system.jets)
     point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for jet, (value, is_fixed) in known.items():
@@ -330,15 +309,39 @@ def initial_of_model(
         kept_is_enough=kept_is_enough,
         conditions=tuple(map(str, conditions)),
     )
-    if every and conditions:
-        raise InputError(
-            f"all solutions are looked for with values that are fixed, and {task.conditions[0]} is an "
-            f"expression; leave all_solutions out"
-        )
     if every:
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(task, remarks, search)
     return _solved(task, remarks)
+
+
+def _given_by_name(
+    model: Any, system: ModelJets, fixed: tuple[dict[str, float], list[str]], guesses: Any
+) -> tuple[dict[tuple[int, int], tuple[float, bool]], list[tuple[int, int]]]:
+    """Values of unknowns and derivatives, whether they are fixed, and which are guesses of the call."""
+    known = {
+        (j, k): (value, k in variable.fixed)
+        for j, variable in enumerate(model.variables_by_name.values())
+        for k, value in variable.start.items()
+    }
+    own, jet_of = system.model, _jets_by_name(model, system)
+    kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
+    wanted = numbers("guess", guesses, model.names, f"unknown of {system.title}", kept)
+    known |= {jet_of(name): (value, False) for name, value in wanted.items()}
+    known |= {jet_of(name): (value, True) for name, value in fixed[0].items()}
+    for name in fixed[1]:
+        jet = jet_of(name)
+        if jet not in known:
+            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
+        known[jet] = known[jet][0], True
+    beyond = [jet for jet, (_, held) in known.items() if jet not in system.place and held]
+    if beyond:
+        j, k = beyond[0]
+        raise InputError(
+            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
+            f"ones; fix those"
+        )
+    return known, [jet_of(name) for name in wanted]
 
 
 def _within(box: Any, point: Vector, held: Booleans) -> Vector:

@@ -444,10 +444,11 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         settings["bounds"] = request.bounds
         found = nearest(partial(consistent_values, equations, **settings), complete)
         return found.values, told(found, names)
-    if near is not None and np.isfinite(near).all() and getattr(equations.model, "redundant", ()):
-        looked = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
-        if looked.violated:
-            raise refused(f"u0 of {type(problem).__name__}", looked)
+    redundant = equations.model is not None and bool(equations.model.redundant)
+    if redundant and near is not None and bool(np.isfinite(near).all()):
+        whole = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
+        if whole.violated:
+            raise refused(f"u0 of {type(problem).__name__}", whole)
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
     of_rtol = LARGEST if request.rtol is None else OF_RUN * float(request.rtol)
