@@ -6,6 +6,7 @@ from typing import Any
 
 import sympy
 
+from dae_sdc.arguments import checked
 from dae_sdc.expressions.dag import name_of
 
 TIME: Any = sympy.Symbol("t", real=True)  # Time.
@@ -69,6 +70,7 @@ class Homotopy(sympy.Function):  # type: ignore[misc]
         return self.args[1]
 
 
+@checked()
 def homotopy(actual: Any, simplified: Any) -> Any:
     """An expression of a model, with a simpler one that leads to its start.
 

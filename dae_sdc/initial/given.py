@@ -38,16 +38,7 @@ def is_pattern(name: str) -> bool:
     return not isinstance(name, Condition) and ("*" in name or "?" in name)
 
 
-def matched(pattern: str, names: Iterable[str], what: str) -> list[str]:
-    """Names of unknowns, or of their derivatives, that a pattern matches; InputError where there are none."""
-    known = dict.fromkeys(names)
-    matches = any_matches(pattern, known)
-    if not matches:
-        raise InputError(unknown(f"pattern, which no {what} matches,", pattern, known))
-    return matches
-
-
-def any_matches(pattern: str, names: Iterable[str]) -> list[str]:
+def matched(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that a pattern matches, with the derivative that it asks for."""
     base, order = name_and_order(pattern)
     wanted = re.compile(re.escape(base).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
@@ -63,12 +54,12 @@ def by_name(
     What is ``kept`` no pattern stands for.
     """
     entries = {name if isinstance(name, str) else str(name): value for name, value in given.items()}
-    if not any(map(is_pattern, entries)):
-        return entries
     exact = {name: value for name, value in entries.items() if not is_pattern(name)}
     names, matches = list(names), dict[str, V]()
     for pattern in (name for name in entries if name not in exact):
-        own = matched(pattern, names, what)
+        own = matched(pattern, names)
+        if not own:
+            raise InputError(unknown(f"pattern, which no {what} matches,", pattern, names))
         matches |= dict.fromkeys((name for name in own if name not in kept), entries[pattern])
     return matches | exact
 
@@ -144,8 +135,8 @@ def _ends(name: str, given: Any) -> tuple[float, float]:
     try:
         low, high = given.split(":") if isinstance(given, str) else given
         pair = [
-            end if low_or_high in (None, "") else require_number(f"the bound of {name}", float(low_or_high))
-            for low_or_high, end in ((low, -np.inf), (high, np.inf))
+            end if one in (None, "") else require_number(f"the bound of {name}", float(one))
+            for one, end in ((low, -np.inf), (high, np.inf))
         ]
     except (TypeError, ValueError):
         raise InputError(
@@ -191,7 +182,7 @@ def shown_bounds(low: float, high: float) -> str:
 
 def box_of(bounds: Bounds, jet_names: Collection[str], title: str) -> Any:
     """Lower and upper bounds of all values, shape (2, jets); None if there are none."""
-    strange = [name for name in bounds if name not in jet_names]
+    strange = [name for name in bounds if name not in jet_names and name_and_order(name)[1]]
     if strange:
         raise InputError(
             f"{strange[0]} of {title} has no bounds, as it follows from lower derivatives; bound those"

@@ -110,7 +110,7 @@ def require_implied(system: Any, x: Vector) -> None:
         )
 
 
-def square_function(problem: Any) -> Any:
+def square_function(problem: Any, near: Any) -> Any:
     """A function with as many values as unknowns, where one returns more that can be read as equations.
 
     What is left out is kept in ``redundant``, as names and expressions.
@@ -122,7 +122,7 @@ def square_function(problem: Any) -> Any:
         return problem
     n, function = problem.n, problem.function
     with suppress(Exception), np.errstate(all="ignore"):  # of a function that is not made for these values
-        count = np.size(function(problem.interval[0], np.full(n, 0.7), np.full(n, 0.2)))
+        count = np.size(function(problem.interval[0], np.full(n, 0.7) if near is None else near, np.zeros(n)))
         if count <= n:
             return problem
         names = (*problem.names, *(f"unknown of value {i}" for i in range(n, count)))

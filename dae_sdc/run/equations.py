@@ -94,6 +94,11 @@ class Equations:
         return self.problem if self.original is None else self.original
 
     @property
+    def whole(self) -> Model | None:
+        """The model whose start is looked for, before its trivial equations are removed."""
+        return self.model if self.simplified is None else self.simplified.original
+
+    @property
     def told(self) -> str:
         """What is said of the equations where they came from."""
         left = bool(self.not_reduced) and self.needs_reduction
@@ -233,7 +238,7 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     given = target.problem
     arguments = {**(request.params or {}), **_solves(request)}
     problem = target.make_problem(arguments)
-    problem = problem if request.trace is False else square_function(problem)
+    problem = problem if request.trace is False else square_function(problem, state_near(problem, request.u0))
     if given is None:
         return Equations(problem, is_trusted=True)
     settled = request.trace is None and given.index is not None and not is_function(given)

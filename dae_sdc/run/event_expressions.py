@@ -15,7 +15,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.expressions.symbols import TIME as SYMBOL, Unknown
-from dae_sdc.initial.given import Condition, any_matches, is_pattern
+from dae_sdc.initial.given import Condition, is_pattern, matched
 from dae_sdc.registry import unknown
 from dae_sdc.run.unknowns import Unknowns
 
@@ -29,6 +29,7 @@ FUNCTIONS: Mapping[str, Any] = {
     **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
 }
 
+MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
 # Functions of SymPy with names of their own.
 SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max"}
 
@@ -139,26 +140,25 @@ def conditions_in(fixed: Any, model: Any, labels: Mapping[str, str]) -> Any:
     """Fixed values with the expressions among their names read, in the names that a model has or is given."""
     if not isinstance(fixed, Mapping):
         return fixed
-    if model is None:
-        texts = [str(name) for name in fixed if re.search(r"[-+/^(]", re.sub(r"^der\(", "", str(name)))]
-        if texts:
+    if model is not None:
+        names = {labels.get(name, name): name for name in model.names}
+        return {_condition(name, model, names): value for name, value in fixed.items()}
+    for text in map(str, fixed):
+        if re.search(r"[-+/^(]", text.removeprefix("der(")):
             raise InputError(
-                f"the fixed '{texts[0]}' is an expression, which needs equations that can be read; give "
-                f"values of unknowns"
+                f"the fixed '{text}' is an expression, which needs equations that are read; give values"
             )
-        return fixed
-    names = {labels.get(name, name): name for name in model.names}
-    return {_condition(name, model, names): value for name, value in fixed.items()}
+    return fixed
 
 
 def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
     """The expression that a text is, or the name or pattern."""
     if not isinstance(text, str) or isinstance(text, Condition) or name_and_order(text)[0] in names:
         return text
-    if not re.search(r"[-+*/^(]", text) or (is_pattern(text) and any_matches(text, names)):
+    if not re.search(r"[-+*/^(]", text) or (is_pattern(text) and matched(text, names)):
         return text
-    rates = {name_of(label, order): (name, order) for label, name in names.items() for order in range(1, 4)}
-    symbols = {label: (name, 0) for label, name in names.items()} | rates
+    orders = range(MOST_FIXED_ORDERS)
+    symbols = {name_of(label, order): (name, order) for label, name in names.items() for order in orders}
     known = [*symbols, *(name for name in model.parameters_by_name if name not in symbols)]
     try:
         code, places = _compiled(text, known, f"the fixed '{text}'")
@@ -173,10 +173,14 @@ def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
     functions = {name: getattr(sympy, SYMPY.get(name, name)) for name in FUNCTIONS if name != "log10"}
     functions |= {"log10": lambda value: sympy.log(value, 10), "pi": sympy.pi, "e": sympy.E}
     every = {**functions, **dict.fromkeys(TIME, SYMBOL), **values, "__builtins__": {}}
-    expression = sympy.sympify(eval(code, every))
+    try:
+        expression = sympy.sympify(eval(code, every))
+    except ArithmeticError as error:
+        raise InputError(f"the fixed '{text}' cannot be evaluated: {error}; correct it") from None
     if not expression.free_symbols:
         raise InputError(f"the fixed '{text}' has no unknown; give an expression of some")
-    return Condition(text, expression)
+    whole = {one: sympy.Integer(int(one)) for one in expression.atoms(sympy.Float) if one == int(one)}
+    return Condition(text, expression.xreplace(whole))
 
 
 def _parameters(problem: ProblemDAE) -> dict[str, float]:

@@ -39,7 +39,7 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.equations import Equations, problem_of, with_model
+from dae_sdc.run.equations import Equations, problem_of, state_near, with_model
 from dae_sdc.run.event_expressions import conditions_in
 from dae_sdc.run.models import ModelLike
 from dae_sdc.run.results import Result, check_target, tabulated
@@ -189,7 +189,8 @@ def _consistent(options: InitialOptions) -> Initial:
         target = Target(problem, is_new=True)
     settings = {**options.of(Guesses), "t0": options.t0, "seed": options.seed, "restarts": options.restarts}
     if target.problem is not None and not options.all_solutions:
-        written = Equations(square_function(target.make_problem(options.params or {})))
+        made = target.make_problem(options.params or {})
+        written = Equations(square_function(made, state_near(made, options.u0)))
         written = with_model(written) if written.problem.kernels is None else written
         names = written.problem.names
         settings["guesses"] = of_names(options.guesses, names, type(written.problem).__name__)

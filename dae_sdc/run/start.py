@@ -21,6 +21,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, ResultFileError, require_number
 from dae_sdc.expressions.dag import name_and_order
+from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
@@ -113,8 +114,7 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
             problem.run_scales.moves[:] = _moves(problem, state, u0)
         u0, remark = state, values[1]
     if equations.model is not None:
-        whole = equations.model if equations.simplified is None else equations.simplified.original
-        remark = "; ".join(filter(None, (left_out(whole), remark)))
+        remark = "; ".join(filter(None, (left_out(equations.whole), remark)))
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
     _require_within_bounds(equations, request, start)
     return start
@@ -122,16 +122,14 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
 
 def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
     """What is given of the start, with names in place of patterns, and guesses of what there is alone."""
-    from dae_sdc.initial.given import expanded, of_names
-
-    named: Any = equations.written
-    names, title = list(named.names), type(named).__name__
-    if equations.of_model and equations.model is not None:
-        named = equations.model if equations.simplified is None else equations.simplified.original
-        names, title = list(named.names), f"model {named.name}"
-    guesses = of_names(request.guesses, [*names, *equations.problem.names], title)
-    fixed = conditions_in(request.fixed, named if equations.of_model else equations.model, equations.labels)
-    given = {"fixed": fixed, "guesses": guesses, "bounds": request.bounds}
+    named: Any = equations.whole if equations.of_model else equations.written
+    title = f"model {named.name}" if equations.of_model else type(named).__name__
+    names = [equations.labels.get(name, name) for name in named.names]
+    given = {
+        "fixed": conditions_in(request.fixed, equations.whole, equations.labels),
+        "guesses": of_names(request.guesses, [*names, *equations.problem.names], title),
+        "bounds": request.bounds,
+    }
     given |= {"u0": request.u0} if isinstance(request.u0, Mapping) else {}
     kind = f"unknown of {title}"
     return replace(request, **{what: expanded(values, names, kind) for what, values in given.items()})
@@ -141,34 +139,23 @@ def guesses_of(given: Any) -> Any:
     """Guesses by name: as they are given, or the values at the end of a result or of the file of one."""
     if given is None or isinstance(given, Mapping):
         return given
-    from dae_sdc.initial.given import OfResult
-
     if isinstance(given, str | Path):
         return OfResult(_start_in(given)[0])
     if isinstance(given, Solution):
         return OfResult((name, float(given.values(name)[-1])) for name in given.all_names)
-    names, u = getattr(given, "names", None), getattr(given, "u", None)
-    if names is None or u is None:
-        raise InputError(
-            f"guesses must be a mapping of names to values, a Solution, Initial, Steady or a file; got "
-            f"{shown(given)}"
-        )
-    return OfResult(zip(names, u.tolist(), strict=True))
+    if hasattr(given, "names") and hasattr(given, "u"):
+        return OfResult(zip(given.names, given.u.tolist(), strict=True))
+    wanted = "a mapping of names to values, a Solution, Initial, Steady or a file"
+    raise InputError(f"guesses must be {wanted}; got {shown(given)}")
 
 
 def _require_within_bounds(equations: Equations, request: SolveOptions, start: Start) -> None:
     """Refuse a start outside the bounds of its unknowns, which may have been given as it is."""
-    model, whole = equations.model, equations.simplified
-    if request.bounds is None and model is None:
-        return
-    from dae_sdc.initial.given import bounds_of, bounds_of_model, require_within
-
-    if equations.of_model and model is not None:
-        asked = None if whole is None or request.bounds is None else whole.original
-        limits = bounds_of_model(asked or model, request.bounds)
+    model: Any = equations.model if request.bounds is None else equations.whole
+    if equations.of_model:
+        limits = bounds_of_model(model, request.bounds)
     else:
-        problem = equations.written
-        limits = bounds_of(request.bounds, problem.names, f"unknown of {type(problem).__name__}")
+        limits = bounds_of(request.bounds, equations.written.names, "unknown of the function")
     values = zip(equations.problem.names, start.u.tolist(), strict=True)
     require_within(f"the start at t={start.t0:.6g}", values, limits)
 
@@ -336,7 +323,7 @@ def _sought(
             if looked.violated and all(one.order for one in looked.violated):
                 raise refused(f"the start values of model {model.name}", looked)
             if not looked.violated and (looked.unique or len(looked.values) > SEARCH.most_values):
-                return _kept(given, looked)
+                return _kept(given, looked.values)
     settings: dict[str, Any] = {"t0": t0, "fixed": fixed, "guesses": guesses, "system": system}
     settings["bounds"] = bounds
     search = partial(initial_of_model, whole, kept_is_enough=True, **settings)
@@ -388,7 +375,7 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
         raise refused(f"u0 of model {model.name}", looked)
     if looked.violated:
         return given, ""  # equations as they are written, which the run refuses
-    values, remark = _kept(own, looked)
+    values, remark = _kept(own, looked.values)
     if remark:
         try:
             check_consistent(problem, problem.state(_state_of(problem, {**values, **given})), looked.t)
@@ -397,21 +384,14 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
     return {**given, **values}, remark
 
 
-def _kept(given: Mapping[str, float], looked: Initial) -> Values:
+def _kept(given: Mapping[str, float], values: Mapping[str, float]) -> Values:
     """Given values where they are right, and what follows for the others."""
     from dae_sdc.initial.consistent import Change
 
-    changes = [
-        Change(name, value, looked.values[name])
-        for name, value in given.items()
-        if name in looked.values and _is_moved(value, looked.values[name])
-    ]
-    values = {**looked.values, **given, **{one.name: one.after for one in changes}}
-    return values, f"start values made consistent: {listed_changes(changes)}" if changes else ""
-
-
-def _is_moved(before: float, after: float) -> bool:
-    return not abs(after - before) <= MOVED * (abs(before) or 1.0)
+    pairs = ((name, value, values[name]) for name, value in given.items() if name in values)
+    changes = [Change(*pair) for pair in pairs if not abs(pair[2] - pair[1]) <= MOVED * (abs(pair[1]) or 1.0)]
+    every = {**values, **given, **{one.name: one.after for one in changes}}
+    return every, f"start values made consistent: {listed_changes(changes)}" if changes else ""
 
 
 def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
@@ -475,7 +455,6 @@ def consistent_values(
     **search: Any,
 ) -> Initial:
     """Consistent values in the order of a problem, see :func:`dae_sdc.run.initial.initial`."""
-    from dae_sdc.initial.given import expanded
     from dae_sdc.initial.search import initial_of_model, initial_of_problem
     from dae_sdc.model.trace import without_starts
 
@@ -654,12 +633,9 @@ class _StartCheck:
 
     def moved(self, u: Vector, moved: Vector) -> Values | None:
         """A start that was moved, with what is told of it; None if no value changes but by round-off."""
-        from dae_sdc.initial.consistent import Change
-
         values = _by_name(self.problem, moved)
-        before = zip(values.items(), u.tolist(), strict=True)
-        changes = [Change(name, old, value) for (name, value), old in before if _is_moved(old, value)]
-        return (values, f"start values made consistent: {listed_changes(changes)}") if changes else None
+        told = _kept(_by_name(self.problem, u), values)[1]
+        return (values, told) if told else None
 
     def contradiction(
         self, weak: Sequence[str], system: Mapping[str, Any]
