@@ -188,7 +188,7 @@ def test_bounds_of_modelica_and_of_the_command_line(
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [
-        ({"q": (0, 1)}, "no unknown q"),
+        ({"q": (0, 1)}, "unknown of model valve 'q'"),
         ({"x": (2, 1)}, "lower bound of x is above"),
         ({"x": 3}, "bounds of x are a pair"),
         ({"x": ("a", 1)}, "bounds of x are a pair"),
@@ -198,6 +198,21 @@ def test_bounds_of_modelica_and_of_the_command_line(
 def test_wrong_bounds_are_refused(bounds: Any, words: str) -> None:
     with pytest.raises(ds.InputError, match=words):
         ds.initial(logarithm(), bounds=bounds)
+
+
+def test_bounds_of_a_problem_that_starts_as_it_is_are_looked_at() -> None:
+    with pytest.raises(ds.InputError, match=r"z = -0\.5 of the start at t=0 is outside its bounds, 0 to 1"):
+        ds.solve("simple", bounds={"z": (0, 1)}, t_end=0.1, rtol=1e-6)
+    with pytest.raises(ds.InputError, match="unknown of the function 'q'"):
+        ds.solve("simple", bounds={"q": (0, 1)}, t_end=0.1, rtol=1e-6)
+
+
+def test_derivatives_have_bounds_too() -> None:
+    m = ds.Model("roots")
+    x, y = m.variables("x y")
+    m.equations(m.der(x) ** 2 - 4 * y, y - 1)
+    assert ds.initial(m, bounds={"der(x)": (None, 0)})["der(x)"] == pytest.approx(-2.0)
+    assert ds.initial(m, bounds={"der(x)": (0, None)})["der(x)"] == pytest.approx(2.0)
 
 
 def test_what_round_off_leaves_of_a_bound_is_within() -> None:

@@ -128,7 +128,12 @@ def bounds_of(given: Mapping[str, Any] | None, names: Iterable[str], what: str) 
         return {}
     if not isinstance(given, Mapping):
         raise InputError(f"bounds must map names to pairs, for instance {{'x': (0, 1)}}; got {given!r}")
-    return {name: _ends(name, ends) for name, ends in by_name(given, names, what).items()}
+    names = list(names)
+    bounds = {name: _ends(name, ends) for name, ends in by_name(given, names, what).items()}
+    for name in bounds:
+        if name not in names and name_and_order(name)[0] not in names:
+            raise InputError(unknown(what, name, names))
+    return bounds
 
 
 def _ends(name: str, given: Any) -> tuple[float, float]:
