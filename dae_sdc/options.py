@@ -483,18 +483,27 @@ class Guesses(Group):
     fixed: Mapping[str, float] | Iterable[str] | None = option(
         None,
         'values that must not be changed, "der(x)=1" for a derivative',
-        "They are given by name, or as names of those whose guesses must not be changed.",
+        "They are given by name, or as names of those whose guesses must not be changed, with * and ? for "
+        "any characters and any one.",
         like="mapping of str to float, or iterable of str",
         metavar="NAME=VALUE",
     )
-    guesses: Mapping[str, float] | None = option(
+    guesses: Mapping[str, float] | Any = option(
         None,
-        "guesses of values",
+        "guesses of values, with * and ? in names; or a file of initial or solve",
         "They are changed as little as possible. Start values of a model are guesses, or fixed where it "
-        "says so.",
-        like="mapping of str to float",
-        metavar="NAME=VALUE",
+        "says so. A name goes before a pattern. Of a solution, a start, a steady state or the file of one "
+        "the values at its end are taken, of unknowns that there are.",
+        like="mapping of str to float, Solution, Initial, Steady, or path of a file",
+        metavar="NAME=VALUE|FILE.npy",
         flag="guesses guess",
+    )
+    bounds: Mapping[str, Any] | None = option(
+        None,
+        "smallest and largest values at the start, by name (min and max of the unknowns of a model)",
+        "Each is a pair, None for no bound, or a text such as '0:1'. They say nothing of the run after it.",
+        like="mapping of str to (float, float)",
+        metavar="NAME=LEAST:MOST",
     )
 
 
@@ -796,7 +805,9 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
     for name in chosen:
         annotation = str(_fields(record)[name].type)
         if annotation.startswith("Mapping"):
-            chosen[name] = pairs(name, chosen[name], numbers="float" in annotation)
+            texts, is_file = chosen[name], "Any" in annotation.partition("]")[2]
+            alone = is_file and len(texts) == 1 and "=" not in texts[0]
+            chosen[name] = texts[0] if alone else pairs(name, texts, numbers="float" in annotation)
     return chosen
 
 

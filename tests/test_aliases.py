@@ -349,8 +349,8 @@ def test_contradictions_and_cycles_are_named(equations: Sequence[str], parts: Se
 
 def test_starts_and_bounds_move_to_the_kept_unknown() -> None:
     model = Model("moved")
-    x = model.variable("x", 5.0, minimum=-10.0)
-    y = model.variable("y_long", 4.0, fixed=True, minimum=-2.0, maximum=8.0)  # x = -y/2 + 1 = -1
+    x = model.variable("x", 5.0, min=-10.0)
+    y = model.variable("y_long", 4.0, fixed=True, min=-2.0, max=8.0)  # x = -y/2 + 1 = -1
     w = model.variable("w", 7.0, fixed=True)
     model.equations(y - 2 + 2 * x, w - model.der(x), model.der(w) + x)
     kept = simplify(model).model.variables_by_name["x"]

@@ -207,7 +207,7 @@ def test_a_flat_model_is_the_one_by_hand() -> None:
     )
     m = ds.Model("Pendulum")
     x = m.variable("x", 0.75, fixed=True, unit="m")
-    y = m.variable("y", -0.1, minimum=-2, maximum=1)
+    y = m.variable("y", -0.1, min=-2, max=1)
     vx, vy, lam = m.variables("vx vy lam", unit=["m/s", "m/s", ""])
     L, mass, free = m.parameters("L m free", [1.5, 2, 3])
     J = mass * L**2 / 3

@@ -171,18 +171,32 @@ def tangent_at(equations: PathEquations, values: Vector, direction: Vector) -> V
 
 
 def newton_homotopy(
-    residual: Callable[[Vector], Vector], jacobian: Callable[[Vector], Vector], x: Vector, sizes: Vector
+    residual: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Vector],
+    x: Vector,
+    sizes: Vector,
+    matrix: Vector | None = None,
 ) -> Vector:
-    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length."""
-    # Shapes: x (n,), sizes (n,).
-    start, at_start = residual(x), np.abs(jacobian(x)) @ sizes
+    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length.
+
+    With a matrix A it is that of s R(x) + (1 - s) A (x - start) = 0.
+    """
+    # Shapes: x (n,), sizes (n,), matrix (n, n).
+    begin, start, at_start = x, residual(x), np.abs(jacobian(x)) @ sizes
     rows = np.where(at_start > 0.0, at_start, 1.0)
 
     def deformed(point: Vector) -> Vector:
-        return np.asarray((residual(point[:-1]) - (1.0 - point[-1]) * start) / rows)
+        s, left = point[-1], residual(point[:-1])
+        if matrix is None:
+            return np.asarray((left - (1.0 - s) * start) / rows)
+        return np.asarray((s * left + (1.0 - s) * (matrix @ (point[:-1] - begin))) / rows)
 
     def derivatives(point: Vector) -> Vector:
-        return np.asarray(np.column_stack([jacobian(point[:-1]), start]) / rows[:, None])
+        s, slopes, along = point[-1], jacobian(point[:-1]), start
+        if matrix is not None:
+            slopes = s * slopes + (1.0 - s) * matrix
+            along = residual(point[:-1]) - matrix @ (point[:-1] - begin)
+        return np.asarray(np.column_stack([slopes, along]) / rows[:, None])
 
     last = x, 0.0
     equations = PathEquations(deformed, derivatives, np.append(sizes, 1.0))

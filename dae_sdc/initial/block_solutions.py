@@ -5,21 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Part, leaf_values
+from dae_sdc.initial.paths import BlockEquations
 from dae_sdc.initial.plan import Block, Plan
-from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, EquationFunctions, project
+from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.solver import SEARCH
 from dae_sdc.initial.systems import Reader, nearest_angle, reader_of
@@ -85,7 +82,6 @@ class BlockOptions:
     most_found: int = 24  # Largest number of solutions of such a block that are sought.
     # Largest residual, in the original equations, at which a solution of the polynomials is accepted.
     residual_tolerance: float = 1e-5
-    most_polishing_steps: int = 8  # Largest number of steps of Newton's method after the homotopy.
     # Difference of two polished solutions, in units of the sizes of the values, up to which they are one.
     same: float = 1e-6
     # Singular value of the scaled Jacobian below which there may be several solutions close together.
@@ -116,6 +112,7 @@ class BlockSolver:
     ) -> None:
         self.plan, self.options = plan, options
         self.system, self.given = plan.system, plan.given
+        self.outside = 0  # Solutions of the last block that were left out because of bounds.
         self._random, self._seed, self._workers, self._comm = random, seed, workers, comm
 
     def solve(
@@ -141,6 +138,9 @@ class BlockSolver:
         except NotPolynomialError as why:
             kind, reason = "newton", str(why)
             found = self._by_newton(block, x, self.options.random_starts)
+        turned = [self._turned_within(block, values) for values in found]
+        within = [values for values in turned if self.given.allows(values, block.cols).all()]
+        self.outside, found = len(found) - len(within), within
         if not block.linear:
             counts["singular"] = sum(self.is_singular(block, x, values) for values in found)
         told = SolvedBlock(
@@ -155,31 +155,43 @@ class BlockSolver:
         )
         return told, found
 
+    def _turned_within(self, block: Block, values: Vector) -> Vector:
+        """A solution after whole turns of its angles to within their bounds, as far as there are some."""
+        for j, (rates, period) in block.moves.items() if self.given.bounds is not None else ():
+            if not self.given.allows(values, block.cols)[j]:
+                low, high = self.given.bounds[:, block.cols[j]]
+                below, above = max(low - values[j], 0.0), max(values[j] - high, 0.0)
+                turns = np.ceil(below / period) - np.ceil(above / period)
+                values = values.copy()
+                values[list(rates)] += turns * period * np.array(list(rates.values()))
+        return values
+
     def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
         """Whether the equations of a block are rank-deficient at a solution."""
         whole = _with(block, x, values)
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
     def _linear(self, block: Block, x: Vector) -> Vectors:
-        """The solution of a linear block after one step of iterative refinement."""
-        whole = x.copy()
-        for _ in range(2):
-            rhs = -block.part.values(whole)
-            if not np.isfinite(rhs).all():
-                return []
-            if len(rhs) > SEARCH.most_values:
-                try:
-                    change = superlu(block.part.jacobian(whole)[:, block.cols].tocsc()).solve(rhs)
-                except SingularMatrixError:
-                    return []
-            else:
-                matrix = block.part.dense(whole, block.cols.tolist())
-                if not np.isfinite(matrix).all():
-                    return []
-                change = _least_step(matrix, rhs, 1e-13)
-            whole[block.cols] += change
-        fits = self.plan.violation(block.part, whole) <= 10.0 * self.system.tolerance
-        return [whole[block.cols]] if fits else []
+        """The solution of a linear block."""
+        found = self._equations(block, x, self.given.sizes[block.cols]).solved(x[block.cols]).x
+        fits = self.plan.violation(block.part, _with(block, x, found)) <= 10.0 * self.system.tolerance
+        return [found] if fits else []
+
+    def _equations(self, block: Block, x: Vector, sizes: Vector) -> BlockEquations:
+        """The equations of a block as functions of its values beside those in x."""
+        part, cols, whole = block.part, block.cols, x.copy()
+        large = len(cols) > SEARCH.most_values
+
+        def at(y: Vector) -> Vector:
+            whole[cols] = y
+            return whole
+
+        equations = EquationFunctions(
+            lambda y: part.values(at(y)),
+            lambda y: part.jacobian(at(y))[:, cols] if large else part.dense(at(y), cols.tolist()),
+            lambda y: part.terms(at(y)),
+        )
+        return BlockEquations(equations, sizes, None, self.system.tolerance)
 
     def _reader(self, block: Block, x: Vector) -> Reader:
         return reader_of(self.system, block.part.roots, block.cols.tolist(), x)
@@ -223,24 +235,13 @@ class BlockSolver:
 
     def _polished(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vector | None:
         """A solution of the original equations near a solution of the polynomials; None if there is none."""
-        part, whole = block.part, _with(block, x, values)
-        best, least = values, self.plan.violation(part, whole)
-        if least > self.options.residual_tolerance:
+        if self.plan.violation(block.part, _with(block, x, values)) > self.options.residual_tolerance:
             return None
-        with np.errstate(all="ignore"):
-            for _ in range(self.options.most_polishing_steps):
-                matrix = part.dense(whole, block.cols.tolist())
-                rhs = -part.values(whole)
-                if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
-                    break
-                whole[block.cols] += _least_step(matrix, rhs, 1e-12)
-                size = sizes + np.abs(values)
-                moved = float(np.max(np.abs(whole[block.cols] - values) / size, initial=0.0))
-                left = self.plan.violation(part, whole)
-                if moved > SEARCH.distinct or left >= least:
-                    break
-                best, least = whole[block.cols].copy(), left
-        return best if least <= 10.0 * self.system.tolerance else None
+        best = self._equations(block, x, sizes).solved(values).x
+        if float(np.max(np.abs(best - values) / (sizes + np.abs(values)), initial=0.0)) > SEARCH.distinct:
+            best = values
+        left = self.plan.violation(block.part, _with(block, x, best))
+        return best if left <= 10.0 * self.system.tolerance else None
 
     def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vectors:
         """The solutions near a nearly singular one, told apart by arithmetic with many digits."""
@@ -275,33 +276,20 @@ class BlockSolver:
         return bool((np.abs(block.part.values(middle)) <= noise).all())
 
     def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
-        part, cols, whole = block.part, block.cols, x.copy()
+        cols = block.cols
         units = self._reader(block, x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
-
-        def at(y: Vector) -> Vector:
-            whole[cols] = y
-            return whole
-
-        equations = EquationFunctions(
-            lambda y: part.values(at(y)),
-            lambda y: part.dense(at(y), cols.tolist()),
-            lambda y: part.terms(at(y)),
-        )
+        bounds = None if self.given.bounds is None else self.given.bounds[:, cols]
+        equations = replace(self._equations(block, x, sizes), bounds=bounds)
         found: list[Vector] = []
         for attempt in range(1 + starts):
             y = x[cols].copy()
             if attempt:
                 spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
                 y += spread * sizes * self._random.standard_normal(y.size)
-            result = project(
-                y,
-                equations,
-                weights=1.0 / sizes,
-                tolerance=self.system.tolerance,
-                most_iterations=SEARCH.restart_iterations if attempt else PROJECTION.most_iterations,
-            )
+                y = self.given.within(_with(block, x, y))[cols]
+            result = equations.solved(y, most=SEARCH.restart_iterations if attempt else None)
             if not result.converged:
                 continue
             values = result.x.copy()
@@ -326,10 +314,3 @@ def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> No
     size = sizes + np.abs(values)
     if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
         found.append(values)
-
-
-def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:
-    """The minimum-norm solution of linear equations after equilibration of rows and columns."""
-    rows, columns = balanced(matrix)
-    found: Vector = np.linalg.lstsq(matrix / rows[:, None] / columns, rhs / rows, rcond=least)[0] / columns
-    return found

@@ -133,6 +133,8 @@ class Initial:
         All solutions found with the same free values, beginning with ``values``.
     remarks : tuple of str
         Further remarks, a sentence each.
+    ways : tuple of str
+        What led to values where Newton's method from the guesses does not.
     blocks : tuple of SolvedBlock
         Blocks in the order in which they were solved, if every solution was sought.
     singular : tuple of SingularStart
@@ -164,6 +166,7 @@ class Initial:
     guessed: tuple[str, ...] = ()
     solutions: tuple[Mapping[str, float], ...] = field(repr=False, default=())
     remarks: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
     blocks: tuple[SolvedBlock, ...] = ()
     singular: tuple[SingularStart, ...] = ()
     unique: bool = False

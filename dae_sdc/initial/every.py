@@ -216,6 +216,10 @@ class EveryStart:
             starts = self._kept(found)
         for start in starts:
             self._turn_back(start.x)
+        starts = [start for start in starts if self.system.holds_added(start.x)]
+        if not starts:
+            self._failures = []
+            self._refuse()
         return sorted(starts, key=lambda start: self.distance(start.x))
 
     def _turn_back(self, x: Vector) -> None:
@@ -409,7 +413,9 @@ class EveryStart:
         shown = [f"{self.system.jet_names[j]} = {x[j]:.10g}" for j in (held or known)[:4]]
         at = f" with {', '.join(shown)}" if shown else ""
         many = {0: "and no complex one", 1: "but a complex one"}.get(count, f"but {count} complex ones")
-        if kind != "polynomial":
+        if self._solver.outside:
+            many = f"but {self._solver.outside} outside the bounds"
+        elif kind != "polynomial":
             many = "from random starts" if kind == "newton" else "as it is singular or not defined"
         advice = "fix other values" if held else "give other guesses"
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Input, Program, magnitudes
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -23,6 +24,8 @@ from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
 
+# Exponent from which on a line continues an exponential function where it would overflow at the guesses.
+LARGEST_EXPONENT: Final = 50.0
 MOST_DENSE_JETS: Final = 100  # Number of values up to which the Jacobian of a stage is an array.
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
@@ -142,11 +145,38 @@ class ModelJets:
         self.row_orders = tuple(k for _, k in rows)
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
+        self.rates_of_redundant: tuple[tuple[str, int], ...] = ()
+        if model.redundant:
+            self._add(model.redundant)
+            rates = ((name, graph.total_derivative(root)) for name, root in model.redundant)
+            known = {(j, k) for j, k in self.place}
+            self.rates_of_redundant = tuple(
+                (name, root) for name, root in rates if set(graph.depends(root)) <= known
+            )
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
         self._stages: dict[int | None, Part] = {}
+        self._is_limited = False
         self.near: Callable[[], Neighbourhood] | None = None  # Of the state that is looked at.
+
+    def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
+        """Add equations of the start, each to the first stage at which all its values are known."""
+        of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
+        for name, root in conditions:
+            jets = [self.place.get(jet) for jet in self.model.graph.depends(root)]
+            if None in jets:
+                raise InputError(
+                    f"'{name}' of {self.title} has derivatives that follow from lower ones; write it with "
+                    f"those"
+                )
+            at = max((of_jet[j] for j in jets if j is not None), default=0)
+            row, stage = len(self.roots), self.stages[at]
+            own = Stage(np.append(stage.rows, row), stage.jets)
+            self.stages = (*self.stages[:at], own, *self.stages[at + 1 :])
+            self.roots, self.row_names = [*self.roots, root], (*self.row_names, name)
+            # What no equation of the run says is hidden in it.
+            self.row_orders = (*self.row_orders, 1)
 
     @property
     def typical(self) -> Vector | None:
@@ -159,6 +189,22 @@ class ModelJets:
             # A derivative of higher order than all values cancels in the equations.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
+
+    def with_conditions(self, values: Mapping[Any, float]) -> ModelJets:
+        """The equations of the start with expressions of unknowns that have given values."""
+        other, other_model = copy.copy(self), copy.copy(self.model)
+        other.model, other._stages = other_model, {}
+        other_model.graph, other_model._symbols = self.model.graph.copy(), {}
+        nodes = other_model.nodes(text.expression - value for text, value in values.items())
+        names = [f"{text} = {value:.10g}" for text, value in values.items()]
+        other._add(zip(names, nodes, strict=True))
+        return other
+
+    def holds_added(self, x: Vector) -> bool:
+        """Whether the equations hold that were added to those of the run."""
+        first = int((self.analysis.c + 1).sum())
+        part = Part(self, range(first, len(self.roots)))
+        return not part.rows or bool((np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all())
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""
@@ -186,6 +232,49 @@ class ModelJets:
     def sizes(self, program: Program, x: Vector) -> Vector:
         """Sizes of the terms of the outputs of a program, at values x."""
         return magnitudes(program, self.inputs(program, x))
+
+    def simplified(self) -> Callable[[float], ModelJets] | None:
+        """The equations with a share of the actual parts of homotopies, and simpler ones for the rest.
+
+        None where there are no homotopies.
+        """
+        simpler, graph = self.model.simplified_roots, self.model.graph
+        if not simpler:
+            return None
+        other = copy.copy(self)
+        share = graph.parameter(len(self.parameters))
+        rest = graph.sub(graph.one, share)
+        mixed = {
+            i: graph.add(graph.mul(share, self.model.roots[i]), graph.mul(rest, root))
+            for i, root in simpler.items()
+        }
+        rows = offsets_stages(self.analysis.c, self.analysis.d)[0]
+        other.roots = [
+            graph.total_derivative(mixed[i], k) if i in mixed else root
+            for (i, k), root in zip(rows, self.roots, strict=False)
+        ]
+        other.roots += self.roots[len(rows) :]
+        other._stages, other._known = {}, {**self._known, "p": np.append(self.parameters, 0.0)}
+
+        def at(value: float) -> ModelJets:
+            other._known["p"][-1] = value
+            return other
+
+        return at
+
+    def limited(self) -> ModelJets | None:
+        """The equations with lines in place of exponential functions that overflow; None without these."""
+        graph = self.model.graph
+        exponentials = [node for node in graph.below(self.roots) if graph.op[node] is Op.EXP]
+        largest, limited = graph.constant(LARGEST_EXPONENT), dict[int, int]()
+        for node in exponentials:
+            (exponent,) = graph.substitute(graph.operands(node), limited)
+            least = graph.call(Op.MIN, exponent, largest)
+            beyond = graph.add(graph.one, graph.sub(exponent, least))
+            limited[node] = graph.mul(graph.call(Op.EXP, least), beyond)
+        other = copy.copy(self)
+        other._stages, other.roots, other._is_limited = {}, graph.substitute(self.roots, limited), True
+        return None if self._is_limited or not limited else other
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""

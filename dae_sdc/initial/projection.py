@@ -38,10 +38,16 @@ class ProjectionOptions:
     # them singular.
     diagonal_shift: float = 1e-13
     largest_curvature: float = 1e8  # Largest curvature of the Lagrangian in units of that of the distance.
-    most_step_halvings: int = 30  # Largest number of times that a step is halved.
+    most_step_halvings: int = 30  # Largest number of times that a step is made shorter.
+    few_halvings: int = 10  # Number of times that it is halved before it becomes a tenth each time.
     sufficient_decrease: float = 1e-4  # Part of the predicted decrease that a step must achieve.
     # Entry of a contradiction, relative to the largest, from which on its equation is named.
     contradiction_share: float = 1e-3
+    # Distance from a bound, in sizes of the value, up to which a value that leaves it is set to it.
+    at_bound: float = 1e-6
+    # Part of the way to the bounds that is gone where a step leads far beyond them, so that what is not
+    # defined there is met last, and the part of a step within the bounds up to which that is far.
+    within_bounds: float = 0.9
 
 
 PROJECTION = ProjectionOptions()
@@ -81,6 +87,7 @@ class Projection:
     scale: Vector  # Shape (k,). Sizes of the equations at ``x``, to which residuals are relative.
     # Equations that cannot hold together near ``x``; empty where they hold.
     contradictory: tuple[int, ...] = ()
+    at_bounds: tuple[int, ...] = ()  # Entries at bounds that the equations lead beyond.
 
 
 def project(
@@ -93,16 +100,18 @@ def project(
     start: npt.ArrayLike | None = None,
     most_iterations: int = PROJECTION.most_iterations,
     sizes: npt.ArrayLike | None = None,
+    bounds: tuple[Vector, Vector] | None = None,
 ) -> Projection:
-    r"""The nearest point at which equations hold, with some of its entries fixed.
+    r"""The nearest point at which equations hold, with some of its entries fixed and all within bounds.
 
     .. math::
-        \min_x \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad h(x) = 0
+        \min_x \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad h(x) = 0, \; a \le x \le b
 
     Each step solves the optimality conditions with h linearised, by the pseudoinverse of its Jacobian, so
     redundant equations are allowed. The curvature of the Lagrangian along the last step replaces second
     derivatives of h. A step is halved until a merit function of distance and residuals decreases. At the end
-    Newton's method for h alone is continued while it reduces residuals above round-off.
+    Newton's method for h alone is continued while it reduces residuals above round-off. Nothing is evaluated
+    outside the bounds: steps are shortened to them, and values at bounds that a step leads beyond are held.
 
     References
     ----------
@@ -117,6 +126,8 @@ def project(
     x = given.copy()
     if start is not None:
         x[free] = np.asarray(start, dtype=np.float64)[free]
+    if bounds is not None:
+        x[free] = np.clip(x[free], bounds[0][free], bounds[1][free])
 
     usual = 1.0 / weights if sizes is None else np.broadcast_to(np.asarray(sizes), given.shape)
 
@@ -132,7 +143,8 @@ def project(
     with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
         h = equations.values(x)
         before = h if start is None else equations.values(given)
-        search, scale, iteration = _Search(equations, free, weight, given), np.ones(h.size), 0
+        box = None if bounds is None else _Box(bounds[0][free], bounds[1][free], usual[free])
+        search, scale, iteration = _Search(equations, free, weight, given, box), np.ones(h.size), 0
         size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
@@ -149,7 +161,7 @@ def project(
             exact = not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
-            if not search.linearize(matrix[:, free], offset, h):
+            if not search.linearize(matrix[:, free], x, h):
                 break
             iteration += 1
             if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
@@ -166,7 +178,7 @@ def project(
             exact = not np.any(np.abs(h) > error * size)
             if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break
-            if not search.linearize(matrix[:, free], search.offset(x), h):
+            if not search.linearize(matrix[:, free], x, h):
                 break
             better = search.polished(x, h, scale)
             if better is None:
@@ -179,7 +191,8 @@ def project(
         if finite and not good:
             left = h if search.system is None else search.system.unreachable(h)
             clashing = _support(left, h, tolerance * scale)
-    return Projection(x, good, iteration, before, h, scale, clashing)
+        held = () if good else tuple(np.flatnonzero(free)[search.held].tolist())
+    return Projection(x, good, iteration, before, h, scale, clashing, held)
 
 
 def _finite(matrix: Any) -> bool:
@@ -197,6 +210,28 @@ def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
     return tuple(np.flatnonzero(chosen).tolist())
 
 
+@dataclass(frozen=True, eq=False)
+class _Box:
+    """Bounds of values, and the sizes of these; all have the shape (n,)."""
+
+    low: Vector
+    high: Vector
+    sizes: Vector
+
+    def left_by(self, x: Vector, step: Vector) -> Vector:
+        """A mask of the values at bounds that a step leads beyond."""
+        near = PROJECTION.at_bound * (self.sizes + np.abs(x))
+        below = (x + step < self.low) & (x - self.low <= near)
+        return np.asarray(below | ((x + step > self.high) & (self.high - x <= near)))
+
+    def part(self, x: Vector, step: Vector) -> float:
+        """The part of a step that is taken within the bounds."""
+        room = np.where(step < 0.0, self.low - x, self.high - x)
+        parts = np.divide(room, step, out=np.ones_like(step), where=(step != 0.0) & np.isfinite(room))
+        inside = float(np.clip(parts, 0.0, 1.0).min(initial=1.0))
+        return inside if inside > PROJECTION.within_bounds else PROJECTION.within_bounds * inside
+
+
 class _Search:
     """Steps towards the nearest point at which equations hold."""
 
@@ -206,8 +241,11 @@ class _Search:
         free: npt.NDArray[np.bool_],
         weight: Vector,
         given: Vector,
+        box: _Box | None = None,
     ) -> None:
         self._equations, self._free, self._weight, self._given = equations, free, weight, given
+        self._box, self.held = box, np.zeros(weight.size, dtype=bool)
+        self.step = self._normal = self._tangent = self._sizes = np.zeros(weight.size)
         self.system: LinearRows | None = None
         self._penalty, self._bend = 1.0, 1.0
         self._last: tuple[Vector, Vector, Vector] | None = None
@@ -217,8 +255,29 @@ class _Search:
         found: Vector = self._weight * (x - self._given)[self._free]
         return found
 
-    def linearize(self, matrix: Any, offset: Vector, h: Vector) -> bool:
-        """Compute the direction of the next step; False if the factorisation fails."""
+    def linearize(self, matrix: Any, x: Vector, h: Vector) -> bool:
+        """Compute the direction of the next step, within the bounds; False if the factorisation fails."""
+        place, self.held = x[self._free], np.zeros(self._weight.size, dtype=bool)
+        if not self._directed(matrix, self.offset(x), h):
+            return False
+        onto = np.zeros(place.size)
+        while self._box is not None:
+            beyond = self._box.left_by(place, self.step / self._weight) & ~self.held
+            if not beyond.any():
+                break
+            self.held |= beyond
+            offset = np.where(self.held, 0.0, self.offset(x))
+            ends = np.where(self.step < 0.0, self._box.low, self._box.high)
+            onto[beyond] = (self._weight * (ends - place))[beyond]
+            kept = sparse.diags(1.0 * ~self.held) if sparse.issparse(matrix) else 1.0 * ~self.held
+            of_others = matrix @ kept if sparse.issparse(matrix) else matrix * kept
+            left = h + np.asarray(matrix @ (onto / self._weight)).ravel()
+            if not self._directed(of_others, offset, left):
+                return False
+            self._normal, self.step = self._normal + onto, self.step + onto
+        return True
+
+    def _directed(self, matrix: Any, offset: Vector, h: Vector) -> bool:
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
@@ -240,7 +299,7 @@ class _Search:
             )
         self._normal = -system.least(h / system.sizes)
         self._tangent = system.least(system.rows @ offset) - offset
-        self.step: Vector = self._normal + self._tangent / self._bend
+        self.step = self._normal + self._tangent / self._bend
         return True
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
@@ -253,7 +312,7 @@ class _Search:
         """The next point and the residuals there; None if no step along the direction is accepted."""
         system, step = self.system, self.step
         assert system is not None
-        multipliers = -system.multipliers(offset + self._bend * step)
+        multipliers = -system.multipliers(np.where(self.held, 0.0, offset + self._bend * step))
         self._penalty = max(self._penalty, 2.0 * float(np.abs(multipliers).max(initial=0.0)))
         self._last = step, multipliers, offset + system.rows.T @ multipliers
         self._sizes = system.sizes
@@ -263,21 +322,21 @@ class _Search:
         slope = min(0.0, float(offset @ step) - self._penalty * float((violation - left).sum()))
         now = self._merit(offset, h)
         noise = 1e-14 * (1.0 + abs(now))
-        part = 1.0
+        part = 1.0 if self._box is None else self._box.part(x[self._free], step / self._weight)
         for halving in range(PROJECTION.most_step_halvings):
             place, values = self._moved(x, part * step)
             then = self._merit(self.offset(place), values)
             if then <= now + PROJECTION.sufficient_decrease * part * slope + noise:
                 self._last = part * step, *self._last[1:]
                 return (place, values) if then < now - noise or slope < -noise else None
-            if halving == 0 and np.isfinite(then):
+            if part == 1.0 and np.isfinite(then):
                 # Second-order correction: curvature of the equations may spoil a good step.
                 bent = step - system.least(values / system.sizes)
                 place, values = self._moved(x, bent)
                 if self._merit(self.offset(place), values) <= now + PROJECTION.sufficient_decrease * slope:
                     self._last = bent, *self._last[1:]
                     return place, values
-            part *= 0.5
+            part *= 0.5 if halving < PROJECTION.few_halvings else 0.1
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
@@ -289,7 +348,8 @@ class _Search:
 
     def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
         place = x.copy()
-        place[self._free] += by / self._weight
+        moved = place[self._free] + by / self._weight
+        place[self._free] = moved if self._box is None else np.clip(moved, self._box.low, self._box.high)
         return place, self._equations.values(place)
 
     def _merit(self, offset: Vector, values: Vector) -> float:

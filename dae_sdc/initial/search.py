@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,29 +20,26 @@ from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import Initial, Violation, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
+from dae_sdc.initial.given import (
+    Condition,
+    Fixed,
+    bounds_of,
+    bounds_of_model,
+    box_of,
+    numbers,
+    require_within,
+    split,
+)
 from dae_sdc.initial.jets import JetSystem, ModelJets, Part, leaf_values
-from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions, Projection, project
+from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
+from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.sets import SolutionSet, solution_sets
-from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
+from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver, Steps
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
 # Largest number of values for which all solutions are sought in order to find the nearest one.
 MOST_VALUES_OF_EVERY_START = 200
-
-Fixed = Mapping[str, float] | Iterable[str] | None
-
-
-def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InputError(f"{what} must map names to values; got {given!r}")
-    found = {str(name): require_number(f"{what} {name}", value) for name, value in given.items()}
-    for name, value in found.items():
-        if not np.isfinite(value):
-            raise InputError(f"{what} {name} must be finite; got {value}")
-    return found
 
 
 def _time(interval: Sequence[float], t0: Any) -> float:
@@ -51,17 +48,6 @@ def _time(interval: Sequence[float], t0: Any) -> float:
     if not np.isfinite(found):
         raise InputError(f"t0 must be finite; got {found}")
     return found
-
-
-def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Fixed values by name, and names of those that are fixed at their guesses."""
-    if fixed is None:
-        return {}, []
-    if isinstance(fixed, Mapping):
-        return _numbers("fixed value", fixed), []
-    if isinstance(fixed, str) or not isinstance(fixed, Iterable):
-        raise InputError(f"fixed must map names to values, or be a sequence of names; got {fixed!r}")
-    return {}, [str(name) for name in fixed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +66,7 @@ class _Task:
     whole: bool = False  # Whether all equations were differentiated equally often.
     hidden: bool = False  # See :func:`violations`.
     kept_is_enough: bool = False  # See :func:`initial_of_model`.
+    conditions: tuple[str, ...] = ()  # Expressions that are fixed.
 
 
 def _solved(task: _Task, remarks: list[str]) -> Initial:
@@ -118,6 +105,9 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
     else:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
+    if isinstance(system, ModelJets):
+        for start in (*solutions, *solver.near(x)):
+            require_implied(system, start)
     u, du = _state(task, x)
     left = [j for j in free.tolist() if not given.fixed[j]]
     if task.whole:
@@ -152,7 +142,8 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
         starts = search.solve()
     except DAEError:  # there is no solution with all values that are taken from guesses
         return [], False
-    return [start.x for start in starts], search.complete and not starts[0].chosen
+    known = [start.x for start in starts if system.holds_added(start.x)]
+    return known, search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
@@ -185,13 +176,14 @@ def _told(
         u=state[0],
         du=state[1],
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
-        fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
+        fixed=(*(system.jet_names[j] for j in np.flatnonzero(given.fixed)), *task.conditions),
         changed=tuple(solver.changes(x)),
         violated=tuple(violations(system, given, x, task.hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
-        remarks=tuple(remarks),
+        remarks=(*remarks, *solver.ways),
+        ways=tuple(solver.ways),
         **more,
     )
 
@@ -276,47 +268,38 @@ def initial_of_model(
     system: ModelJets | None = None,
     kept_is_enough: bool = False,
     nominal: Mapping[str, float] | None = None,
+    bounds: Mapping[str, Any] | None = None,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`."""
     system = jets_of(model, t0) if system is None else system
-    own = system.model
-    known = {
-        (j, k): (value, k in variable.fixed)
-        for j, variable in enumerate(model.variables_by_name.values())
-        for k, value in variable.start.items()
-    }
-    jet_of = _jets_by_name(model, system)
-    values, names = _split(fixed)
-    wanted = {jet_of(name): value for name, value in _numbers("guess", guesses).items()}
-    known |= {jet: (value, False) for jet, value in wanted.items()}
-    known |= {jet_of(name): (value, True) for name, value in values.items()}
-    for name in names:
-        jet = jet_of(name)
-        if jet not in known:
-            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
-        known[jet] = known[jet][0], True
-    place = system.place
-    beyond = [jet for jet, (_, held) in known.items() if jet not in place and held]
-    if beyond:
-        j, k = beyond[0]
+    values, names = split(fixed, model.names, f"unknown of {system.title}")
+    conditions = {text: values.pop(text) for text in list(values) if isinstance(text, Condition)}
+    if every and conditions:
         raise InputError(
-            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
-            f"ones; fix those"
+            f"all solutions are looked for with values that are fixed, and {next(iter(conditions))} is an "
+            f"expression; leave all_solutions out"
         )
+    system = system.with_conditions(conditions) if conditions else system
+    own, place = system.model, system.place
+    known, wanted = _given_by_name(model, system, (values, names), guesses)
     count = len(system.jets)
     point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for jet, (value, is_fixed) in known.items():
         if jet in place:
             known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
+    limits = bounds_of_model(model, bounds)
+    box = box_of(limits, system.jet_names, system.title)
+    require_within(system.title, [(name_of(own.names[j], k), known[j, k][0]) for j, k in known], limits)
+    point = _within(box, point, held)
     auxiliary = _define(system, point, has, held)
     if nominal is None:
         sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
     else:
         usual = [nominal.get(name, 1.0) for name in own.names]
         sizes = np.abs(point) + np.array([usual[j] for j, _ in system.jets])
-    given = Given(point, has, held, sizes, auxiliary)
-    remarks = [f"repaired: {text}" for text in system.repairs]
+    given = _off_bounds(system, Given(point, has, held, sizes, auxiliary, box))
+    remarks = [*filter(None, [left_out(model)]), *(f"repaired: {text}" for text in system.repairs)]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
     preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
@@ -324,11 +307,60 @@ def initial_of_model(
         *(system, given, form.names, form.units, seed, restarts, preference),
         hidden=weak is not None and not every,
         kept_is_enough=kept_is_enough,
+        conditions=tuple(map(str, conditions)),
     )
     if every:
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(task, remarks, search)
     return _solved(task, remarks)
+
+
+def _given_by_name(
+    model: Any, system: ModelJets, fixed: tuple[dict[str, float], list[str]], guesses: Any
+) -> tuple[dict[tuple[int, int], tuple[float, bool]], list[tuple[int, int]]]:
+    """Values of unknowns and derivatives, whether they are fixed, and which are guesses of the call."""
+    known = {
+        (j, k): (value, k in variable.fixed)
+        for j, variable in enumerate(model.variables_by_name.values())
+        for k, value in variable.start.items()
+    }
+    own, jet_of = system.model, _jets_by_name(model, system)
+    kept = [name_of(own.names[j], k) for (j, k), (_, held) in known.items() if held]
+    wanted = numbers("guess", guesses, model.names, f"unknown of {system.title}", kept)
+    known |= {jet_of(name): (value, False) for name, value in wanted.items()}
+    known |= {jet_of(name): (value, True) for name, value in fixed[0].items()}
+    for name in fixed[1]:
+        jet = jet_of(name)
+        if jet not in known:
+            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
+        known[jet] = known[jet][0], True
+    beyond = [jet for jet, (_, held) in known.items() if jet not in system.place and held]
+    if beyond:
+        j, k = beyond[0]
+        raise InputError(
+            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
+            f"ones; fix those"
+        )
+    return known, [jet_of(name) for name in wanted]
+
+
+def _within(box: Any, point: Vector, held: Booleans) -> Vector:
+    """Values within bounds; those of fixed ones, which are not changed, are widened by their round-off."""
+    if box is None:
+        return point
+    box[0, held], box[1, held] = np.minimum(box[0], point)[held], np.maximum(box[1], point)[held]
+    return np.asarray(np.clip(point, *box))
+
+
+def _off_bounds(system: JetSystem, given: Given) -> Given:
+    """What is given, with what was not moved off its bounds where the equations have no values there."""
+    if given.bounds is None:
+        return given
+    with np.errstate(all="ignore"):
+        if np.isfinite(system.values(given.point)).all():
+            return given
+    at_bound = ~given.known & (given.point == given.bounds).any(axis=0)
+    return replace(given, point=np.where(at_bound, given.apart_by(1.0), given.point))
 
 
 def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
@@ -372,7 +404,7 @@ def sets_of_model(
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
     jet_of, known = _jets_by_name(model, system), dict[int, float]()
-    for name, value in _numbers("fixed value", fixed).items():
+    for name, value in split(fixed, model.names, f"unknown of {system.title}")[0].items():
         jet = jet_of(name)
         if jet not in system.place:
             raise InputError(f"{name} of {system.title} cannot be fixed: it follows from lower derivatives")
@@ -392,30 +424,38 @@ def initial_of_problem(
     restarts: int | None = None,
     weak: Collection[str] | None = None,
     system: ProblemJets | None = None,
+    bounds: Mapping[str, Any] | None = None,
 ) -> Initial:
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
     point, known = _guesses(problem, u0, time)
-    values, chosen = _split(fixed)
+    title = type(problem).__name__
+    kind = f"unknown of {title}"
+    values, chosen = split(fixed, names, kind)
+    limits = bounds_of(bounds, names, kind)
     slopes = np.full(n, np.nan)
     rates = {_rate(name): j for j, name in enumerate(names)}
     place = {name: j for j, name in enumerate(names)}
     held, held_rates = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    for entries, is_fixed in ((_numbers("guess", guesses), False), (values, True)):
+    for entries, is_fixed in ((numbers("guess", guesses, names, kind), False), (values, True)):
         for name, value in entries.items():
             if name in place:
                 point[place[name]], known[place[name]], held[place[name]] = value, True, is_fixed
             elif name in rates:
                 slopes[rates[name]], held_rates[rates[name]] = value, is_fixed
             else:
-                raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+                raise InputError(unknown(kind, name, names))
     for name in chosen:
         if name not in place:
-            raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+            raise InputError(unknown(kind, name, names))
         held[place[name]] = True
+    require_within(title, [*zip(names, np.where(known, point, np.nan).tolist(), strict=True)], limits)
+    require_within(title, [(_rate(name), slopes[j]) for j, name in enumerate(names)], limits)
     known[[place[name] for name in weak or ()]] = False
+    plain = {name: ends for name, ends in limits.items() if name in place}
+    point = _within(box_of(plain, names, title), point, held)
     if system is None:
         problem.start_step(attach(point.copy(), problem.n_diff), time)
         system = ProblemJets(problem, time, point)
@@ -436,7 +476,8 @@ def initial_of_problem(
         remarks.append(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
-    given = Given(start, has, fast, sizes)
+    box = box_of(limits, system.jet_names, title)
+    given = _off_bounds(system, Given(_within(box, start, fast), has, fast, sizes, bounds=box))
     task = _Task(
         *(system, given, tuple(names), problem.units, seed, restarts),
         whole=system.whole,
@@ -470,7 +511,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
         scale = _scale(system, given, point)
         if not (np.abs(values) > 10.0 * system.tolerance * scale).any() or given.known.all():
             break
-        found = _fewest(matrix, values, given, cost)
+        found = _fewest(matrix, values, given, point, cost)
         if found is None:
             break
         change, kept = found
@@ -490,19 +531,14 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
 
 def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
     """Projection on some of the equations with the given values fixed."""
-    terms: Any = system.terms
-    equations = EquationFunctions(
-        lambda y: system.values(y)[rows],
-        lambda y: system.jacobian(y)[rows],
-        None if terms(point) is None else lambda y: terms(y)[rows],
-        system.accuracy,
-    )
+    every = np.arange(point.size)
     return project(
         point,
-        equations,
+        Steps(system, given).functions(point, every, None, rows),
         weights=1.0 / given.sizes,
         fixed=given.known,
         tolerance=system.tolerance,
+        bounds=given.bounds,
         most_iterations=SEARCH.restart_iterations,
     )
 
@@ -519,7 +555,9 @@ def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
     return found
 
 
-def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> tuple[Vector, Booleans] | None:
+def _fewest(
+    matrix: Any, values: Vector, given: Given, point: Vector, cost_of_row: Vector
+) -> tuple[Vector, Booleans] | None:
     """Change of the values that were not given that satisfies most equations, and which it satisfies.
 
     The weighted sum of the absolute residuals is minimal, and not that of their squares, so that few
@@ -538,6 +576,8 @@ def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> t
     both = sparse.hstack([own, sparse.identity(k), -sparse.identity(k)], format="csc")
     bounds = np.zeros((n + 2 * k, 2))
     bounds[:n, 0], bounds[:, 1] = -np.inf, np.inf
+    if given.bounds is not None:
+        bounds[:n] = ((given.bounds - point)[:, ~given.known] / (largest * sizes)).T
     cost = np.concatenate([np.zeros(n), cost_of_row, cost_of_row])
     found = linprog(cost, A_eq=both, b_eq=rhs / largest, bounds=bounds, method="highs")
     if found.x is None:

@@ -14,9 +14,12 @@ import scipy.sparse as sparse
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
+from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, Stage
+from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
 from dae_sdc.initial.projection import PROJECTION, EquationFunctions, Projection, project
 from dae_sdc.structure.rank import Span
+from dae_sdc.text import brief
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -94,6 +97,7 @@ class Given:
     sizes: Vector  # Shape (jets,). Typical sizes of the values.
     # Shape (jets,). Which values are auxiliary: names of expressions of others, whose changes hardly count.
     auxiliary: Booleans | None = None
+    bounds: Any = None  # Shape (2, jets). Smallest and largest values; None if there are none.
 
     @property
     def weights(self) -> Vector:
@@ -105,6 +109,28 @@ class Given:
             else np.where(self.auxiliary, SEARCH.auxiliary_weight / self.sizes, found)
         )
 
+    def within(self, x: Vector) -> Vector:
+        """Values moved to the bounds that they are beyond."""
+        return x if self.bounds is None else np.clip(x, *self.bounds)
+
+    def allows(self, values: Vector, jets: npt.NDArray[np.int64]) -> Booleans:
+        """A mask of some of the values that are within their bounds, or miss them by round-off."""
+        if self.bounds is None:
+            return np.ones(values.size, dtype=bool)
+        low, high = self.bounds[:, jets]
+        least = OUTSIDE * (self.sizes[jets] + np.abs(values))
+        return np.asarray((values >= low - least) & (values <= high + least))
+
+    def apart_by(self, magnitude: float) -> Vector:
+        """Values for a search far from 0, between the bounds where both are known."""
+        far: Vector = magnitude * self.sizes
+        if self.bounds is None:
+            return far
+        low, high = self.bounds
+        both = np.isfinite(low) & np.isfinite(high)
+        middle = 0.5 * np.where(both, low, 0.0) + 0.5 * np.where(both, high, 0.0)
+        return np.clip(np.where(both, middle, np.where(high <= 0.0, -far, far)), low, high)
+
     def distance(self, x: Vector, stages: Sequence[Stage]) -> Distance:
         """The distance of values x from the given ones."""
         away = (x - self.point) / self.sizes
@@ -112,8 +138,26 @@ class Given:
         return Distance(tuple(float(np.linalg.norm(part[stage.jets])) for part in parts for stage in stages))
 
 
-class Solver:
-    """Search for values at which the equations of a system hold."""
+@dataclass(frozen=True, eq=False)
+class _Failure:
+    """Equations for which no values were found."""
+
+    found: Projection  # Where the search has ended.
+    # rows, jets: numbers of the equations, and of the values for which they were solved.
+    rows: npt.NDArray[np.int64]
+    jets: npt.NDArray[np.int64]
+    x: Vector  # All values.
+    # Whether the equations before them were solved, so that they are the fewest without a solution.
+    is_block: bool = False
+
+    @property
+    def weight(self) -> tuple[bool, bool]:
+        """What tells more is larger."""
+        return bool(self.found.at_bounds), self.is_block
+
+
+class Steps:
+    """Ways to values near given ones at which the equations of a system hold, and why there are none."""
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
@@ -126,94 +170,14 @@ class Solver:
         self.restarts = (fewer if small else 0) if restarts is None else restarts
         self._random = np.random.default_rng(seed)
         self._general = np.random.default_rng([seed, 1]).standard_normal(len(system.jets))
-        self._failure: tuple[Projection, npt.NDArray[np.int64], Vector] | None = None
+        self._failure: _Failure | None = None
+        self.ways: list[str] = []  # What led to values where Newton's method from the guesses does not.
         self.together = self._restarted = False
-
-    # --- one solution ---------------------------------------------------------------------------------------
-
-    def settled(self, x: Vector) -> Vector:
-        """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
-        given = self.given
-        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
-        return x if found is None else self._without_remainders(found)
-
-    def solve(self) -> Vector:
-        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
-
-        Raises
-        ------
-        InconsistentStateError
-            If there are none, with the names of the contradicting values and equations.
-        """
-        given = self.given
-        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
-        if self.small and (found is None or self.changes(found)):
-            other = self._by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
-            if found is None or (other is not None and self._distance(other) < self._distance(found)):
-                found = other
-        if found is None:
-            self.together = True
-            kept = given.fixed | given.known
-            if not (kept == given.fixed).all():
-                found = self._at_once(given.point, kept, given.weights)
-            if found is None:
-                found = self._at_once(given.point, given.fixed, given.weights)
-        known = given.fixed | given.known
-        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
-            start = np.where(known, given.point, magnitude * given.sizes)
-            found = self._by_stages(start, given.fixed, given.weights)
-            if found is not None:
-                break
-        for _ in range(min(SEARCH.rescues, self.restarts)):
-            if found is not None:
-                break
-            start = self._random_start(given.point)
-            found = self._at_once(given.point, given.fixed, given.weights, start)
-        if found is None:
-            self._refuse()
-        assert found is not None
-        return self._without_remainders(self._unpulled(found))
-
-    def _unpulled(self, x: Vector) -> Vector:
-        """The solution near another one that is nearest to the given values, whatever the guesses of others.
-
-        What is not given counts little, but not nothing: its distance from a guess moves what is given.
-        """
-        given = self.given
-        if not self.changes(x):
-            return x
-        way = self._at_once if self.together else self._by_stages
-        other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
-        return x if other is None else min(other, x, key=self._distance)
-
-    def _without_remainders(self, x: Vector) -> Vector:
-        """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
-        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
-
-    def _distance(self, x: Vector) -> Distance:
-        return self.given.distance(x, self.system.stages)
-
-    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
-        """The solution nearest to the given values among known solutions and those near them."""
-        # Shapes: x (jets,).
-        given = self.given
-        starts = list(known[: SEARCH.most_near])
-        if not every:
-            starts += [self._random_start(given.point) for _ in range(self.restarts)]
-        self._restarted = True
-        for at, start in enumerate(starts):
-            found = [start] if at < min(len(known), SEARCH.most_near) else []
-            way = self._at_once if self.together else self._by_stages
-            other = way(given.point, given.fixed, given.weights, start)
-            found += [] if other is None else [other]
-            x = min([x, *found], key=self._distance)
-        self._restarted = False
-        return x
 
     def _random_start(self, point: Vector) -> Vector:
         spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
         start: Vector = point + spread * self.given.sizes * self._random.standard_normal(point.size)
-        return start
+        return self.given.within(start)
 
     def _by_stages(
         self,
@@ -245,7 +209,7 @@ class Solver:
             if found is None or not found.converged:
                 found = self._projected(x, jets, number, fixed, weights, start)
             if not found.converged:
-                self._failure = found, stage.rows, x
+                self._fail(_Failure(found, stage.rows, jets, x))
                 return None
             x[jets] = found.x
         return x
@@ -265,7 +229,7 @@ class Solver:
         every = np.arange(point.size)
         found = self._projected(point, every, None, fixed, weights, start)
         if not found.converged:
-            self._failure = found, np.arange(len(self.system.row_names)), found.x
+            self._fail(_Failure(found, np.arange(len(self.system.row_names)), every, found.x))
             return None
         return found.x
 
@@ -278,6 +242,28 @@ class Solver:
         weights: Vector,
         start: Vector | None,
     ) -> Projection:
+        return project(
+            x[jets],
+            self.functions(x, jets, stage),
+            weights=weights[jets],
+            fixed=fixed[jets],
+            tolerance=self.system.tolerance,
+            start=None if start is None else start[jets],
+            sizes=self.given.sizes[jets],
+            bounds=None if self.given.bounds is None else self.given.bounds[:, jets],
+            most_iterations=PROJECTION.most_iterations
+            if start is None and not self._restarted
+            else SEARCH.restart_iterations,
+        )
+
+    def functions(
+        self,
+        x: Vector,
+        jets: npt.NDArray[np.int64],
+        stage: int | None,
+        rows: npt.NDArray[np.int64] | slice = slice(None),
+    ) -> EquationFunctions:
+        """Equations of a stage, or of all, as functions of some values beside those in x."""
         system, whole = self.system, x.copy()
         terms: Any = system.terms
         known = terms(self.given.point, stage) is not None
@@ -286,60 +272,69 @@ class Solver:
             whole[jets] = y
             return whole
 
-        equations = EquationFunctions(
-            lambda y: system.values(at(y), stage),
-            lambda y: _columns(system.jacobian(at(y), stage), jets),
-            (lambda y: terms(at(y), stage)) if known else None,
+        return EquationFunctions(
+            lambda y: system.values(at(y), stage)[rows],
+            lambda y: _columns(system.jacobian(at(y), stage), jets)[rows],
+            (lambda y: terms(at(y), stage)[rows]) if known else None,
             system.accuracy,
         )
-        return project(
-            x[jets],
-            equations,
-            weights=weights[jets],
-            fixed=fixed[jets],
-            tolerance=system.tolerance,
-            start=None if start is None else start[jets],
-            sizes=self.given.sizes[jets],
-            most_iterations=PROJECTION.most_iterations
-            if start is None and not self._restarted
-            else SEARCH.restart_iterations,
-        )
+
+    def _fail(self, failure: _Failure) -> None:
+        """Keep why there is no solution: the last reason, one with bounds or of a block if there is any."""
+        if self._failure is None or failure.weight >= self._failure.weight:
+            self._failure = failure
 
     def _refuse(self) -> None:
         """Raise InconsistentStateError with the fixed values and equations that contradict each other."""
         assert self._failure is not None
-        found, rows, x = self._failure
-        names = self.system.row_names
-        clashing = [int(rows[i]) for i in found.contradictory]
-        worst = int(np.argmax(np.abs(found.after) / found.scale)) if np.isfinite(found.after).all() else 0
-        if not np.isfinite(found.after).all():
+        failure, found, names = self._failure, self._failure.found, self.system.row_names
+        given, jet_names, at = self.given, self.system.jet_names, f"at t={self.system.t:.6g}"
+        undefined = failure.rows[~np.isfinite(found.after)].tolist()
+        if undefined:
             raise InconsistentStateError(
-                f"the equations of {self.system.title} have no values near the given ones at "
-                f"t={self.system.t:.6g}; give other guesses"
+                f"the equations of {self.system.title} have no values near the given ones {at}, such as "
+                f"{listed([names[i] for i in undefined])}; give other guesses"
             )
-        clashing = clashing or [int(rows[worst])]
-        matrix = sparse.csr_matrix(self.system.jacobian(x))[clashing]
+        worst = int(np.argmax(np.abs(found.after) / found.scale))
+        clashing = [int(failure.rows[i]) for i in found.contradictory or (worst,)]
+        matrix = sparse.csr_matrix(self.system.jacobian(failure.x))[clashing]
         entered = np.asarray(abs(matrix).sum(axis=0)).ravel() > 0.0
-        held = [self.system.jet_names[j] for j in np.flatnonzero(entered & self.given.fixed)]
-        equations = listed([names[i] for i in clashing])
-        left = f"'{names[int(rows[worst])]}' is left with {found.after[worst]:.2g}"
-        free = np.flatnonzero(entered & ~self.given.fixed)
-        if held and not self._is_linear(clashing, free, x):
-            free = free[: SEARCH.most_named]
-            begun = ", ".join(f"{self.system.jet_names[j]} = {self.given.point[j]:.6g}" for j in free)
+        held = [jet_names[j] for j in np.flatnonzero(entered & given.fixed)]
+        left = f"'{names[int(failure.rows[worst])]}' is left with {found.after[worst]:.2g}"
+        free = np.flatnonzero(entered & ~given.fixed)
+        if found.at_bounds:
+            active = failure.jets[list(found.at_bounds)].tolist()
+            bounds = [f"{jet_names[j]} ({shown_bounds(*given.bounds[:, j])})" for j in active]
             raise InconsistentStateError(
-                f"no values were found from {begun} at which {equations} of {self.system.title} hold with "
-                f"the fixed {listed(held)} at t={self.system.t:.6g}: {left}; give a guess for "
-                f"{listed([self.system.jet_names[j] for j in free])}"
+                f"no values were found within the bounds of {brief(bounds, SEARCH.most_named)} at which "
+                f"{listed([names[i] for i in clashing])} of {self.system.title} hold {at}: {left}; give "
+                f"other bounds, or other guesses"
             )
+        if held and self._is_linear(clashing, free, failure.x):
+            raise InconsistentStateError(
+                f"the fixed values {listed(held)} of {self.system.title} contradict "
+                f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free"
+            )
+        of_block, searched = "", free
+        if failure.is_block:
+            clashing, searched, of_block = (
+                failure.rows.tolist(),
+                failure.jets,
+                ", the smallest block without any,",
+            )
+        guessed = [jet_names[j] for j in searched]
+        begun = [f"{jet_names[j]} = {given.point[j]:.6g}" for j in searched]
+        tried = f"{brief(begun, SEARCH.most_named)}{', also along paths' if failure.is_block else ''}"
+        equations = f"{listed([names[i] for i in clashing])}{of_block} of {self.system.title}"
         if held:
             raise InconsistentStateError(
-                f"the fixed values {listed(held)} of {self.system.title} contradict {equations} at "
-                f"t={self.system.t:.6g}: {left}; leave one of them free"
+                f"no values were found from {tried}{',' * failure.is_block} at which {equations} hold with "
+                f"the fixed {listed(held)} {at}: {left}; give a guess for "
+                f"{listed(guessed, SEARCH.most_named)}"
             )
         raise InconsistentStateError(
-            f"found no values near the given ones at which {equations} of {self.system.title} hold at "
-            f"t={self.system.t:.6g}: {left}; give other guesses, or check the equations"
+            f"found no values near the given ones at which {equations} hold {at}: {left}"
+            f"{f' from {tried}' if failure.is_block else ''}; give other guesses, or check the equations"
         )
 
     def _is_linear(self, rows: Sequence[int], free: Any, x: Vector) -> bool:
@@ -351,8 +346,6 @@ class Solver:
             matrices.append(sparse.csr_matrix(self.system.jacobian(point))[list(rows)][:, free].toarray())
         size = np.abs(matrices[0]).max(initial=0.0)
         return all(np.allclose(matrices[0], other, rtol=0.0, atol=1e-9 * size) for other in matrices[1:])
-
-    # --- free values ----------------------------------------------------------------------------------------
 
     def free(self, x: Vector) -> tuple[npt.NDArray[np.int64], list[int]]:
         """Numbers of values that determine all others, and of fixed ones that follow from others.
@@ -394,6 +387,209 @@ class Solver:
             return 0
         values = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0), compute_uv=False)
         return int((values > self._negligible).sum())
+
+    def changes(self, x: Vector) -> list[Change]:
+        """Given values that were changed, with the values before and after."""
+        given = self.given
+        moved = given.known & (
+            np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))
+        )
+        return [
+            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
+            for j in np.flatnonzero(moved)
+        ]
+
+
+class Solver(Steps):
+    """Search for values at which the equations of a system hold."""
+
+    def settled(self, x: Vector) -> Vector:
+        """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
+        given = self.given
+        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
+        return x if found is None else self._without_remainders(found)
+
+    def solve(self) -> Vector:
+        """The values nearest to the given ones, stage by stage or, if this fails, all at once.
+
+        Raises
+        ------
+        InconsistentStateError
+            If there are none, with the names of the contradicting values and equations.
+        """
+        found = self._from_simplified()
+        found = self._nearest() if found is None else found
+        if found is None:
+            self._refuse()
+        assert found is not None
+        return self._without_remainders(self._unpulled(found))
+
+    def _from_simplified(self) -> Vector | None:
+        """A solution along the path from that of the simpler expressions of homotopies; None without one."""
+        actual: Any = self.system
+        simplified = actual.simplified() if hasattr(actual, "simplified") else None
+        if simplified is None:
+            return None
+        given, every = self.given, np.arange(self.given.point.size)
+
+        def at(share: float, near: Vector, ahead: Vector) -> Projection:
+            self.system = simplified(share)
+            return self._projected(near, every, None, given.fixed, given.weights, ahead)
+
+        begin = self._nearest_of(simplified(0.0))
+        found = None if begin is None else continued(at, begin)
+        self.system = actual
+        if found is None:
+            return None
+        self.ways.append("start found from the simplified expressions of homotopies")
+        return found.x
+
+    def _nearest_of(self, system: JetSystem) -> Vector | None:
+        """Values near the given ones at which other equations hold."""
+        before = self.system, self._failure, self.together
+        self.system = system
+        try:
+            return self._nearest()
+        finally:
+            self.system, self._failure, self.together = before
+
+    def _from_limited(self) -> Vector | None:
+        """A solution from where the guesses lead with exponential functions that do not overflow."""
+        system: Any = self.system
+        limited = system.limited() if hasattr(system, "limited") else None
+        if limited is None:
+            return None
+        begin = self._nearest_of(limited)
+        found = None if begin is None else self._at_once(begin, self.given.fixed, self.given.weights)
+        if found is not None:
+            self.ways.append("start found with lines in place of exponential functions that overflow")
+        return found
+
+    def _nearest(self) -> Vector | None:
+        """Values near the given ones at which the equations hold, by the first way that leads to some."""
+        given = self.given
+        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
+        if self.small and (found is None or self.changes(found)):
+            other = self._by_stages(given.point, given.fixed, given.weights, keep=given.known, follow=True)
+            if found is None or (other is not None and self._distance(other) < self._distance(found)):
+                found = other
+        if found is None:
+            self.together = True
+            kept = given.fixed | given.known
+            if not (kept == given.fixed).all():
+                found = self._at_once(given.point, kept, given.weights)
+            if found is None:
+                found = self._at_once(given.point, given.fixed, given.weights)
+        known = given.fixed | given.known
+        for magnitude in SEARCH.magnitudes if found is None and self.restarts and not known.all() else ():
+            start = np.where(known, given.point, given.apart_by(magnitude))
+            found = self._by_stages(start, given.fixed, given.weights)
+            if found is not None:
+                break
+        if found is None and self.small and self.restarts:
+            found = self._from_limited()
+        if found is None and self.small and self.restarts:
+            found = self._by_blocks()
+        for _ in range(min(SEARCH.rescues, self.restarts)):
+            if found is not None:
+                break
+            start = self._random_start(given.point)
+            found = self._at_once(given.point, given.fixed, given.weights, start)
+        return found
+
+    def _unpulled(self, x: Vector) -> Vector:
+        """The solution near another one that is nearest to the given values, whatever the guesses of others.
+
+        What is not given counts little, but not nothing: its distance from a guess moves what is given.
+        """
+        given = self.given
+        if not self.changes(x):
+            return x
+        way = self._at_once if self.together else self._by_stages
+        other = way(np.where(given.known, given.point, x), given.fixed, given.weights)
+        return x if other is None else min(other, x, key=self._distance)
+
+    def _without_remainders(self, x: Vector) -> Vector:
+        """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
+        return np.where((np.abs(x) < SEARCH.remainder) & (x != self.given.point), 0.0, x)
+
+    def _distance(self, x: Vector) -> Distance:
+        return self.given.distance(x, self.system.stages)
+
+    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
+        """The solution nearest to the given values among known solutions and those near them."""
+        # Shapes: x (jets,).
+        given = self.given
+        starts = list(known[: SEARCH.most_near])
+        if not every:
+            starts += [self._random_start(given.point) for _ in range(self.restarts)]
+        self._restarted = True
+        for at, start in enumerate(starts):
+            found = [start] if at < min(len(known), SEARCH.most_near) else []
+            way = self._at_once if self.together else self._by_stages
+            other = way(given.point, given.fixed, given.weights, start)
+            found += [] if other is None else [other]
+            x = min([x, *found], key=self._distance)
+        self._restarted = False
+        return x
+
+    def near(self, x: Vector) -> list[Vector]:
+        """Other solutions beside one, wherever the free values are, for equations that are to follow."""
+        if not getattr(self.system, "rates_of_redundant", ()):
+            return []
+        none = np.zeros_like(self.given.fixed)
+        starts = [self._random_start(x) for _ in range(SEARCH.fewest_restarts)]
+        found = [self._at_once(start, none, 1.0 / self.given.sizes) for start in starts]
+        return [one for one in found if one is not None]
+
+    def _by_blocks(self) -> Vector | None:
+        """A solution block by block, along paths where need be, with what is given as it is."""
+        given, system = self.given, self.system
+        x, count = given.point.copy(), len(system.row_names)
+        general = given.within(x + given.sizes * self._general)
+        free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            matrices = [sparse.csr_matrix(system.jacobian(at)) for at in (x, general)]
+            for at, matrix in zip((x, general), matrices, strict=True):
+                if np.isfinite(matrix.data).all():
+                    free, followed = self.free(at)
+                    if not followed and x.size - free.size == count:
+                        break
+            else:
+                return None
+        columns = np.setdiff1d(np.arange(x.size), free)
+        pattern = sum(sparse.csr_matrix(matrix[:, columns] != 0.0) for matrix in matrices)
+        for block in blocks_of(pattern) or ():
+            rows, jets = np.sort(block.rows), np.sort(columns[block.cols])
+            found = self._of_block(x, rows, jets)
+            if not found.converged:
+                self._fail(_Failure(found, rows, jets, x, is_block=True))
+                return None
+            x[jets] = found.x
+        return x if np.isfinite(system.values(x)).all() else None
+
+    def _of_block(self, x: Vector, rows: npt.NDArray[np.int64], jets: npt.NDArray[np.int64]) -> Projection:
+        """Values at which a block holds, by Newton's method or along a path from the guesses."""
+        system, given = self.system, self.given
+        block = BlockEquations(
+            self.functions(x, jets, None, rows),
+            given.sizes[jets],
+            None if given.bounds is None else given.bounds[:, jets],
+            system.tolerance,
+        )
+        found = block.solved(x[jets])
+        for magnitude in (0.0, 1.0, *SEARCH.magnitudes) if not found.converged else ():
+            begin = x[jets]
+            if magnitude:
+                begin = np.where(given.known[jets], begin, given.apart_by(magnitude)[jets])
+            if magnitude and (begin == x[jets]).all():
+                break
+            followed, name = block.followed(begin)
+            if followed is not None:
+                equations = listed([system.row_names[i] for i in rows], SEARCH.most_named)
+                self.ways.append(f"{equations} solved along the path of {name}")
+                return followed
+        return found
 
     def determined(self, x: Vector) -> Booleans:
         """A mask of the derivatives that follow from the undifferentiated unknowns, shape (jets,)."""
@@ -452,17 +648,6 @@ class Solver:
             difference = self.system.values(general + shift) - self.system.values(general)
             scale = np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
         return bool((np.abs(difference) <= SEARCH.equal_terms * scale.ravel()).all())
-
-    def changes(self, x: Vector) -> list[Change]:
-        """Given values that were changed, with the values before and after."""
-        given = self.given
-        moved = given.known & (
-            np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))
-        )
-        return [
-            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
-            for j in np.flatnonzero(moved)
-        ]
 
 
 def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:

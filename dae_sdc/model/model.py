@@ -18,7 +18,16 @@ from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.expressions.dag import Leaf, name_and_order, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.problem import Form, ModelProblem, first_order
-from dae_sdc.model.sympy_input import TIME, Unknown, derivative, from_sympy, sympified, to_sympy, with_pi
+from dae_sdc.model.sympy_input import (
+    TIME,
+    Homotopy,
+    Unknown,
+    derivative,
+    from_sympy,
+    sympified,
+    to_sympy,
+    with_pi,
+)
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, html_table, html_view
 
@@ -111,6 +120,10 @@ class Equations:
         self.parameters_by_name: dict[str, Parameter] = {}
         self.graph = Graph()
         self.roots: list[int] = []
+        # Nodes of equations with the simpler expressions of homotopies in them, by their numbers.
+        self.simplified_roots: dict[int, int] = {}
+        # Names and nodes of equations that follow from the others, and are left out but at the start.
+        self.redundant: tuple[tuple[str, int], ...] = ()
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
@@ -154,7 +167,8 @@ class Equations:
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
         values = (parameter.value for parameter in self.parameters_by_name.values())
-        roots = (self.graph.value[root] for root in self.roots)
+        more = (*self.simplified_roots.values(), *(root for _, root in self.redundant))
+        roots = (self.graph.value[root] for root in (*self.roots, *more))
         names = (self.name, self.names, self.units, self.equation_names, self.parameter_names)
         return (*names, *values, *roots)
 
@@ -370,8 +384,8 @@ class Model(Equations):
         *,
         fixed: bool = False,
         unit: str = "",
-        minimum: float | None = None,
-        maximum: float | None = None,
+        min: float | None = None,
+        max: float | None = None,
     ) -> Any:
         """A new unknown.
 
@@ -385,8 +399,8 @@ class Model(Equations):
             Whether the start value must not be changed.
         unit : str
             Unit.
-        minimum, maximum : float, optional
-            Bounds of the unknown.
+        min, max : float, optional
+            Bounds of the unknown, which its values at the start keep.
 
         Returns
         -------
@@ -401,11 +415,13 @@ class Model(Equations):
         self._check_name(name)
         if fixed and start is None:
             raise InputError(f"{name} of model {self.name} is fixed, but has no start value; give start")
-        for bound in (minimum, maximum):
+        for bound in (min, max):
             if bound is not None:
                 require_number(f"the bound of {name}", bound)
+        if min is not None and max is not None and min > max:
+            raise InputError(f"min of {name} in model {self.name} is above max; correct one")
         values = {} if start is None else {0: self._number("start", name, start)}
-        variable = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
+        variable = Variable(name, unit, values, {0} if fixed else set(), min, max)
         self._index[name] = len(self.variables_by_name)
         self.variables_by_name[name] = variable
         self._unknowns.append(variable)
@@ -418,8 +434,8 @@ class Model(Equations):
         *,
         fixed: bool | Sequence[bool] = False,
         unit: str | Sequence[str] = "",
-        minimum: float | Sequence[float | None] | None = None,
-        maximum: float | Sequence[float | None] | None = None,
+        min: float | Sequence[float | None] | None = None,
+        max: float | Sequence[float | None] | None = None,
     ) -> tuple[Any, ...]:
         """Several new unknowns, see :meth:`variable`.
 
@@ -427,7 +443,7 @@ class Model(Equations):
         ----------
         names : str or iterable of str
             Names, as a sequence or as one text with blanks or commas between them.
-        start, fixed, unit, minimum, maximum : optional
+        start, fixed, unit, min, max : optional
             One value for all, or a sequence with one for each.
 
         Returns
@@ -436,7 +452,7 @@ class Model(Equations):
             The symbols of the unknowns in equations.
         """
         chosen = _split(names)
-        settings = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
+        settings = {"start": start, "fixed": fixed, "unit": unit, "min": min, "max": max}
         columns = {key: self._for_each(key, value, chosen) for key, value in settings.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
@@ -523,6 +539,9 @@ class Model(Equations):
         if root in self.graph.numbers:
             reason = "holds always" if root == self.graph.zero else "never holds"
             raise InputError(f"{where} {reason}: no unknown is left in it")
+        if vanishes.has(Homotopy):
+            simpler = vanishes.replace(Homotopy, lambda actual, simplified: simplified)
+            self.simplified_roots[len(self.roots)] = from_sympy(self.graph, simpler, self._resolve)
         self.add_root(root, name, vanishes)
 
     def add_root(self, root: int, name: str, expression: Any = None) -> None:

@@ -666,7 +666,7 @@ class _TrivialElimination:
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)
-                simplified.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
+                simplified.variable(variable.name, unit=variable.unit, min=low, max=high)
                 simplified.variables_by_name[variable.name].nominal.update(variable.nominal)
                 for order, start in sorted(moved.found.get(j, {}).items()):
                     simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)

@@ -13,6 +13,7 @@ from sympy.core.function import AppliedUndef
 from sympy.core.numbers import NumberSymbol
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
@@ -62,6 +63,51 @@ class Unknown(sympy.Symbol):  # type: ignore[misc]
         if exp is None:
             return text
         return f"\\left({text}\\right)^{{{exp}}}" if self.order > 3 else f"{text}^{{{exp}}}"
+
+
+class Homotopy(sympy.Function):  # type: ignore[misc]
+    """An expression, and a simpler one for which a start is found first, from which it is followed."""
+
+    nargs = 2
+
+    def _eval_derivative(self, variable: Any) -> Any:
+        return Homotopy(*(sympy.diff(part, variable) for part in self.args))
+
+    def simplified(self) -> Any:
+        """The simpler expression."""
+        return self.args[1]
+
+
+@checked()
+def homotopy(actual: Any, simplified: Any) -> Any:
+    """An expression of a model, with a simpler one that leads to its start.
+
+    A start is found with ``simplified`` in its place first, and followed to that with ``actual``; in a run it
+    is ``actual``.
+
+    Parameters
+    ----------
+    actual, simplified : sympy.Expr or float
+        What the equation has, and what stands for it at the begin of the path, for instance the same without
+        a term or with a constant coefficient.
+
+    Returns
+    -------
+    sympy.Expr
+        The expression for :meth:`dae_sdc.model.model.Model.equation`; in functions F(t, u, du), and of
+        numbers, ``actual``.
+
+    Examples
+    --------
+    >>> m = ds.Model("pipe")
+    >>> q, p = m.variables("q p", start=[0.0, 4.0], fixed=[False, True])
+    >>> m.equations(m.der(p) + q, ds.homotopy(q * abs(q) + 0.01 * sp.sinh(q), q) - p)
+    >>> round(ds.initial(m)["q"], 6)
+    1.990997
+    """
+    if not any(isinstance(part, sympy.Basic) for part in (actual, simplified)):
+        return actual
+    return Homotopy(actual, simplified)
 
 
 def derivative(expression: Any, order: int = 1) -> Any:
@@ -233,6 +279,7 @@ _OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
         graph.one, graph.mul(*(graph.sub(graph.one, part) for part in parts))
     ),
     sympy.Not: lambda graph, item, parts: graph.sub(graph.one, parts[0]),
+    Homotopy: lambda graph, item, parts: parts[0],
     sympy.ITE: lambda graph, item, parts: graph.call(Op.SELECT, *parts),
     sympy.ceiling: lambda graph, item, parts: graph.neg(graph.call(Op.FLOOR, graph.neg(parts[0]))),
     sympy.Mod: lambda graph, item, parts: graph.sub(

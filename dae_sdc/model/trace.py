@@ -401,8 +401,8 @@ def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...
         true, own = called[k], found[:, k]
         both = np.isfinite(true) & np.isfinite(own)
         largest = float(np.abs(true[both]).max(initial=0.0))
-        bound = EQUAL_VALUES * np.abs(true) + EQUAL_BY_ROUNDING * largest
         with np.errstate(invalid="ignore"):
+            bound = EQUAL_VALUES * np.abs(true) + EQUAL_BY_ROUNDING * largest
             wrong = np.flatnonzero(both & ~(np.abs(true - own) <= bound))
         if wrong.size:
             i = wrong[0]

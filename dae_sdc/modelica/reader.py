@@ -260,9 +260,8 @@ class _Builder:
             self.source.fail(variable.at, f"min of {variable.shown} is above max; correct one")
         if is_fixed and start is None:
             start = 0.0
-        model.variable(
-            variable.name, start, fixed=is_fixed, unit=self.unit(variable), minimum=minimum, maximum=maximum
-        )
+        ends = {"min": minimum, "max": maximum}
+        model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), **ends)
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)

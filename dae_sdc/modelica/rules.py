@@ -11,7 +11,7 @@ import sympy
 
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, to_sympy
+from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy, homotopy, to_sympy
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import (
     FUNCTIONS,
@@ -299,7 +299,11 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
     actual = item.arguments[0] if item.arguments else item.named.get("actual")
     if actual is None:
         values.fail(item.at, "homotopy needs actual=")
-    return values.value(actual, scope)
+    simplified = item.arguments[1] if len(item.arguments) > 1 else item.named.get("simplified")
+    found = values.value(actual, scope)
+    if simplified is None or isinstance(found, list | str) or getattr(found, "is_number", True):
+        return found
+    return homotopy(found, values.value(simplified, scope))
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:

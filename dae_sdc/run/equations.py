@@ -19,6 +19,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
+from dae_sdc.initial.given import Condition, by_name, is_pattern
+from dae_sdc.initial.redundant import square, square_function, with_redundant
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
@@ -91,9 +93,14 @@ class Equations:
         return self.problem if self.original is None else self.original
 
     @property
+    def whole(self) -> Model | None:
+        """The model whose start is looked for, before its trivial equations are removed."""
+        return self.model if self.simplified is None else self.simplified.original
+
+    @property
     def own_events(self) -> tuple[Any, ...]:
         """Events that belong to the equations."""
-        model = self.model if self.simplified is None else self.simplified.original
+        model = self.whole
         return model.events if self.of_model and model is not None else self.written.events
 
     @property
@@ -119,7 +126,10 @@ class Equations:
             return given
         names = {label: name for name, label in self.labels.items()}
         if isinstance(given, Mapping):
-            return {renamed(str(name), names): value for name, value in given.items()}
+            return {
+                name if isinstance(name, Condition) else renamed(str(name), names): value
+                for name, value in given.items()
+            }
         return [renamed(str(name), names) for name in given]
 
 
@@ -166,6 +176,12 @@ def problem_of(
             f"them by ds.FunctionProblem({name}, n, names=...)"
         )
     start = tuple(map(str, guesses)) if u0 is None and guesses is not None else u0
+    patterns = [name for name in start if is_pattern(str(name))] if isinstance(start, Mapping | tuple) else []
+    if patterns:
+        raise InputError(
+            f"{patterns[0]} stands for unknowns by their names, which a function does not have; name them by "
+            f"ds.FunctionProblem(F, n, names=...)"
+        )
     if needs_start and (start is None or isinstance(start, str)):
         raise InputError(
             "a function F(t, u, du) needs u0, the values of all unknowns at the start, or guesses of all of "
@@ -177,6 +193,8 @@ def problem_of(
 def state_near(problem: ProblemDAE, u0: Any = None) -> Vector | None:
     """The state at the start, of which u0 may give some unknowns by name; None where none is known."""
     names = problem.names if isinstance(u0, Mapping) else ()
+    if isinstance(u0, Mapping):
+        u0 = by_name(u0, names, "name in u0")
     for name in u0 if isinstance(u0, Mapping) else ():
         if name not in names and not str(name).startswith("der("):
             raise InputError(unknown("name in u0", str(name), names))
@@ -225,6 +243,7 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     given = target.problem
     arguments = {**(request.params or {}), **_solves(request)}
     problem = target.make_problem(arguments)
+    problem = problem if request.trace is False else square_function(problem, state_near(problem, request.u0))
     if given is None:
         return Equations(problem, is_trusted=True)
     if hasattr(problem, "set_parameters"):
@@ -327,12 +346,17 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
         if simplified is None and simplifies:
             from dae_sdc.run.simplify import simplify
 
-            simplified = simplify(target.text or target.thing, params=params)
+            whole: Any = target.text or target.thing
+            if known is not None and len(model.roots) > len(model.names):
+                whole, params = square(target.make_model(params)), {}
+            simplified = simplify(whole, params=params)
             model = simplified.model
             if not model.names:  # all of them are constants, and something must be left to solve
                 model, simplified = simplified.original, None
         elif simplified is None and not as_it_is:
             model = target.make_model(params)
+        if simplified is None and hasattr(model, "roots"):
+            model = square(model)
         problem, remark = _problem_of_model(model, request, settings, index)
         parameters = (*(() if simplified is None else _values(simplified.original, {})), *_values(model, {}))
         merged = {parameter.name: value for parameter, value in parameters}
@@ -465,7 +489,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
         problem.variable_index = of_unknowns
     return Equations(
         problem,
-        traced.model,
+        with_redundant(traced.model, problem),
         dict(zip(traced.model.names, problem.names, strict=True)),
         near=near,
         origin="traced",
@@ -482,7 +506,7 @@ def with_model(equations: Equations) -> Equations:
     if equations.model is not None:
         return equations
     try:
-        model = trace_problem(equations.problem).model
+        model = with_redundant(trace_problem(equations.problem).model, equations.problem)
     except DAEError:
         return equations
     labels = dict(zip(model.names, equations.problem.names, strict=True))

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.deadline import limited, limits_call, unchecked
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
+from dae_sdc.initial.given import of_names
+from dae_sdc.initial.redundant import square, square_function
 from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
@@ -37,11 +39,12 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.equations import Equations, problem_of, with_model
+from dae_sdc.run.equations import Equations, problem_of, state_near, with_model
 from dae_sdc.run.results import Result, check_target, tabulated
 from dae_sdc.run.simplify import simplify
-from dae_sdc.run.start import consistent_values
+from dae_sdc.run.start import consistent_values, guesses_of
 from dae_sdc.run.target import ModelLike, Target, is_file, make_model, resolve
+from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import bar_of, metering, one_at_a_time
 
 if TYPE_CHECKING:
@@ -175,6 +178,7 @@ def start_result(start: Initial) -> Result:
 
 
 def _consistent(options: InitialOptions) -> Initial:
+    options = replace(options, guesses=guesses_of(options.guesses))
     equations: Any = options.equations
     if isinstance(equations, str) and not is_file(equations) and equations not in {*MODELS, *PROBLEMS}:
         raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
@@ -182,14 +186,21 @@ def _consistent(options: InitialOptions) -> Initial:
     if target.function is not None:  # its unknowns have the names of the guesses
         problem = problem_of(target.function, options.u0, options.fixed, options.guesses)
         target = Target(problem, is_new=True)
-    settings = {name: getattr(options, name) for name in ("fixed", "guesses", "t0", "seed", "restarts")}
+    settings = {**options.of(Guesses), "t0": options.t0, "seed": options.seed, "restarts": options.restarts}
     if target.problem is not None and not options.all_solutions:
-        written = Equations(target.make_problem(options.params or {}))
+        made = target.make_problem(options.params or {})
+        written = Equations(square_function(made, state_near(made, options.u0)))
         written = with_model(written) if written.problem.kernels is None else written
+        names = written.problem.names
+        settings["guesses"] = of_names(options.guesses, names, type(written.problem).__name__)
         return consistent_values(written, u0=options.u0, **settings)
     if options.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
-    model = target.make_model(options.params or {})
+    model = square(target.make_model(options.params or {}))
+    settings["fixed"] = conditions_in(options.fixed, model, {})
+    settings["guesses"] = of_names(
+        options.guesses, (*model.names, *model.form().names), f"model {model.name}"
+    )
     processes: dict[str, Any] = {"workers": options.workers, "comm": options.comm}
     return initial_of_model(model, **settings, every=options.all_solutions, **processes)
 

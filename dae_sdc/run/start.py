@@ -21,13 +21,16 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, ResultFileError, require_number
 from dae_sdc.expressions.dag import name_and_order
+from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
+from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import names_in, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.equations import Equations, has_hidden_constraints, in_force, renamed
 from dae_sdc.run.results import load
-from dae_sdc.run.solution import derivative_at_start
+from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
+from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import brief
 
@@ -87,6 +90,7 @@ class Start:
 
 def start_of(equations: Equations, request: SolveOptions) -> Start:
     """Where a run starts: as it is given, completed or made consistent, or where its equations say."""
+    request = _with_names(equations, request)
     problem, u0 = equations.problem, request.u0
     if equations.is_trusted:
         values = None
@@ -99,8 +103,9 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
             if u0 is not None and not isinstance(u0, Mapping):
                 assert equations.near is not None  # or the state was refused when the equations were read
                 u0 = dict(zip(equations.labels.values(), equations.near.tolist(), strict=True))
-            u0, fixed, guesses = map(equations.named_in_model, (u0, request.fixed, request.guesses))
-            request = replace(request, u0=u0, fixed=fixed, guesses=guesses)
+            parts = (u0, request.fixed, request.guesses, request.bounds)
+            u0, fixed, guesses, bounds = map(equations.named_in_model, parts)
+            request = replace(request, u0=u0, fixed=fixed, guesses=guesses, bounds=bounds)
         values = _of_model(equations, request)
     remark = ""
     if values is not None:
@@ -108,7 +113,51 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
         if equations.given is None:  # how far values are moved bounds what is left of them
             problem.run_scales.moves[:] = _moves(problem, state, u0)
         u0, remark = state, values[1]
-    return Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
+    if equations.model is not None:
+        remark = "; ".join(filter(None, (left_out(equations.whole), remark)))
+    start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
+    _require_within_bounds(equations, request, start)
+    return start
+
+
+def _with_names(equations: Equations, request: SolveOptions) -> SolveOptions:
+    """What is given of the start, with names in place of patterns, and guesses of what there is alone."""
+    named: Any = equations.whole if equations.of_model else equations.written
+    title = f"model {named.name}" if equations.of_model else type(named).__name__
+    names = [equations.labels.get(name, name) for name in named.names]
+    given = {
+        "fixed": conditions_in(request.fixed, equations.whole, equations.labels),
+        "guesses": of_names(request.guesses, [*names, *equations.problem.names], title),
+        "bounds": request.bounds,
+    }
+    given |= {"u0": request.u0} if isinstance(request.u0, Mapping) else {}
+    kind = f"unknown of {title}"
+    return replace(request, **{what: expanded(values, names, kind) for what, values in given.items()})
+
+
+def guesses_of(given: Any) -> Any:
+    """Guesses by name: as they are given, or the values at the end of a result or of the file of one."""
+    if given is None or isinstance(given, Mapping):
+        return given
+    if isinstance(given, str | Path):
+        return OfResult(_start_in(given)[0])
+    if isinstance(given, Solution):
+        return OfResult((name, float(given.values(name)[-1])) for name in given.all_names)
+    if hasattr(given, "names") and hasattr(given, "u"):
+        return OfResult(zip(given.names, given.u.tolist(), strict=True))
+    wanted = "a mapping of names to values, a Solution, Initial, Steady or a file"
+    raise InputError(f"guesses must be {wanted}; got {shown(given)}")
+
+
+def _require_within_bounds(equations: Equations, request: SolveOptions, start: Start) -> None:
+    """Refuse a start outside the bounds of its unknowns, which may have been given as it is."""
+    model: Any = equations.model if request.bounds is None else equations.whole
+    if equations.of_model:
+        limits = bounds_of_model(model, request.bounds)
+    else:
+        limits = bounds_of(request.bounds, equations.written.names, "unknown of the function")
+    values = zip(equations.problem.names, start.u.tolist(), strict=True)
+    require_within(f"the start at t={start.t0:.6g}", values, limits)
 
 
 def _state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
@@ -159,7 +208,7 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
         twice = sorted(set(numbers) & set(values)) if isinstance(values, Mapping) else []
         if twice:
             raise InputError(f"{twice[0]} is in fixed and in {other}; give it once")
-    return request
+    return replace(request, guesses=guesses_of(request.guesses))
 
 
 def _start_in(text: str | Path) -> tuple[dict[str, float], float | None]:
@@ -199,13 +248,14 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
             if simplified is None and not equations.from_tool and t0 not in (None, first):
                 return None
             guesses_only = equations.from_tool or bool(request.reduce or equations.remark)
-            look = partial(_sought, equations, t0, guesses_only)
-            return look() if simplified is not None else calculated(model, (t0, guesses_only), look)
+            look = partial(_sought, equations, request, guesses_only)
+            what = t0, guesses_only, repr(request.bounds)
+            return look() if simplified is not None else calculated(model, what, look)
         states = model.form().names
         given = _values_of(equations, request, states)
         if given is None:
             return None
-        sought = partial(_sought, equations, t0, True)
+        sought = partial(_sought, equations, request, True)
         if request.is_made_consistent and _keeps_named(request):
             return sought(fixed=given, guesses=request.guesses, kept=given)
         if request.is_made_consistent:
@@ -214,7 +264,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
         whole = {**given, **kept}
         if any(name in states and name not in whole for name in equations.problem.names):
             return sought(fixed=given, kept=whole)
-        return _checked_start(equations, whole, t0)
+        return _checked_start(equations, whole, request)
 
 
 def _values_of(
@@ -240,7 +290,7 @@ def _values_of(
 
 def _sought(
     equations: Equations,
-    t0: float | None,
+    request: SolveOptions,
     guesses_only: bool,
     fixed: Any = None,
     guesses: Mapping[str, float] | None = None,
@@ -255,9 +305,9 @@ def _sought(
     from dae_sdc.initial.search import initial_of_model, jets_of
     from dae_sdc.initial.solver import SEARCH
 
-    model, simplified = equations.model, equations.simplified
+    model, simplified, t0 = equations.model, equations.simplified, request.t0
     assert model is not None
-    form = model.form()
+    form, bounds = model.form(), request.bounds
     variables = [model.variables_by_name[name] for name in model.names]
     starts = [float(variables[j].start.get(k, np.nan)) for j, k in form.states]
     given = {name: value for name, value in zip(form.names, starts, strict=True) if not np.isnan(value)}
@@ -267,18 +317,20 @@ def _sought(
     if simplified is None and not guesses_only and given.keys() >= set(form.names[: form.n_diff]):
         looked = None
         with suppress(InputError):
-            looked = initial_of_model(model, t0=t0, restarts=0, weak=form.names[form.n_diff :], system=system)
+            weak = form.names[form.n_diff :]
+            looked = initial_of_model(model, t0=t0, restarts=0, weak=weak, system=system, bounds=bounds)
         if looked is not None:
             if looked.violated and all(one.order for one in looked.violated):
                 raise refused(f"the start values of model {model.name}", looked)
             if not looked.violated and (looked.unique or len(looked.values) > SEARCH.most_values):
-                return _kept(given, looked)
+                return _kept(given, looked.values)
     settings: dict[str, Any] = {"t0": t0, "fixed": fixed, "guesses": guesses, "system": system}
+    settings["bounds"] = bounds
     search = partial(initial_of_model, whole, kept_is_enough=True, **settings)
     try:
         start = nearest(search, complete=set(form.names) <= set(guesses or ()))
     except InputError as error:
-        if guesses_only or simplified is not None or len(given) < len(form.names):
+        if guesses_only or simplified is not None or len(given) < len(form.names) or model.redundant:
             raise
         return given, f"whether the start satisfies hidden constraints was not found out: {error}"
     remark = told(start, whole.form().names, kept)
@@ -286,7 +338,8 @@ def _sought(
         return start.values, remark
     values = {name: value for name, value in start.values.items() if name_and_order(name)[0] in model.names}
     values = {**simplified.kept_values(start.values, start.t), **values}
-    moved = initial_of_model(model, t0=t0, guesses=values, restarts=0)
+    own = {name: ends for name, ends in (bounds or {}).items() if name_and_order(name)[0] in model.names}
+    moved = initial_of_model(model, t0=t0, guesses=values, restarts=0, bounds=own)
     strayed = [
         one
         for one in moved.changed
@@ -298,7 +351,7 @@ def _sought(
 
 
 @under_way("the start was checked")
-def _checked_start(equations: Equations, given: Mapping[str, float], t0: float | None) -> Values:
+def _checked_start(equations: Equations, given: Mapping[str, float], request: SolveOptions) -> Values:
     """A state that the user gives: refused if it contradicts hidden constraints.
 
     Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
@@ -311,14 +364,18 @@ def _checked_start(equations: Equations, given: Mapping[str, float], t0: float |
     own = {name: value for name, value in given.items() if name_and_order(name)[0] in model.names}
     try:
         weak = form.names[form.n_diff :]
-        looked = initial_of_model(model, t0=t0, guesses=own, restarts=0, weak=weak)
+        looked = initial_of_model(
+            model, t0=request.t0, guesses=own, restarts=0, weak=weak, bounds=request.bounds
+        )
     except InputError as error:
+        if model.redundant:
+            raise
         return given, f"whether u0 satisfies hidden constraints was not found out: {error}"
     if looked.violated and all(one.order for one in looked.violated):
         raise refused(f"u0 of model {model.name}", looked)
     if looked.violated:
         return given, ""  # equations as they are written, which the run refuses
-    values, remark = _kept(own, looked)
+    values, remark = _kept(own, looked.values)
     if remark:
         try:
             check_consistent(problem, problem.state(_state_of(problem, {**values, **given})), looked.t)
@@ -327,21 +384,14 @@ def _checked_start(equations: Equations, given: Mapping[str, float], t0: float |
     return {**given, **values}, remark
 
 
-def _kept(given: Mapping[str, float], looked: Initial) -> Values:
+def _kept(given: Mapping[str, float], values: Mapping[str, float]) -> Values:
     """Given values where they are right, and what follows for the others."""
     from dae_sdc.initial.consistent import Change
 
-    changes = [
-        Change(name, value, looked.values[name])
-        for name, value in given.items()
-        if name in looked.values and _is_moved(value, looked.values[name])
-    ]
-    values = {**looked.values, **given, **{one.name: one.after for one in changes}}
-    return values, f"start values made consistent: {listed_changes(changes)}" if changes else ""
-
-
-def _is_moved(before: float, after: float) -> bool:
-    return not abs(after - before) <= MOVED * (abs(before) or 1.0)
+    pairs = ((name, value, values[name]) for name, value in given.items() if name in values)
+    changes = [Change(*pair) for pair in pairs if not abs(pair[2] - pair[1]) <= MOVED * (abs(pair[1]) or 1.0)]
+    every = {**values, **given, **{one.name: one.after for one in changes}}
+    return every, f"start values made consistent: {listed_changes(changes)}" if changes else ""
 
 
 def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
@@ -361,7 +411,8 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
     problem, near, t0 = equations.written, equations.near, request.t0
     names, named = problem.names, isinstance(u0, Mapping)
     if named and _keeps_named(request):
-        found = consistent_values(equations, fixed=u0, guesses=request.guesses, t0=t0)
+        kept: dict[str, Any] = {"fixed": u0, "guesses": request.guesses, "bounds": request.bounds}
+        found = consistent_values(equations, t0=t0, **kept)
         return found.values, told(found, names, kept=u0)
     if request.is_made_consistent:
         guesses = {**(u0 if named else {}), **(request.guesses or {})}
@@ -370,8 +421,14 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         has_start = own and near is not None and bool(np.isfinite(near).all())
         complete = has_start or state is not None or set(names) <= set(guesses)
         settings: dict[str, Any] = {"u0": state, "fixed": request.fixed, "guesses": guesses, "t0": t0}
+        settings["bounds"] = request.bounds
         found = nearest(partial(consistent_values, equations, **settings), complete)
         return found.values, told(found, names)
+    redundant = equations.model is not None and bool(equations.model.redundant)
+    if redundant and near is not None and bool(np.isfinite(near).all()):
+        whole = consistent_values(equations, u0=near, t0=t0, restarts=0, bounds=request.bounds)
+        if whole.violated:
+            raise refused(f"u0 of {type(problem).__name__}", whole)
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
     of_rtol = LARGEST if request.rtol is None else OF_RUN * float(request.rtol)
@@ -413,9 +470,17 @@ def consistent_values(
         has_start = False
     if not has_start:  # the zeros near which it was read are no start
         model = without_starts(model)
+    kind = f"unknown of {type(problem).__name__}"
+    fixed = conditions_in(fixed, model, labels)
+    fixed, guesses, bounds = (
+        expanded(given, problem.names, kind) for given in (fixed, guesses, search.get("bounds"))
+    )
     own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
     own |= equations.named_in_model(guesses) or {}
-    search["weak"] = equations.named_in_model(search.get("weak"))
+    search |= {
+        "weak": equations.named_in_model(search.get("weak")),
+        "bounds": equations.named_in_model(bounds),
+    }
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,))
     search["nominal"] = dict(zip(model.names, nominal.tolist(), strict=True))
     found = initial_of_model(model, fixed=equations.named_in_model(fixed), guesses=own, **search)
@@ -568,12 +633,9 @@ class _StartCheck:
 
     def moved(self, u: Vector, moved: Vector) -> Values | None:
         """A start that was moved, with what is told of it; None if no value changes but by round-off."""
-        from dae_sdc.initial.consistent import Change
-
         values = _by_name(self.problem, moved)
-        before = zip(values.items(), u.tolist(), strict=True)
-        changes = [Change(name, old, value) for (name, value), old in before if _is_moved(old, value)]
-        return (values, f"start values made consistent: {listed_changes(changes)}") if changes else None
+        told = _kept(_by_name(self.problem, u), values)[1]
+        return (values, told) if told else None
 
     def contradiction(
         self, weak: Sequence[str], system: Mapping[str, Any]
@@ -641,6 +703,7 @@ def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> st
     parts = [f"u0 completed with {values}"] if added else []
     if start.changed and not kept:
         parts.append(f"start values made consistent: {listed_changes(start.changed)}")
+    parts += start.ways
     if start.guessed:
         parts.append(f"nothing was given for what is free at the start: {brief(start.guessed, MOST_CHANGES)}")
     if len(start.solutions) > 1:

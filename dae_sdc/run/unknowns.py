@@ -1,4 +1,4 @@
-"""All unknowns of the user, also eliminated ones, along the solution of a simplified model."""
+"""All unknowns of the user, also eliminated ones, and functions and expressions of their names in texts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.initial.given import Condition, is_pattern, matched
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 
@@ -260,6 +261,10 @@ FUNCTIONS: Mapping[str, Any] = {
     **{"sqrt": np.sqrt, "abs": np.abs, "min": min, "max": max},
 }
 
+MOST_FIXED_ORDERS = 4  # Number of derivatives of an unknown, from 0 on, that a fixed expression may have.
+# Functions of SymPy with names of their own.
+SYMPY: Mapping[str, str] = {"abs": "Abs", "min": "Min", "max": "Max"}
+
 CONSTANTS: Mapping[str, float] = {"pi": float(np.pi), "e": float(np.e)}
 
 TIME = ("time", "t")  # Names of the time, where no unknown or parameter is called so.
@@ -345,29 +350,7 @@ def function_of(
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
-    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
-    places: list[str] = []
-
-    def place(match: re.Match[str]) -> str:
-        if match[0] not in places:
-            places.append(match[0])
-        return _PLACE.format(places.index(match[0]))
-
-    code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
-
-    def shown(node: ast.AST) -> str:
-        return re.sub(r"u__(\d+)", lambda match: places[int(match[1])], ast.unparse(node))
-
-    try:
-        tree = ast.parse(code, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"event '{text}' is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
-    _check(tree, text, (*known, *TIME), shown)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            node.value = float(node.value)  # whole numbers may become too long to be finished
-    compiled = compile(tree, "<event>", "eval")
+    compiled, places = _compiled(text, known, f"event '{text}'")
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float) -> Any:
@@ -396,6 +379,84 @@ def function_of(
     return function
 
 
+def _compiled(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
+    """The code of an expression, and the names that stand for its variables ``u__0``, ``u__1``, ..."""
+    # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
+    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
+    places: list[str] = []
+
+    def place(found: re.Match[str]) -> str:
+        if found[0] not in places:
+            places.append(found[0])
+        return _PLACE.format(places.index(found[0]))
+
+    code = re.sub(rf"(?<![\w.])(?:{names})(?![\w.\[(])", place, text).replace("^", "**")
+
+    def shown(node: ast.AST) -> str:
+        return re.sub(r"u__(\d+)", lambda found: places[int(found[1])], ast.unparse(node))
+
+    try:
+        tree = ast.parse(code, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InputError(f"{what} is no expression, such as x - 0.5 or x**2 + y**2 - 1") from None
+    _check(tree, what, (*known, *TIME), shown)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            node.value = float(node.value)  # whole numbers may become too long to be finished
+    return compile(tree, "<expression>", "eval"), places
+
+
+def conditions_in(fixed: Any, model: Any, labels: Mapping[str, str]) -> Any:
+    """Fixed values with the expressions among their names read, in the names that a model has or is given."""
+    if not isinstance(fixed, Mapping):
+        return fixed
+    if model is not None:
+        names = {labels.get(name, name): name for name in model.names}
+        return {_condition(name, model, names): value for name, value in fixed.items()}
+    for text in map(str, fixed):
+        if re.search(r"[-+/^(]", text.removeprefix("der(")):
+            raise InputError(
+                f"the fixed '{text}' is an expression, which needs equations that are read; give values"
+            )
+    return fixed
+
+
+def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
+    """The expression that a text is, or the name or pattern."""
+    if not isinstance(text, str) or isinstance(text, Condition) or name_and_order(text)[0] in names:
+        return text
+    if not re.search(r"[-+*/^(]", text) or (is_pattern(text) and matched(text, names)):
+        return text
+    import sympy
+
+    from dae_sdc.model.sympy_input import TIME as SYMBOL, Unknown
+
+    orders = range(MOST_FIXED_ORDERS)
+    symbols = {name_of(label, order): (name, order) for label, name in names.items() for order in orders}
+    known = [*symbols, *(name for name in model.parameters_by_name if name not in symbols)]
+    try:
+        code, places = _compiled(text, known, f"the fixed '{text}'")
+    except InputError:
+        if is_pattern(text):
+            return text
+        raise
+    values = {
+        _PLACE.format(at): Unknown(*symbols[name]) if name in symbols else sympy.Symbol(name, real=True)
+        for at, name in enumerate(places)
+    }
+    functions = {name: getattr(sympy, SYMPY.get(name, name)) for name in FUNCTIONS if name != "log10"}
+    functions |= {"log10": lambda value: sympy.log(value, 10), "pi": sympy.pi, "e": sympy.E}
+    every = {**functions, **dict.fromkeys(TIME, SYMBOL), **values, "__builtins__": {}}
+    try:
+        expression = sympy.sympify(eval(code, every))
+    except ArithmeticError as error:
+        raise InputError(f"the fixed '{text}' cannot be evaluated: {error}; correct it") from None
+    if not expression.free_symbols:
+        raise InputError(f"the fixed '{text}' has no unknown; give an expression of some")
+    whole = {one: sympy.Integer(int(one)) for one in expression.atoms(sympy.Float) if one == int(one)}
+    return Condition(text, expression.xreplace(whole))
+
+
 def _parameters(problem: ProblemDAE) -> dict[str, float]:
     """Values of the parameters of a model, or of the constructor and the public numbers of a problem."""
     from dae_sdc.model.retargeting import parameter_names
@@ -410,20 +471,20 @@ def _parameters(problem: ProblemDAE) -> dict[str, float]:
     }
 
 
-def _check(tree: ast.AST, text: str, known: Sequence[str], shown: Callable[[ast.AST], str]) -> None:
+def _check(tree: ast.AST, what: str, known: Sequence[str], shown: Callable[[ast.AST], str]) -> None:
     """Refuse whatever an expression may not have."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords}
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare | ast.BoolOp):
-            raise InputError(f"event '{text}' has no sign that changes; write x - 0.5 for x > 0.5")
+            raise InputError(f"{what} has no sign that changes; write x - 0.5 for x > 0.5")
         plain = isinstance(node, _PARTS)
         if isinstance(node, ast.Constant):
             plain = isinstance(node.value, int | float)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id not in (*FUNCTIONS, "der"):
-                raise InputError(f"event '{text}': {unknown('function', node.func.id, FUNCTIONS)}")
+                raise InputError(f"{what}: {unknown('function', node.func.id, FUNCTIONS)}")
             plain = node.func.id in FUNCTIONS and id(node.func) in called
         elif isinstance(node, ast.Name):
             plain = id(node) in called or node.id in (*CONSTANTS, *TIME) or node.id.startswith("u__")
         if not plain:
-            raise InputError(f"event '{text}': {unknown('name', shown(node), known)}")
+            raise InputError(f"{what}: {unknown('name', shown(node), known)}")

@@ -439,7 +439,7 @@ def without_equations(model: Model, name: str, title: str) -> Model:
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
     made.events = model.events
     for key, variable in model.variables_by_name.items():
-        made.variable(key, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
+        made.variable(key, unit=variable.unit, min=variable.minimum, max=variable.maximum)
         made.variables_by_name[key].start.update(variable.start)
         made.variables_by_name[key].fixed.update(variable.fixed)
         made.variables_by_name[key].nominal.update(variable.nominal)

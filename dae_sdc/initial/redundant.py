@@ -1,0 +1,166 @@
+"""Equations that follow from others, which are left out, and are named where they do not follow."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InconsistentStateError
+from dae_sdc.initial.consistent import listed
+from dae_sdc.structure.rank import Echelon, LinearRows
+
+# Cost of an equation for an unknown that it does not contain, where equations are chosen.
+NOT_CONTAINED = 1e6
+# Cost of each equation before another one that serves as well.
+LATER = 1e-6
+
+
+def square(model: Any) -> Any:
+    """A model of as many equations as unknowns, with those that are left out as ``redundant``.
+
+    Of equations whose derivatives are linear combinations of each other the later ones are left out, of the
+    rest those without derivatives. Others are returned as they are: they are refused elsewhere.
+    """
+    count = len(model.names)
+    if len(model.roots) <= count or not count:
+        return model
+    known = getattr(model, "_square", None)
+    if known is None or known[0] != model.content():
+        kept = _chosen(model, _independent(model), count)
+        model._square = known = model.content(), model if kept is None else _with(model, kept)
+    return known[1]
+
+
+def _independent(model: Any) -> list[int]:
+    """Numbers of the equations whose gradients at a random point are no combinations of those before them."""
+    graph, echelon = model.graph, Echelon()
+    gradients = [graph.gradient(root) for root in model.roots]
+    rows = [{leaf: graph.value[slope] for leaf, slope in row.items()} for row in gradients]
+    return [i for i, row in enumerate(rows) if echelon.add({j: v for j, v in row.items() if v}) is not None]
+
+
+def _chosen(model: Any, rows: Sequence[int], count: int) -> list[int] | None:
+    """As many equations as unknowns, with as many derivatives as possible; None if there are not so many."""
+    cost = np.full((len(model.roots), count), NOT_CONTAINED)
+    equations, unknowns, orders = model.signature()
+    cost[equations, unknowns] = -orders.astype(float) + LATER * equations
+    taken, of = linear_sum_assignment(cost[list(rows)]) if len(rows) >= count else ((), ())
+    chosen = [rows[at] for at in taken]
+    if len(chosen) < count or (cost[chosen, of] == NOT_CONTAINED).any():
+        return None
+    return sorted(chosen)
+
+
+def _with(model: Any, kept: Sequence[int]) -> Any:
+    """The model with some of its equations, and the others as ``redundant``."""
+    left = [i for i in range(len(model.roots)) if i not in set(kept)]
+    names, other = model.equation_names, copy.copy(model)
+    other.roots, other._expressions = ([part[i] for i in kept] for part in (model.roots, model._expressions))
+    other._equation_names, other._names_of_equations, other._forms = (
+        {names[i]: at for at, i in enumerate(kept)},
+        (),
+        {},
+    )
+    place = {i: at for at, i in enumerate(kept)}
+    simpler = model.simplified_roots.items()
+    other.simplified_roots = {place[i]: root for i, root in simpler if i in place}
+    other.redundant = tuple((names[i], model.roots[i]) for i in left)
+    return other
+
+
+def left_out(model: Any) -> str:
+    """What is said of equations that were left out; empty where there are none."""
+    if not model.redundant:
+        return ""
+    names = [name for name, _ in model.redundant]
+    return (
+        f"left out, as {'they follow' if len(names) > 1 else 'it follows'} from the others: {listed(names)}"
+    )
+
+
+def require_implied(system: Any, x: Vector) -> None:
+    """Raise InconsistentStateError where a derivative of a redundant equation does not vanish at a start."""
+    if not system.rates_of_redundant:
+        return
+    from dae_sdc.initial.jets import Part
+
+    count = len(system.roots)
+    wider = copy.copy(system)
+    wider.roots = [*system.roots, *(root for _, root in system.rates_of_redundant)]
+    part = Part(wider, range(len(wider.roots)))
+    with np.errstate(all="ignore"):
+        values, terms = part.values(x), part.terms(x)
+        wrong = count + np.flatnonzero(np.abs(values[count:]) > 1e3 * system.tolerance * terms[count:])
+    for row in wrong[:1].tolist():
+        matrix = part.jacobian(x).toarray()
+        own = np.append(np.arange(count), row)
+        share = np.abs(LinearRows(matrix[own], 1e-10, 1e-13).unreachable(np.where(own == row, 1.0, 0.0)))
+        involved = [i for i in np.flatnonzero(share[:-1] > 1e-3 * share.max()).tolist()]
+        name = system.rates_of_redundant[row - count][0]
+        others = listed([system.row_names[i] for i in involved])
+        raise InconsistentStateError(
+            f"'{name}' of {system.title} does not follow from the other equations: its derivative is left "
+            f"with {values[row]:.3g} at t={system.t:.6g}{f' by {others}' if involved else ''}; remove one"
+        )
+
+
+def square_function(problem: Any, near: Any) -> Any:
+    """A function with as many values as unknowns, where one returns more that can be read as equations.
+
+    What is left out is kept in ``redundant``, as names and expressions.
+    """
+    from dae_sdc.model.functions import FunctionProblem
+    from dae_sdc.model.trace import trace_problem
+
+    if not isinstance(problem, FunctionProblem):
+        return problem
+    n, function = problem.n, problem.function
+    with suppress(Exception), np.errstate(all="ignore"):  # of a function that is not made for these values
+        count = np.size(function(problem.interval[0], np.full(n, 0.7) if near is None else near, np.zeros(n)))
+        if count <= n:
+            return problem
+        names = (*problem.names, *(f"unknown of value {i}" for i in range(n, count)))
+        wide = FunctionProblem(lambda t, u, du: function(t, u[:n], du[:n]), count, names=names)
+        model = trace_problem(wide).model
+        for name in list(model.names)[n:]:
+            del model.variables_by_name[name], model._index[name]
+        del model._unknowns[n:]
+        chosen = square(model)
+        if chosen is model:
+            return problem
+        kept = [model.equation_names.index(name) for name in chosen.equation_names]
+        other = copy.copy(problem)
+        other.function = _Chosen(function, kept)
+        other.equation_names = chosen.equation_names
+        left = [name for name, _ in chosen.redundant]
+        other.redundant = tuple(zip(left, model.sympy([root for _, root in chosen.redundant]), strict=True))
+        return other
+    return problem
+
+
+class _Chosen:
+    """Some values of a function F(t, u, du)."""
+
+    def __init__(self, function: Any, kept: Sequence[int]) -> None:
+        self.function, self.kept = function, kept
+
+    def __call__(self, t: float, u: Any, du: Any) -> list[Any]:
+        values = self.function(t, u, du)
+        return [values[i] for i in self.kept]
+
+
+def with_redundant(model: Any, problem: Any) -> Any:
+    """The model of a function with what was left out of that."""
+    left = getattr(problem, "redundant", ())
+    if not left or model.redundant:
+        return model
+    model = copy.copy(model)
+    nodes = model.nodes(expression for _, expression in left)
+    model.redundant = tuple(zip((name for name, _ in left), nodes, strict=True))
+    return model
