@@ -820,18 +820,19 @@ class LocateEvents(RepeatingControl):
         P = L.prob
         while self._switched or stopped:
             self._check_progress(t)
-            changed = [watch for watch in self.events if watch in self._switched]
+            pairs = zip(self.events, self.params.events, strict=True)
+            changed = [pair for pair in pairs if pair[0] in self._switched]
             self._switched.clear()
             if changed:
-                u = self._changed(P, changed, u, t)
+                u = _changed(P, changed, u, t)
             P.hold_sides(tuple(watch.side for watch in self.switches))
             u = consistent_restart(P, u, t, RESTART_STEP * self._usual, bool(changed))
             stopped = False
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
             if changed:
-                for watch in changed:
-                    self._leave_zero(watch, u, t)
+                for watch, event in changed:
+                    _leave_zero(watch, event, u, t, RATE_STEP * self._usual)
                 self._take_jumps(0, self.events, self._event_values(u, t), t, u)
         timed = getattr(P, "timed_values", ())
         for watch, old, new in zip(self.timed, self._timed_values, timed, strict=True):
@@ -841,49 +842,6 @@ class LocateEvents(RepeatingControl):
         self._take_jumps(0, self.events, self._event_values(u, t), t, u)
         self._steps.restart()
         return u
-
-    def _changed(self, P: ProblemDAE, watches: Sequence[_Watch], u: MeshDAE, t: float) -> MeshDAE:
-        """The state after the changes of events at a time."""
-        state = type(u)(u)
-        state.polynomial = u.polynomial
-        for watch in watches:
-            event = self.params.events[self.events.index(watch)]
-            new = event.change(state, t)
-            if isinstance(new, Mapping):
-                for name, value in new.items():
-                    if name not in P.names:
-                        raise InputError(
-                            unknown(f"unknown in the change of event '{watch.name}'", name, P.names)
-                        )
-                    state[P.names.index(name)] = value
-            elif new is not None:
-                if np.shape(new) != (P.n,):
-                    raise InputError(
-                        f"the change of event '{watch.name}' returned {shown(new)} at t={t:.10g}; let it "
-                        f"return {P.n} values, values by name, or nothing where it writes into u"
-                    )
-                state[:] = new
-        bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
-        if bad.size:
-            raise SolveError(
-                f"the change of event '{watches[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
-                f"t={t:.10g}; check it there"
-            )
-        return state
-
-    def _leave_zero(self, watch: _Watch, u: MeshDAE, t: float) -> None:
-        """Set the side of its zero on which the function of an event goes on after its change."""
-        function = _checked(self.params.events[self.events.index(watch)])
-        value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
-        watch.side, watch.tolerance = int(np.sign(value)), 0.0
-        if abs(value) > small or u.polynomial is None:
-            return
-        step = RATE_STEP * self._usual
-        ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), self._n_diff)
-        moves = function(ahead, t + step) - value
-        if not abs(moves) > 8.0 * EPS * watch.size:
-            raise _comes_to_rest(watch, t)
-        watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
 
     def _event_values(self, u: MeshDAE, t: float) -> list[float]:
         return [_checked(event)(u, t) for event in self.params.events]
@@ -936,6 +894,48 @@ class LocateEvents(RepeatingControl):
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
             )
         return values
+
+
+def _changed(P: ProblemDAE, pairs: Sequence[tuple[_Watch, Event]], u: MeshDAE, t: float) -> MeshDAE:
+    """The state after the changes of events at a time."""
+    state = type(u)(u)
+    state.polynomial = u.polynomial
+    for watch, event in pairs:
+        assert event.change is not None  # others change nothing
+        new = event.change(state, t)
+        if isinstance(new, Mapping):
+            for name, value in new.items():
+                if name not in P.names:
+                    raise InputError(unknown(f"unknown in the change of event '{watch.name}'", name, P.names))
+                state[P.names.index(name)] = value
+        elif new is not None:
+            if np.shape(new) != (P.n,):
+                raise InputError(
+                    f"the change of event '{watch.name}' returned {shown(new)} at t={t:.10g}; let it "
+                    f"return {P.n} values, values by name, or nothing where it writes into u"
+                )
+            state[:] = new
+    bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
+    if bad.size:
+        raise SolveError(
+            f"the change of event '{pairs[0][0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+            f"t={t:.10g}; check it there"
+        )
+    return state
+
+
+def _leave_zero(watch: _Watch, event: Event, u: MeshDAE, t: float, step: float) -> None:
+    """Set the side of its zero on which the function of an event goes on after its change."""
+    function = _checked(event)
+    value, small = function(u, t), max(watch.noise, 8.0 * EPS * watch.size)
+    watch.side, watch.tolerance = int(np.sign(value)), 0.0
+    if abs(value) > small or u.polynomial is None:
+        return
+    ahead = attach(u.view(np.ndarray) + step * u.polynomial.derivative_at_end(), u.n_diff)
+    moves = function(ahead, t + step) - value
+    if not abs(moves) > 8.0 * EPS * watch.size:
+        raise _comes_to_rest(watch, t)
+    watch.side, watch.tolerance, watch.leaves = int(np.sign(moves)), small, True
 
 
 def _comes_to_rest(watch: _Watch, t: float) -> SolveError:

@@ -420,7 +420,7 @@ class Model(Equations):
                 require_number(f"the bound of {name}", bound)
         if min is not None and max is not None and min > max:
             raise InputError(f"min of {name} in model {self.name} is above max; correct one")
-        values = {} if start is None else {0: self._number("start", name, start)}
+        values = {} if start is None else {0: _number(self, "start", name, start)}
         variable = Variable(name, unit, values, {0} if fixed else set(), min, max)
         self._index[name] = len(self.variables_by_name)
         self.variables_by_name[name] = variable
@@ -453,7 +453,7 @@ class Model(Equations):
         """
         chosen = _split(names)
         settings = {"start": start, "fixed": fixed, "unit": unit, "min": min, "max": max}
-        columns = {key: self._for_each(key, value, chosen) for key, value in settings.items()}
+        columns = {key: _for_each(self, key, value, chosen) for key, value in settings.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
 
@@ -475,7 +475,7 @@ class Model(Equations):
             The symbol of the parameter in equations.
         """
         self._check_name(name)
-        number = None if value is None else self._number("value", name, value)
+        number = None if value is None else _number(self, "value", name, value)
         self._index[name] = len(self.parameters_by_name)
         self.parameters_by_name[name] = Parameter(name, number, unit)
         self._parameters.append(self.parameters_by_name[name])
@@ -490,7 +490,7 @@ class Model(Equations):
     ) -> tuple[Any, ...]:
         """Several new parameters, see :meth:`parameter`; arguments are as in :meth:`variables`."""
         chosen = _split(names)
-        numbers, units = self._for_each("values", values, chosen), self._for_each("unit", unit, chosen)
+        numbers, units = _for_each(self, "values", values, chosen), _for_each(self, "unit", unit, chosen)
         rows = zip(chosen, numbers, units, strict=True)
         return tuple(self.parameter(name, number, unit=text) for name, number, text in rows)
 
@@ -596,7 +596,7 @@ class Model(Equations):
         """
         name, order = self.unknown(unknown)
         variable = self.variables_by_name[name]
-        variable.start[order] = self._number("start", name_of(name, order), value)
+        variable.start[order] = _number(self, "start", name_of(name, order), value)
         (variable.fixed.add if fixed else variable.fixed.discard)(order)
 
     def when(self, function: Any, changes: Mapping[Any, Any], *, direction: float = 0.0) -> None:
@@ -643,22 +643,6 @@ class Model(Equations):
         if name == TIME.name:
             raise InputError(f"{name} is time in model {self.name}; give the symbol another name")
 
-    def _number(self, what: str, name: str, value: Any) -> float:
-        if isinstance(value, sympy.Basic) and value.is_real and value.is_number:
-            value = float(value)
-        number = require_number(f"{what} of {name} in model {self.name}", value)
-        if not np.isfinite(number):
-            raise InputError(f"{what} of {name} in model {self.name} must be finite; got {value!r}")
-        return number
-
-    def _for_each(self, what: str, given: Any, names: Sequence[str]) -> list[Any]:
-        if given is None or isinstance(given, str) or not isinstance(given, Iterable):
-            return [given] * len(names)
-        values = list(given)
-        if len(values) != len(names):
-            raise InputError(f"{what} in model {self.name} has {len(values)} entries for {len(names)} names")
-        return values
-
     # Problems
 
     @one_at_a_time
@@ -691,30 +675,12 @@ class Model(Equations):
     # Text
 
     def __repr__(self) -> str:
-        return f"<Model {self.name}: {self._counts()}>"
-
-    def _counts(self) -> str:
-        kinds = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
-        return ", ".join(
-            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in kinds.items()
-        )
-
-    def _rows(self) -> dict[str, list[tuple[str, ...]]]:
-        """The rows of the tables of unknowns, parameters and equations."""
-        equations = zip(self._equation_names, self.expressions, strict=True)
-        return {
-            "unknowns": [(v.name, _listed(v), v.unit) for v in self.variables_by_name.values()],
-            "parameters": [
-                (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
-                for p in self.parameters_by_name.values()
-            ],
-            "equations": [(name, f"0 = {expression}") for name, expression in equations],
-        }
+        return f"<Model {self.name}: {_counts(self)}>"
 
     def _repr_html_(self) -> str:
-        rows = self._rows()
+        rows = _rows(self)
         return html_view(
-            f"{self.title or self.name}: {self._counts()}",
+            f"{self.title or self.name}: {_counts(self)}",
             html_table(("unknown", "start", "unit"), rows["unknowns"]),
             html_table(("parameter", "value", "unit"), rows["parameters"]),
             html_table(("equation", ""), rows["equations"]),
@@ -722,8 +688,8 @@ class Model(Equations):
 
     def __str__(self) -> str:
         title = f" ({self.title})" if self.title else ""
-        lines = [f"{self.name}{title}: {self._counts()}"]
-        for heading, rows in self._rows().items():
+        lines = [f"{self.name}{title}: {_counts(self)}"]
+        for heading, rows in _rows(self).items():
             if rows:
                 shown = [(*row[:2], *(f"[{unit}]" if unit else "" for unit in row[2:])) for row in rows]
                 lines += [f"  {heading}", *(f"    {line}" for line in aligned(shown, gap="  ").split("\n"))]
@@ -761,3 +727,39 @@ def _listed(variable: Variable) -> str:
     if variable.maximum is not None:
         parts.append(f"max {variable.maximum:.10g}")
     return ", ".join(parts)
+
+
+def _number(model: Model, what: str, name: str, value: Any) -> float:
+    if isinstance(value, sympy.Basic) and value.is_real and value.is_number:
+        value = float(value)
+    number = require_number(f"{what} of {name} in model {model.name}", value)
+    if not np.isfinite(number):
+        raise InputError(f"{what} of {name} in model {model.name} must be finite; got {value!r}")
+    return number
+
+
+def _for_each(model: Model, what: str, given: Any, names: Sequence[str]) -> list[Any]:
+    if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+        return [given] * len(names)
+    values = list(given)
+    if len(values) != len(names):
+        raise InputError(f"{what} in model {model.name} has {len(values)} entries for {len(names)} names")
+    return values
+
+
+def _counts(model: Model) -> str:
+    kinds = {"unknown": model.names, "equation": model.roots, "parameter": model.parameters_by_name}
+    return ", ".join(f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in kinds.items())
+
+
+def _rows(model: Model) -> dict[str, list[tuple[str, ...]]]:
+    """The rows of the tables of unknowns, parameters and equations."""
+    equations = zip(model._equation_names, model.expressions, strict=True)
+    return {
+        "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],
+        "parameters": [
+            (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
+            for p in model.parameters_by_name.values()
+        ],
+        "equations": [(name, f"0 = {expression}") for name, expression in equations],
+    }

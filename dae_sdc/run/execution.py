@@ -435,27 +435,7 @@ class Execution:
             begins += switch.times
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
         late = in_transients(self.problem.names, solution.t, solution.u, solution.du, **about)
-        return "; ".join(filter(None, [late, self._beside_peaks(solution)]))
-
-    def _beside_peaks(self, solution: Solution) -> str:
-        """A remark on algebraic unknowns whose tolerance is that of rare peaks."""
-        problem, request = self.problem, self.plan.request
-        told = request.atol is not None or problem.given_nominal is not None
-        if told or request.rtol is None or self.typical is None or len(solution.t) < 2:
-            return ""
-        u, sizes = solution.u, np.maximum(self.typical, np.abs(solution.u).max(axis=0))
-        rare = rare_peaks(solution.t, u, sizes).tolist()
-        if not rare:
-            return ""
-        with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
-            slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
-            state = problem.state(u[-1]), problem.state(slope)
-            mass = linearize(problem, *state, float(solution.t[-1])).mass
-            rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
-            if rare:
-                names = [problem.names[j] for j in rare]
-                return beside_peaks(names, float(sizes[rare].max()), request.rtol)
-        return ""
+        return "; ".join(filter(None, [late, _beside_peaks(self.plan, solution, about["sizes"])]))
 
     def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
         """Times, u, u', work, and data for dense output, of the start and of all steps in order."""
@@ -519,6 +499,26 @@ class Execution:
                 "trace=False or hidden_constraints out"
             )
         return found
+
+
+def _beside_peaks(plan: Plan, solution: Solution, sizes: Vector) -> str:
+    """A remark on algebraic unknowns whose tolerance is that of rare peaks."""
+    problem, rtol = plan.setup.problem, plan.request.rtol
+    told = plan.request.atol is not None or problem.given_nominal is not None
+    if told or rtol is None or len(solution.t) < 2:
+        return ""
+    u, sizes = solution.u, np.maximum(sizes, np.abs(solution.u).max(axis=0))
+    rare = rare_peaks(solution.t, u, sizes).tolist()
+    if not rare:
+        return ""
+    with suppress(DAEError), uncounted(problem), np.errstate(all="ignore"):
+        slope = np.nan_to_num(solution.du[-1], posinf=0.0, neginf=0.0)
+        state = problem.state(u[-1]), problem.state(slope)
+        mass = linearize(problem, *state, float(solution.t[-1])).mass
+        rare = [j for j in rare if not abs(mass[:, [j]]).max() > 0.0]
+        if rare:
+            return beside_peaks([problem.names[j] for j in rare], float(sizes[rare].max()), rtol)
+    return ""
 
 
 def told_index(plan: Plan) -> str:
