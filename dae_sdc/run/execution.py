@@ -179,9 +179,8 @@ class Execution:
         """A remark where the index has changed along the run; empty if there is no time left to look."""
         try:
             with limited(), under_way("the index at the end was found"):
-                return index_near_end(
-                    self.problem, self.plan.equations.told, float(solution.t[-1]), solution.u[-1]
-                )
+                last = float(solution.t[-1]), solution.u[-1]
+                return index_near_end(self.problem, self.plan.equations.told, *last)
         except TimeLimitError:
             return ""
 
@@ -429,8 +428,7 @@ class Execution:
 
     def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
         """A remark on unknowns that change too fast at some times for the tolerance of a run."""
-        t0 = self.plan.start.t0
-        begins = [t0, *stops_of(self.problem, t0, self.plan.t_end)]
+        begins = [self.plan.start.t0, *stops_of(self.problem, self.plan.start.t0, self.plan.t_end)]
         for switch in () if located is None else (*located.switches, *located.timed):
             begins += switch.times
         about: Any = {"sizes": self.typical, "rtol": self.plan.request.rtol, "begins": np.sort(begins)}
